@@ -1,0 +1,1 @@
+"""Permafrost orchestrator: from a sweep in YAML to finished trials in a store; the only root that knows Ray."""

@@ -1,0 +1,53 @@
+"""What every command shares: where it writes, and how an error becomes a message and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from trials.errors import PermafrostError
+
+stdout = Console()
+stderr = Console(stderr=True)
+
+StoreOption = Annotated[str, typer.Option("--store", metavar="DIR", help="Folder of the results store.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+DEFAULT_STORE = "results"
+INTERNAL, INTERRUPTED = 70, 130
+
+
+def say(message: str) -> None:
+    """A line for the person, on stderr, whole and without markup."""
+    stderr.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def reported(*, debug: bool) -> Iterator[None]:
+    """Turn what the block raises into a message on stderr and the public exit code."""
+    try:
+        yield
+    except PermafrostError as error:
+        if debug:
+            raise
+        say(f"error: {error}" if "\n" not in str(error) else f"{str(error).count(chr(10)) + 1} errors:\n{error}")
+        raise typer.Exit(error.exit_code) from error
+    except KeyboardInterrupt as error:
+        raise typer.Exit(INTERRUPTED) from error
+    except Exception as error:
+        if debug or isinstance(error, typer.Exit):
+            raise
+        say(f"internal error: {type(error).__name__}: {error}. Run it again with --debug and report the traceback.")
+        raise typer.Exit(INTERNAL) from error
+
+
+def run(function: Callable[..., None]) -> None:
+    """One command as a program of its own: `python -m orchestrator.launch`."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(function)
+    app()

@@ -1,0 +1,107 @@
+"""Run planned trials with Ray Tune: warm workers take one trial after the other, a callback tells the listener."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from ray import tune
+from ray.tune.experiment import Trial
+
+from orchestrator.cluster import Cluster
+from orchestrator.events import Listener
+from orchestrator.search.feed import PlannedTrials
+from orchestrator.stop import StopRequest
+from orchestrator.store.schema import State
+from orchestrator.sweep import Resources
+from orchestrator.trainable import FAILURE, RECORD, TrialTrainable
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
+
+
+def run_sweep(
+    specs: Sequence[TrialSpec], listener: Listener, *, cluster: Cluster, resources: Resources, stop: StopRequest
+) -> None:
+    """Run the trials on a cluster and tell the listener.
+
+    Tune wants a folder for its own state. It gets a temporary one: the store is the only truth.
+    """
+    litter = tempfile.mkdtemp(prefix="permafrost-tune-")
+    try:
+        tune.Tuner(
+            tune.with_resources(TrialTrainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
+            tune_config=tune.TuneConfig(
+                search_alg=PlannedTrials(specs, threads=resources.cpus, stop=stop),
+                num_samples=len(specs),
+                reuse_actors=True,
+                max_concurrent_trials=cluster.slots,  # without it, reused actors leave all slots but one idle
+                trial_name_creator=_name,
+                trial_dirname_creator=_name,
+            ),
+            run_config=tune.RunConfig(
+                name="sweep",
+                storage_path=litter,
+                callbacks=[_Relay(listener)],
+                stop=_StopOnRequest(stop),
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+                verbose=0,
+            ),
+        ).fit()
+    finally:
+        shutil.rmtree(litter, ignore_errors=True)
+
+
+def _spec(trial: Trial) -> TrialSpec:
+    return TrialSpec.model_validate(trial.config["spec"])
+
+
+def _name(trial: Trial) -> str:
+    return _spec(trial).label
+
+
+class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
+    """Tune's callbacks, in the words of a `Listener`."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune pickles its callbacks into a snapshot that nobody reads
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        self._listener.tick()
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._listener.started(_spec(trial))
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        spec = _spec(trial)
+        if FAILURE in result:
+            failed = result[FAILURE]
+            self._listener.ended(spec, State(failed["state"]), failed["error"])
+            return
+        record = EpochRecord(**result[RECORD])
+        self._listener.evaluated(spec, record)
+        if record.last:
+            self._listener.ended(spec, State.COMPLETED, None)
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        # A trial that raises is reported as a result, so this is a worker that died or could not start.
+        self._listener.ended(_spec(trial), State.FAILED, f"its worker was lost: {trial.get_error()}")
+
+
+class _StopOnRequest(tune.Stopper):  # type: ignore[misc]  # Ray has no types here
+    """Ends each running trial at its next result once stopping is asked for."""
+
+    def __init__(self, stop: StopRequest) -> None:
+        self._stop = stop
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return self._stop.asked
+
+    def stop_all(self) -> bool:
+        return False

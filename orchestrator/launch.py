@@ -1,0 +1,175 @@
+"""Launch a sweep: plan it, run what the store does not have, show what was found.
+
+python -m orchestrator.launch
+python -m orchestrator.launch --sweep my.yaml --store results --set seeds=[0,1]
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.command import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, run, say, stderr, stdout
+from orchestrator.events import Listener, Listeners
+from orchestrator.plan import Plan, make_plan
+from orchestrator.recorder import Recorder
+from orchestrator.stop import StopRequest
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.schema import State
+from orchestrator.summary import summarise
+from orchestrator.sweep import load_sweep
+from orchestrator.terminal import LiveDisplay, cell_table, plan_lines
+
+DEFAULT_SWEEP = Path(__file__).parent.parent / "configs" / "sweeps" / "starter.yaml"
+
+
+class ClusterName(StrEnum):
+    """Where trials run."""
+
+    LOCAL = "local"
+    INLINE = "inline"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `--json` prints, in trials; `failed` are those that ended neither completed nor pruned."""
+
+    sweep: str
+    store: str
+    planned: int
+    skipped: int
+    completed: int
+    pruned: int
+    failed: int
+    wall_s: float
+
+
+def launch(
+    sweep: Annotated[Path, typer.Option(metavar="FILE", help="The sweep, in YAML.")] = DEFAULT_SWEEP,
+    cluster: Annotated[
+        ClusterName, typer.Option(help="`local`: Ray on this machine. `inline`: this process, without Ray.")
+    ] = ClusterName.LOCAL,
+    store: StoreOption = DEFAULT_STORE,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Put a setting over the file's; repeatable.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run a sweep; what the store already has is not run again.
+
+    Examples:
+
+        permafrost launch
+
+        permafrost launch --sweep my.yaml --store results --set seeds=[0,1]
+
+    Exit codes: 0 done, 1 some trials failed, 2 a wrong setting, 3 a file is absent or broken, 130 and 143 interrupted.
+    """
+    with reported(debug=debug):
+        code = _launch(sweep, cluster, store, settings or [], dry_run=dry_run, as_json=as_json)
+    raise typer.Exit(code)
+
+
+def _launch(path: Path, cluster: ClusterName, folder: str, settings: list[str], *, dry_run: bool, as_json: bool) -> int:
+    started = time.monotonic()
+    results = open_store(folder, must_exist=False)
+    plan = make_plan(*load_sweep(path, settings), results)
+    for line in plan_lines(plan, str(results.root)):
+        say(line)
+    stop = StopRequest()
+    if not dry_run:
+        results.add_plan(plan.declared())
+        if plan.to_run:
+            with stop.on_signals(say):
+                _run(plan, cluster, results, stop)
+        else:
+            say("nothing to do: every trial of this sweep is complete in the store.")
+    outcome = _outcome(plan, results, time.monotonic() - started, dry_run=dry_run)
+    if as_json:
+        print(json.dumps(asdict(outcome)))
+    elif not dry_run:
+        stdout.print(cell_table(summarise(plan.trials, results.trials()), f"{plan.sweep.name}: dev score in points"))
+    if not dry_run:
+        _say_end(plan, results, outcome, stop)
+    return stop.exit_code if stop.asked else int(outcome.failed > 0)
+
+
+def _run(plan: Plan, cluster: ClusterName, results: ResultStore, stop: StopRequest) -> None:
+    recorder = Recorder(results, plan.attempts)
+    display = LiveDisplay(plan, stderr)
+    try:
+        if cluster is ClusterName.INLINE:
+            from orchestrator.inline import run_inline
+
+            with display:
+                run_inline(plan.to_run, Listeners(recorder, display), resources=plan.sweep.resources, stop=stop)
+        else:
+            _run_on_ray(plan, Listeners(recorder, display), display, stop)
+    finally:
+        recorder.close()
+
+
+def _run_on_ray(plan: Plan, listener: Listener, display: LiveDisplay, stop: StopRequest) -> None:
+    from orchestrator.cluster import local_cluster
+
+    resources = plan.sweep.resources
+    with local_cluster(resources) as found:
+        from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
+
+        say(f"ray     {found.slots} trials at a time; dashboard {found.dashboard} ({found.token_hint})")
+        with display:
+            run_sweep(plan.to_run, listener, cluster=found, resources=resources, stop=stop)
+
+
+def _outcome(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool) -> Outcome:
+    """Counted in the store, which is the only truth: rows of this launch's attempts."""
+    ended = [] if dry_run else results.trials().select(["trial_id", "attempt", "state"]).to_pylist()
+    states = Counter(row["state"] for row in ended if plan.attempts.get(row["trial_id"]) == row["attempt"])
+    completed, pruned = states.pop(State.COMPLETED, 0), states.pop(State.PRUNED, 0)
+    return Outcome(
+        sweep=plan.sweep.name,
+        store=str(results.root),
+        planned=len(plan.trials),
+        skipped=plan.n_skipped,
+        completed=completed,
+        pruned=pruned,
+        failed=states.total(),
+        wall_s=round(wall_s, 3),
+    )
+
+
+def _say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopRequest) -> None:
+    if outcome.failed:
+        say(f"{outcome.failed} trials failed; the same command tries them again:")
+        for label, error in _failures(plan, results):
+            say(f"  {label}: {error}")
+    command = shlex.join(["python", "-m", "orchestrator.launch", *sys.argv[1:]])
+    if stop.asked:
+        left = len(plan.to_run) - outcome.completed - outcome.pruned - outcome.failed
+        say(f"interrupted with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
+    say(f"results {outcome.store}; look again with: python -m orchestrator.status --store {shlex.quote(outcome.store)}")
+
+
+def _failures(plan: Plan, results: ResultStore) -> list[tuple[str, str]]:
+    labels = {spec.trial_id: spec.label for spec in plan.to_run}
+    rows = results.trials().select(["trial_id", "state", "error"]).to_pylist()
+    return [
+        (labels[row["trial_id"]], f"{row['state']}: {(row['error'] or '').splitlines()[-1]}")
+        for row in rows
+        if row["trial_id"] in labels and row["state"] not in (State.COMPLETED, State.PRUNED)
+    ]
+
+
+if __name__ == "__main__":
+    run(launch)

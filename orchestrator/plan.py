@@ -1,0 +1,54 @@
+"""A plan: the trials of a sweep, less those that the store already has."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from orchestrator.store import ResultStore
+from orchestrator.store.results import SweepPlan
+from orchestrator.sweep import SweepSpec, expand
+from orchestrator.yaml_file import Document
+from trials.spec import TrialSpec
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a launch is about to do.
+
+    Attributes:
+        sweep: The sweep.
+        source: The file that declares it.
+        trials: All of its trials, in its order.
+        to_run: Those that no sweep in this store has completed.
+        attempts: The number of each one's next attempt.
+    """
+
+    sweep: SweepSpec
+    source: str
+    trials: tuple[TrialSpec, ...]
+    to_run: tuple[TrialSpec, ...]
+    attempts: dict[str, int]
+
+    @property
+    def n_skipped(self) -> int:
+        """Trials that need not run."""
+        return len(self.trials) - len(self.to_run)
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of the sweep."""
+        return len({spec.cell_id for spec in self.trials})
+
+    def declared(self) -> SweepPlan:
+        """The plan as the store keeps it."""
+        specs = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in self.trials)
+        return SweepPlan(self.sweep.name, time.time(), self.source, specs)
+
+
+def make_plan(sweep: SweepSpec, document: Document, store: ResultStore) -> Plan:
+    """Expand a sweep and take out what is complete. Raises what `expand` and reading the store raise."""
+    trials, done, attempts = expand(sweep, document), store.completed_ids(), store.attempts()
+    to_run = tuple(spec for spec in trials if spec.trial_id not in done)
+    following = {spec.trial_id: attempts.get(spec.trial_id, 0) + 1 for spec in to_run}
+    return Plan(sweep, str(document.path), tuple(trials), to_run, following)

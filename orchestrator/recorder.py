@@ -1,0 +1,143 @@
+"""The one writer: turns what a driver tells into rows and commits them to the store in batches."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import subprocess
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from orchestrator.store import ResultStore
+from orchestrator.store.schema import EPOCHS, State
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
+
+FLUSH_EVERY_S = 1.0  # what a killed driver can lose of finished trials, and how many small parts a second there are
+
+
+class Recorder:
+    """A `Listener` that writes. Close it, also after an error: what it still holds is committed then.
+
+    Attributes:
+        attempts: The attempt number under which each trial's rows are written.
+    """
+
+    def __init__(self, store: ResultStore, attempts: Mapping[str, int]) -> None:
+        self._store, self._attempts = store, attempts
+        self._records: dict[str, list[EpochRecord]] = {}
+        self._epochs: list[dict[str, Any]] = []
+        self._trials: list[dict[str, Any]] = []
+        self._flushed = time.monotonic()
+
+    def started(self, spec: TrialSpec) -> None:
+        """Begin an attempt."""
+        self._records[spec.trial_id] = []
+
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
+        """Hold an epoch row."""
+        self._records[spec.trial_id].append(record)
+        self._epochs.append(epoch_row(spec, self._attempts[spec.trial_id], record))
+        self.tick()
+
+    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        """Hold the trial's row."""
+        records = self._records.pop(spec.trial_id, [])
+        self._trials.append(trial_row(spec, self._attempts[spec.trial_id], records, state, error))
+        self.tick()
+
+    def tick(self) -> None:
+        """Commit, if the last time is long enough ago."""
+        if time.monotonic() - self._flushed >= FLUSH_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commit what is held: epochs first, so that a trial in the store has all of its epochs there."""
+        self._store.append("epochs", self._epochs)
+        self._epochs.clear()
+        self._store.append("trials", self._trials)
+        self._trials.clear()
+        self._flushed = time.monotonic()
+
+    def close(self) -> None:
+        """Commit the rest and put the small parts together."""
+        self.flush()
+        self._store.compact()
+
+
+def epoch_row(spec: TrialSpec, attempt: int, record: EpochRecord) -> dict[str, Any]:
+    """A row of `schema.EPOCHS`: what of the record has a column there."""
+    columns = {name: getattr(record, name) for name in EPOCHS.names if hasattr(record, name)}
+    return {**columns, "trial_id": spec.trial_id, "attempt": attempt, "time": _utc(record.time)}
+
+
+def trial_row(
+    spec: TrialSpec, attempt: int, records: list[EpochRecord], state: State, error: str | None
+) -> dict[str, Any]:
+    """A row of `schema.TRIALS`; without records its results are null."""
+    row: dict[str, Any] = {
+        "trial_id": spec.trial_id,
+        "attempt": attempt,
+        "state": state.value,
+        "task": spec.task,
+        "corpus": spec.data.name,
+        "model": spec.model.name,
+        "freeze_strategy": spec.freeze.strategy,
+        "freeze_depth": spec.freeze.depth,
+        "freeze_layers": list(spec.freeze.layers),
+        "freeze_embeddings": spec.freeze.embeddings,
+        "train_size": spec.train_size,
+        "seed": spec.seed,
+        "git_commit": git_commit(),
+        "versions": list(versions().items()),
+        "error": error,
+        "spec": spec.model_dump_json(),
+        "time": _utc(time.time()),
+    }
+    return row | (_results(records) if records else {})
+
+
+def _results(records: list[EpochRecord]) -> dict[str, Any]:
+    best, last = max(records, key=lambda record: record.score), records[-1]  # max takes the earliest of equals
+    return {
+        "total_params": last.total_params,
+        "trainable_params": last.trainable_params,
+        "best_score": best.score,
+        "best_epoch": best.epoch,
+        "last_epoch": last.epoch,
+        "test_score": last.test_score,
+        "setup_s": sum(record.setup_s for record in records),
+        "train_s": sum(record.train_s for record in records),
+        "eval_s": sum(record.eval_s for record in records),
+        "peak_memory_bytes": max(record.peak_memory_bytes for record in records),
+        "device": last.device,
+    }
+
+
+def _utc(unix_s: float) -> datetime:
+    return datetime.fromtimestamp(unix_s, UTC)
+
+
+@cache
+def git_commit() -> str | None:
+    """The commit of this code, with `+` where it is changed; None outside a checkout."""
+    here = Path(__file__).parent
+    try:
+        found = [
+            subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True, timeout=10)
+            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found[0].stdout.strip() + ("+" if found[1].stdout.strip() else "")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    packages = ("permafrost-sweeps", "torch", "transformers", "tokenizers", "ray", "numpy")
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}

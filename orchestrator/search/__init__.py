@@ -1,0 +1,1 @@
+"""What gives Ray Tune its next trial."""

@@ -1,0 +1,176 @@
+"""Open a store and read it: tables without duplicates, and what each sweep planned.
+
+from orchestrator.store import open_store
+
+store = open_store("results")
+store.trials(), store.epochs()      # Arrow tables
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orchestrator.store.parts import PartFolder
+from orchestrator.store.schema import SCHEMA_VERSION, TABLES, State
+from trials.errors import StoreError
+
+MARKER = "store.json"
+FORMAT = "permafrost-store"
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What one launch of a sweep declared.
+
+    Attributes:
+        name: The sweep.
+        time: Unix time of the launch.
+        source: The YAML file it came from.
+        trials: (trial_id, spec as JSON values) in the sweep's order.
+    """
+
+    name: str
+    time: float
+    source: str
+    trials: tuple[tuple[str, dict[str, Any]], ...]
+
+
+class ResultStore:
+    """A folder with `epochs/`, `trials/` and `sweeps/`. Trials belong to the store, not to a sweep."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._parts = {name: PartFolder(root / name, schema) for name, schema in TABLES.items()}
+
+    def trials(self) -> pa.Table:
+        """One row a trial that has ended: that of its newest attempt. Columns: `schema.TRIALS`."""
+        return _newest(self._parts["trials"].read(), ["trial_id"])
+
+    def epochs(self) -> pa.Table:
+        """One row an evaluation, of each trial's newest attempt that has ended, else of its newest one.
+
+        Columns: `schema.EPOCHS`; ordered by trial and step.
+        """
+        rows, ended = self._parts["epochs"].read(), self.trials()
+        committed = dict(zip(ended["trial_id"].to_pylist(), ended["attempt"].to_pylist(), strict=True))
+        chosen = newest_attempts(rows) | committed
+        ids, attempts = rows["trial_id"].to_pylist(), rows["attempt"].to_pylist()
+        wanted = pa.array([chosen[i] == a for i, a in zip(ids, attempts, strict=True)], pa.bool_())
+        return _newest(rows.filter(wanted), ["trial_id", "step"])
+
+    def completed_ids(self) -> frozenset[str]:
+        """The trials that need not run again."""
+        rows = self._parts["trials"].read().select(["trial_id", "state"])
+        return frozenset(rows.filter(pc.equal(rows["state"], State.COMPLETED.value))["trial_id"].to_pylist())
+
+    def attempts(self) -> dict[str, int]:
+        """The number of the newest attempt of every trial that has left a row."""
+        tables = [parts.read().select(["trial_id", "attempt"]) for parts in self._parts.values()]
+        return newest_attempts(pa.concat_tables(tables))
+
+    def append(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
+        """Commit rows of `epochs` or `trials`. Only the Recorder calls this."""
+        self._create()
+        self._parts[table].append(rows)
+
+    def compact(self) -> None:
+        """Put the small parts of each table into one."""
+        for parts in self._parts.values():
+            parts.compact()
+
+    def sweeps(self) -> list[SweepPlan]:
+        """The newest plan of every sweep, the oldest sweep first."""
+        plans = [_read_plan(max(folder.glob("plan-*.json"))) for folder in self._sweep_folders()]
+        return sorted(plans, key=lambda plan: plan.time)
+
+    def add_plan(self, plan: SweepPlan) -> None:
+        """Keep what a launch declared. Plans are never overwritten; the newest one counts."""
+        self._create()
+        folder = self.root / "sweeps" / plan.name
+        folder.mkdir(parents=True, exist_ok=True)
+        content = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
+        _write_json(folder / f"plan-{time.time_ns():020d}.json", content)
+
+    def _sweep_folders(self) -> list[Path]:
+        return [folder for folder in sorted((self.root / "sweeps").glob("*")) if any(folder.glob("plan-*.json"))]
+
+    def _create(self) -> None:
+        if not (self.root / MARKER).exists():
+            self.root.mkdir(parents=True, exist_ok=True)
+            _write_json(self.root / MARKER, {"format": FORMAT, "schema_version": SCHEMA_VERSION})
+
+
+def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
+    """Open the store in a folder; without `must_exist` an absent or empty folder is a new one, made at the first write.
+
+    Raises:
+        StoreError: no store there, a folder of something else, or a store of a newer version.
+    """
+    root = Path(path).expanduser().resolve()
+    marker = root / MARKER
+    if marker.is_file():
+        _check_marker(marker)
+    elif root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise StoreError(f"{root}: holds something else than a Permafrost store. Give another folder with --store.")
+    elif must_exist:
+        raise StoreError(f"{root}: no store there. Run a sweep first, or give its folder with --store.")
+    elif not os.access(next(p for p in (root, *root.parents) if p.exists()), os.W_OK):
+        raise StoreError(f"{root}: cannot be written. Give another folder with --store.")
+    return ResultStore(root)
+
+
+def _check_marker(marker: Path) -> None:
+    try:
+        content = json.loads(marker.read_text(encoding="utf-8"))
+        known, version = content["format"] == FORMAT, int(content["schema_version"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{marker}: not the mark of a Permafrost store ({error}). Give another folder.") from error
+    if not known:
+        raise StoreError(f"{marker}: says format {content['format']!r}, not {FORMAT!r}. Give another folder.")
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{marker}: a store of a newer version (schema {version}, this one reads up to {SCHEMA_VERSION}). "
+            "Upgrade permafrost-sweeps."
+        )
+
+
+def newest_attempts(rows: pa.Table) -> dict[str, int]:
+    """The largest attempt number of each trial in a table."""
+    grouped = rows.group_by("trial_id").aggregate([("attempt", "max")])
+    return dict(zip(grouped["trial_id"].to_pylist(), grouped["attempt_max"].to_pylist(), strict=True))
+
+
+def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
+    """One row a key, that of the largest attempt, the latest of equals; ordered by key."""
+    order = pa.table({**{key: rows[key] for key in keys}, "attempt": rows["attempt"], "row": range(len(rows))})
+    order = order.sort_by([*((key, "ascending") for key in keys), ("attempt", "ascending"), ("row", "ascending")])
+    last = order.group_by(keys, use_threads=False).aggregate([("row", "last")])
+    return rows.take(last["row_last"])
+
+
+def _read_plan(path: Path) -> SweepPlan:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        trials = tuple((trial_id, spec) for trial_id, spec in content["trials"])
+        return SweepPlan(content["name"], content["time"], content["source"], trials)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path}: not a readable plan ({error}). Take it out; the next launch writes it anew.") from error
+
+
+def _write_json(path: Path, content: object) -> None:
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error.strerror}).") from error

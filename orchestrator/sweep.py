@@ -1,0 +1,213 @@
+"""A sweep: all that one YAML file declares, and the trials it expands to.
+
+    name: my-sweep
+    trial:                      # settings that every trial shares; keys of trials.draft.TrialDraft
+      model: starter
+      optim: {lr: 1e-3, epochs: 5}
+    space:                      # what varies: every combination of it, or random cells
+      data: [UD_English-EWT-sample, UD_Naija-NSC-sample]
+      freeze: [none, {strategy: first_k, depth: 2}]
+      optim.lr: {log_uniform: [1e-5, 1e-3]}             # a distribution needs a random search
+    search: {kind: random, cells: 20, seed: 0}
+    seeds: [0, 1, 2]            # replicates of every cell
+
+Mistakes are collected and told all at once, each with file, line and key.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from orchestrator.wording import wording
+from orchestrator.yaml_file import Document, KeyPath, set_path
+from trials.draft import DraftError, Lookup, TrialDraft
+from trials.errors import ConfigError
+from trials.spec import Frozen, Positive, TrialSpec
+
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Bounds = tuple[float, float]
+Point = dict[str, tuple[int | None, Any]]  # a cell: key of the space -> (index into its list or None, value)
+
+
+class Axis(Frozen):
+    """What one setting may be; exactly one of the attributes is given, and a bare list is a `choice`.
+
+    Attributes:
+        choice: These values.
+        uniform: A number between two bounds.
+        log_uniform: The same, uniform in its logarithm.
+        int_uniform: A whole number between two bounds, both included.
+    """
+
+    choice: Annotated[list[Any], Field(min_length=1)] | None = None
+    uniform: Bounds | None = None
+    log_uniform: Bounds | None = None
+    int_uniform: tuple[int, int] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Axis:
+        given = [name for name in self.model_fields_set if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give one of {', '.join(Axis.model_fields)}")
+        bounds = None if self.choice else getattr(self, given[0])
+        if bounds and not bounds[0] < bounds[1]:
+            raise ValueError(f"{list(bounds)}: the first bound must be below the second")
+        if self.log_uniform and self.log_uniform[0] <= 0:
+            raise ValueError(f"{list(self.log_uniform)}: a logarithm needs bounds above 0")
+        return self
+
+    def draw(self, rng: np.random.Generator) -> tuple[int | None, Any]:
+        """A random value, with its index where it comes from a list."""
+        if self.choice:
+            index = int(rng.integers(len(self.choice)))
+            return index, self.choice[index]
+        if self.int_uniform:
+            return None, int(rng.integers(self.int_uniform[0], self.int_uniform[1], endpoint=True))
+        if self.log_uniform:
+            return None, math.exp(rng.uniform(*map(math.log, self.log_uniform)))
+        assert self.uniform
+        return None, float(rng.uniform(*self.uniform))
+
+
+class SearchSpec(Frozen):
+    """How the space is walked; a bare word is a kind.
+
+    Attributes:
+        kind: `grid` for every combination, `random` for samples.
+        cells: How many random cells, before the seeds.
+        seed: Of the sampling, not of the trials.
+    """
+
+    kind: Literal["grid", "random"] = "grid"
+    cells: Positive | None = None
+    seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _random_is_counted(self) -> SearchSpec:
+        if (self.kind == "random") != (self.cells is not None):
+            raise ValueError("`kind: random` and `cells: N` go together")
+        return self
+
+
+class Resources(Frozen):
+    """What one trial gets; no part of its identity.
+
+    Attributes:
+        cpus: Cores, and threads of its arithmetic.
+        gpus: GPUs; a fraction shares one.
+    """
+
+    cpus: Positive = 1
+    gpus: Annotated[float, Field(ge=0)] = 0.0
+
+
+def _list_is_choice(value: object) -> object:
+    return {"choice": value} if isinstance(value, list) else value
+
+
+def _word_is_kind(value: object) -> object:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+class SweepSpec(Frozen):
+    """What a YAML file declares; see the module's example."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=80)]
+    trial: dict[str, Any] = {}
+    space: dict[str, Annotated[Axis, BeforeValidator(_list_is_choice)]] = {}
+    seeds: Annotated[list[Seed], Field(min_length=1)] = [0]
+    search: Annotated[SearchSpec, BeforeValidator(_word_is_kind)] = SearchSpec()
+    resources: Resources = Resources()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> SweepSpec:
+        if "seed" in self.trial or "seed" in self.space:
+            raise ValueError("`seed` does not stand in `trial` or `space`: list the seeds under `seeds`")
+        continuous = [key for key, axis in self.space.items() if not axis.choice]
+        if self.search.kind == "grid" and continuous:
+            raise ValueError(f"a grid needs lists, but {', '.join(continuous)} is a distribution; use search.kind: random")
+        return self
+
+    def cells(self) -> Iterator[Point]:
+        """Each cell's point in the space, without the seed."""
+        if self.search.cells is not None:
+            rng = np.random.default_rng(self.search.seed)
+            for _ in range(self.search.cells):
+                yield {key: axis.draw(rng) for key, axis in self.space.items()}
+            return
+        lists = [list(enumerate(axis.choice or [])) for axis in self.space.values()]
+        for combination in itertools.product(*lists):
+            yield dict(zip(self.space, combination, strict=True))
+
+
+def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
+    """Read a sweep from YAML, with `KEY=VALUE` settings put over it.
+
+    Raises:
+        ConfigError: with every mistake, each by file, line and key.
+    """
+    document = Document.read(path)
+    for setting in settings:
+        document.override(setting)
+    try:
+        return SweepSpec.model_validate(document.content), document
+    except ValidationError as error:
+        problems = [document.place(_shorthand(e["loc"])) + wording(e, SweepSpec) for e in error.errors()]
+        raise ConfigError(problems) from error
+
+
+def expand(sweep: SweepSpec, document: Document) -> list[TrialSpec]:
+    """The trials of a sweep in its order, each once.
+
+    Raises:
+        ConfigError: with every mistake, each by file, line and key; `exit_code` is 3 if only files are at fault.
+    """
+    lookup, specs = Lookup(), dict[str, TrialSpec]()
+    problems: dict[str, int] = {}
+    for point in sweep.cells():
+        for seed in sweep.seeds:
+            try:
+                spec = _draft(sweep, point, seed).resolve(lookup)
+            except ValidationError as error:
+                for e in error.errors():
+                    text = document.place(_in_sweep(e["loc"], point)) + wording(e, TrialDraft)
+                    problems.setdefault(text, 2)
+            except DraftError as error:
+                for path, text in error.problems:
+                    problems.setdefault(document.place(_in_sweep(path, point)) + text, error.exit_code)
+            except TypeError as error:  # a key of the space goes through a setting that has no keys
+                problems.setdefault(document.place(("trial",)) + str(error), 2)
+            else:
+                specs.setdefault(spec.trial_id, spec)
+    if problems:
+        raise ConfigError(problems, exit_code=min(problems.values()))
+    return list(specs.values())
+
+
+def _draft(sweep: SweepSpec, point: Point, seed: int) -> TrialDraft:
+    content = copy.deepcopy(sweep.trial)
+    for key, (_, value) in point.items():
+        set_path(content, key.split("."), copy.deepcopy(value))
+    return TrialDraft.model_validate({**content, "seed": seed})
+
+
+def _in_sweep(path: tuple[int | str, ...], point: Point) -> KeyPath:
+    """Where in the sweep's file the setting at a draft's path was given."""
+    for key, (index, _) in point.items():
+        parts = tuple(key.split("."))
+        if path[: len(parts)] == parts:
+            return ("space", key, *(() if index is None else (index,)), *path[len(parts) :])
+    return ("trial", *path)
+
+
+def _shorthand(path: tuple[int | str, ...]) -> KeyPath:
+    """`choice` is not written where a bare list is."""
+    return tuple(part for part in path if part != "choice")

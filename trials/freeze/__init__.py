@@ -1,0 +1,1 @@
+"""Freeze strategies (pure rules) and their application to a model."""

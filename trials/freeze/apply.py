@@ -1,0 +1,28 @@
+"""Apply a freeze to a model: what does not learn has no gradient, and no dropout where the recipe says so."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from trials.models.family import Parts
+from trials.spec import FreezeSpec
+
+
+def frozen_modules(parts: Parts, freeze: FreezeSpec) -> list[nn.Module]:
+    """The parts that keep their pretrained weights."""
+    layers = [parts.encoder_layers[i] for i in freeze.layers]
+    return [parts.embeddings, *layers] if freeze.embeddings else layers
+
+
+def freeze_parts(parts: Parts, freeze: FreezeSpec) -> None:
+    """Take the frozen parts out of training."""
+    for module in frozen_modules(parts, freeze):
+        module.requires_grad_(False)
+
+
+def train_mode(model: nn.Module, parts: Parts, freeze: FreezeSpec, *, frozen_dropout: bool) -> None:
+    """Switch dropout on, in frozen parts only with `frozen_dropout`."""
+    model.train()
+    if not frozen_dropout:
+        for module in frozen_modules(parts, freeze):
+            module.eval()
