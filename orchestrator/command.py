@@ -11,8 +11,8 @@ from rich.console import Console
 
 from trials.errors import PermafrostError
 
-stdout = Console()
-stderr = Console(stderr=True)
+stdout = Console(highlight=False)
+stderr = Console(stderr=True, highlight=False)
 
 StoreOption = Annotated[str, typer.Option("--store", metavar="DIR", help="Folder of the results store.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]

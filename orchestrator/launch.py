@@ -27,7 +27,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from orchestrator.summary import summarise
 from orchestrator.sweep import load_sweep
-from orchestrator.terminal import LiveDisplay, cell_table, plan_lines
+from orchestrator.terminal import LiveDisplay, cell_tables, plan_lines
 
 DEFAULT_SWEEP = Path(__file__).parent.parent / "configs" / "sweeps" / "starter.yaml"
 
@@ -69,12 +69,12 @@ def launch(
     """Run a sweep; what the store already has is not run again.
 
     Examples:
-
         permafrost launch
 
         permafrost launch --sweep my.yaml --store results --set seeds=[0,1]
 
     Exit codes: 0 done, 1 some trials failed, 2 a wrong setting, 3 a file is absent or broken, 130 and 143 interrupted.
+
     """
     with reported(debug=debug):
         code = _launch(sweep, cluster, store, settings or [], dry_run=dry_run, as_json=as_json)
@@ -99,7 +99,8 @@ def _launch(path: Path, cluster: ClusterName, folder: str, settings: list[str], 
     if as_json:
         print(json.dumps(asdict(outcome)))
     elif not dry_run:
-        stdout.print(cell_table(summarise(plan.trials, results.trials()), f"{plan.sweep.name}: dev score in points"))
+        for table in cell_tables(summarise(plan.trials, results.trials())):
+            stdout.print(table)
     if not dry_run:
         _say_end(plan, results, outcome, stop)
     return stop.exit_code if stop.asked else int(outcome.failed > 0)

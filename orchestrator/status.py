@@ -14,7 +14,7 @@ from orchestrator.command import DEFAULT_STORE, DebugOption, JsonOption, StoreOp
 from orchestrator.store import open_store
 from orchestrator.store.results import SweepPlan
 from orchestrator.summary import Cell, summarise
-from orchestrator.terminal import cell_table
+from orchestrator.terminal import cell_tables
 from trials.spec import TrialSpec
 
 
@@ -22,10 +22,10 @@ def status(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debu
     """Show the sweeps of a store and how far they are.
 
     Examples:
-
         permafrost status
 
         permafrost status --store results --json
+
     """
     with reported(debug=debug):
         results = open_store(store)
@@ -37,7 +37,9 @@ def status(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debu
         for plan, cells in found:
             counts = _counts(plan, cells)
             states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
-            stdout.print(cell_table(cells, f"{plan.name}: {counts['planned']} trials, {states}"))
+            stdout.print(f"sweep {plan.name}: {counts['planned']} trials, {states}", markup=False, highlight=False)
+            for table in cell_tables(cells):
+                stdout.print(table)
         stdout.print(f"{len(trials)} trials in {results.root}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -13,6 +13,7 @@ class StopRequest:
 
     Attributes:
         signal: The signal that asked, or None.
+
     """
 
     def __init__(self) -> None:

@@ -30,6 +30,7 @@ class Cell:
         total_params, trainable_params: Counts.
         saved_params: Share of the parameters that need not be trained.
         saved_train: Share of the baseline's training time saved; None without a baseline on the same device.
+
     """
 
     spec: TrialSpec
@@ -62,7 +63,10 @@ def summarise(specs: Sequence[TrialSpec], trials: pa.Table) -> list[Cell]:
 
 def varying_settings(specs: Iterable[TrialSpec]) -> list[str]:
     """The dotted settings, other than those every table shows, in which the cells of a sweep differ."""
-    flat = [_flatten(spec.model_dump(mode="json", exclude={"data", "model", "freeze", "seed", "train_size"})) for spec in specs]
+    flat = [
+        _flatten(spec.model_dump(mode="json", exclude={"data", "model", "freeze", "seed", "train_size"}))
+        for spec in specs
+    ]
     return [key for key in flat[0] if len({repr(settings[key]) for settings in flat}) > 1] if flat else []
 
 

@@ -45,6 +45,7 @@ class Axis(Frozen):
         uniform: A number between two bounds.
         log_uniform: The same, uniform in its logarithm.
         int_uniform: A whole number between two bounds, both included.
+
     """
 
     choice: Annotated[list[Any], Field(min_length=1)] | None = None
@@ -72,7 +73,8 @@ class Axis(Frozen):
         if self.int_uniform:
             return None, int(rng.integers(self.int_uniform[0], self.int_uniform[1], endpoint=True))
         if self.log_uniform:
-            return None, math.exp(rng.uniform(*map(math.log, self.log_uniform)))
+            low, high = self.log_uniform
+            return None, math.exp(rng.uniform(math.log(low), math.log(high)))
         assert self.uniform
         return None, float(rng.uniform(*self.uniform))
 
@@ -84,6 +86,7 @@ class SearchSpec(Frozen):
         kind: `grid` for every combination, `random` for samples.
         cells: How many random cells, before the seeds.
         seed: Of the sampling, not of the trials.
+
     """
 
     kind: Literal["grid", "random"] = "grid"
@@ -103,6 +106,7 @@ class Resources(Frozen):
     Attributes:
         cpus: Cores, and threads of its arithmetic.
         gpus: GPUs; a fraction shares one.
+
     """
 
     cpus: Positive = 1
@@ -133,7 +137,9 @@ class SweepSpec(Frozen):
             raise ValueError("`seed` does not stand in `trial` or `space`: list the seeds under `seeds`")
         continuous = [key for key, axis in self.space.items() if not axis.choice]
         if self.search.kind == "grid" and continuous:
-            raise ValueError(f"a grid needs lists, but {', '.join(continuous)} is a distribution; use search.kind: random")
+            raise ValueError(
+                f"a grid needs lists, but {', '.join(continuous)} is a distribution; use search.kind: random"
+            )
         return self
 
     def cells(self) -> Iterator[Point]:
@@ -153,6 +159,7 @@ def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
 
     Raises:
         ConfigError: with every mistake, each by file, line and key.
+
     """
     document = Document.read(path)
     for setting in settings:
@@ -169,6 +176,7 @@ def expand(sweep: SweepSpec, document: Document) -> list[TrialSpec]:
 
     Raises:
         ConfigError: with every mistake, each by file, line and key; `exit_code` is 3 if only files are at fault.
+
     """
     lookup, specs = Lookup(), dict[str, TrialSpec]()
     problems: dict[str, int] = {}

@@ -6,11 +6,12 @@ On a terminal the running sweep is one live display; elsewhere one plain line a 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -123,41 +124,60 @@ class LiveDisplay:
         return table
 
 
-def cell_table(cells: Sequence[Cell], title: str) -> Table:
-    """A row a cell: score over seeds, parameters, time, and what freezing saves."""
+def cell_tables(cells: Sequence[Cell]) -> Iterator[RenderableType]:
+    """A table for each corpus and train size, a row a cell: score over seeds, parameters, time, what freezing saves."""
     varying = varying_settings([cell.spec for cell in cells])
-    table = Table(title=title, title_justify="left", header_style="bold")
-    for name in ("corpus", "sentences", "freeze", *varying):
-        table.add_column(name, no_wrap=True)
-    for name in ("seeds", "dev score", "test", "trainable", "saved", "train s", "saved"):
-        table.add_column(name, justify="right", no_wrap=True)
-    group = None
+    freeze_width = max((len(cell.spec.freeze.label) for cell in cells), default=0)
+    for (corpus, size), group in _grouped(cells).items():
+        title = f"{corpus}, {size:,} train sentences"
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+        table.add_column("freeze", no_wrap=True, min_width=freeze_width)
+        for name in varying:
+            table.add_column(name, overflow="fold")
+        for name, width in _FIGURES.items():
+            table.add_column(name, justify="right", no_wrap=True, min_width=width)
+        for cell in group:
+            settings = (str(setting(cell.spec, key)) for key in varying)
+            table.add_row(cell.spec.freeze.label, *settings, *_figures(cell))
+        yield Padding(table, (1, 0, 0, 0))
+
+
+# Column names and the widths at which the tables of a sweep stand under one another.
+_FIGURES = {"seeds": 5, "dev score": 12, "test": 5, "trainable": 9, "saved": 6, "train s": 7, "saved s": 7}
+
+
+def _grouped(cells: Sequence[Cell]) -> dict[tuple[str, int], list[Cell]]:
+    groups: dict[tuple[str, int], list[Cell]] = {}
     for cell in cells:
-        spec = cell.spec
-        if group is not None and group != (spec.data.name, spec.train_size):
-            table.add_section()
-        group = (spec.data.name, spec.train_size)
-        settings = (str(setting(spec, key)) for key in varying)
-        table.add_row(spec.data.name, f"{spec.train_size:,}", spec.freeze.label, *settings, *_figures(cell))
-    return table
+        groups.setdefault((cell.spec.data.name, cell.spec.train_size), []).append(cell)
+    return groups
 
 
 def _figures(cell: Cell) -> tuple[str, ...]:
-    others = ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
-    seeds = f"{cell.n}/{cell.planned}" + (f" ({others})" if others else "")
+    others = "".join(f", {n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
+    seeds = f"{cell.n}/{cell.planned}{others}"
     if cell.score_mean is None:
-        return (seeds, *[""] * 6)
-    assert cell.trainable_params is not None and cell.saved_params is not None
-    std = f" ± {100 * cell.score_std:.2f}" if cell.score_std is not None else ""
+        return (seeds, *[""] * (len(_FIGURES) - 1))
+    assert cell.trainable_params is not None
+    assert cell.saved_params is not None
+    std = f" ± {100 * cell.score_std:4.2f}" if cell.score_std is not None else ""
     return (
         seeds,
         f"{100 * cell.score_mean:.2f}{std}",
         f"{100 * cell.test_mean:.2f}" if cell.test_mean is not None else "",
-        f"{cell.trainable_params:,}",
+        _count(cell.trainable_params),
         f"{100 * cell.saved_params:.1f} %",
         f"{cell.train_s:.1f}",
         f"{100 * cell.saved_train:.0f} %" if cell.saved_train is not None else "",
     )
+
+
+def _count(n: int) -> str:
+    """Three digits or so: `2.23 M`, `795 k`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return str(n)
 
 
 def _work(spec: TrialSpec) -> float:

@@ -18,7 +18,7 @@ from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint, load_cor
 from trials.errors import DataError, PermafrostError, unknown
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.models.source import STARTER, find_model
-from trials.spec import DataSpec, Frozen, FreezeSpec, ModelSpec, Positive, Recipe, TrialSpec
+from trials.spec import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, TrialSpec
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 from trials.tasks import TASKS
 
@@ -45,6 +45,7 @@ class DataDraft(Frozen):
         folder: A folder with one ``*train.conllu``, one ``*dev.conllu`` and perhaps one ``*test.conllu``.
         train, dev, test: The files themselves.
         format: A registered corpus format.
+
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.+-]+$")] | None = None
@@ -79,30 +80,35 @@ class DataDraft(Frozen):
 
     def resolve(self) -> DataSpec:
         """Find the files and digest them. Raises DataError."""
-        files = self._files()
-        train = files["train"]
-        assert train is not None
-        default = self.bundled or (Path(self.folder).resolve().name if self.folder else train.stem)
-        paths = {split: str(path) if path else None for split, path in files.items()}
-        digest = fingerprint(**paths)  # type: ignore[arg-type]  # train and dev are never None here
-        return DataSpec(name=self.name or default, format=self.format, fingerprint=digest, **paths)  # type: ignore[arg-type]
+        train, dev, test = self._files()
+        return DataSpec(
+            name=self.name or self.bundled or (Path(self.folder).resolve().name if self.folder else train.stem),
+            train=str(train),
+            dev=str(dev),
+            test=str(test) if test else None,
+            format=self.format,
+            fingerprint=fingerprint(train, dev, test),
+        )
 
-    def _files(self) -> dict[str, Path | None]:
-        if self.train is not None:
-            given = {split: getattr(self, split) for split in SPLITS}
-            return {split: Path(path).expanduser().resolve() if path else None for split, path in given.items()}
-        folder = treebank_path(self.bundled) if self.bundled else Path(self.folder or "").expanduser().resolve()
+    def _files(self) -> tuple[Path, Path, Path | None]:
+        if self.train is not None and self.dev is not None:
+            return _absolute(self.train), _absolute(self.dev), _absolute(self.test) if self.test else None
+        folder = treebank_path(self.bundled) if self.bundled else _absolute(self.folder or "")
         if not folder.is_dir():
             raise DataError(f"no folder {folder}. Give the folder that holds the treebank's files.")
-        return {split: _only_file(folder, split, needed=split != "test") for split in SPLITS}
+        train, dev, test = (sorted(folder.glob(f"*{split}.conllu")) for split in SPLITS)
+        return _only(folder, "train", train), _only(folder, "dev", dev), _only(folder, "test", test) if test else None
 
 
-def _only_file(folder: Path, split: str, *, needed: bool) -> Path | None:
-    found = sorted(folder.glob(f"*{split}.conllu"))
-    if len(found) > 1 or (needed and not found):
+def _absolute(path: str) -> Path:
+    return Path(path).expanduser().resolve()
+
+
+def _only(folder: Path, split: str, found: list[Path]) -> Path:
+    if len(found) != 1:
         names = ", ".join(path.name for path in found) or "none"
         raise DataError(f"{folder}: needs one file *{split}.conllu, found {names}. Name the files with train/dev/test.")
-    return found[0] if found else None
+    return found[0]
 
 
 class FreezeDraft(Frozen):
@@ -113,6 +119,7 @@ class FreezeDraft(Frozen):
         depth: How many layers it freezes; may be left out where the strategy has only one depth.
         layers: The indices themselves, with the strategy ``layers``.
         embeddings: Whether the embedding tables are frozen as well.
+
     """
 
     strategy: str
@@ -174,6 +181,7 @@ class TrialDraft(Recipe):
         model: ``starter``, or a folder that `transformers` can load.
         freeze: What to freeze; a bare word is a strategy.
         train_size: Sentences of the nested train subset; None means all.
+
     """
 
     data: Annotated[DataDraft, _bare_word("bundled")]
@@ -205,7 +213,9 @@ class TrialDraft(Recipe):
         if corpus and self.train_size and self.train_size > n_train:
             found.add("train_size", f"{self.train_size} is larger than the train split, which has {n_train} sentences.")
         found.raise_if_any()
-        assert data and model and freeze
+        assert data is not None
+        assert model is not None
+        assert freeze is not None
         same = self.model_dump(include=set(Recipe.model_fields))
         return TrialSpec(**same, data=data, model=model, freeze=freeze, train_size=self.train_size or n_train)
 

@@ -60,6 +60,7 @@ class Training:
         batches: Index batches into `examples`, without end.
         n_steps: Optimiser steps of the whole trial.
         step: Steps done.
+
     """
 
     loaded: LoadedModel
@@ -90,6 +91,7 @@ def train_steps(training: Training, n: int) -> tuple[float, ...]:
 
     Raises:
         DivergedError: a loss is not a finite number.
+
     """
     model, losses = training.loaded.model, []
     learning = [p for p in model.parameters() if p.requires_grad]
@@ -130,6 +132,7 @@ class Evaluation:
         loss: Mean cross-entropy a labelled subword.
         n_correct: Words whose predicted label is the gold one.
         n_words: Words of the split, those without a label among them.
+
     """
 
     loss: float
@@ -141,7 +144,10 @@ class Evaluation:
 def evaluate(training: Training, examples: Sequence[Example]) -> Evaluation:
     """Predict a whole split, without dropout. The model is left in evaluation mode."""
     model = training.loaded.model.eval()
-    loss, n_correct = torch.zeros((), device=training.device), torch.zeros((), device=training.device, dtype=torch.int64)
+    loss, n_correct = (
+        torch.zeros((), device=training.device),
+        torch.zeros((), device=training.device, dtype=torch.int64),
+    )
     for group in batches_by_length(examples, EVAL_BATCH_SIZE):
         batch = collate(group, training.pad_id, training.device)
         with training.precision:

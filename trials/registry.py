@@ -15,6 +15,7 @@ class Registry(Generic[T]):
 
     Attributes:
         kind: What the plugs are, in the words of an error message.
+
     """
 
     def __init__(self, kind: str) -> None:

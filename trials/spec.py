@@ -34,6 +34,7 @@ class FreezeSpec(Frozen):
         strategy: A registered strategy, e.g. ``first_k``, or ``layers``.
         layers: Indices of the frozen encoder layers, counted from the embeddings, ascending.
         embeddings: Whether the embedding tables are frozen as well.
+
     """
 
     strategy: str
@@ -71,6 +72,7 @@ class ModelSpec(Frozen):
         family: A registered model family, e.g. ``distilbert``.
         n_layers: Encoder layers.
         n_positions: Longest input in subwords.
+
     """
 
     name: str
@@ -89,6 +91,7 @@ class DataSpec(Frozen):
         train, dev, test: Files of the splits; no part of the trial's identity. The test split may be absent.
         format: A registered corpus format, e.g. ``conllu``.
         fingerprint: SHA-256 over the splits' bytes.
+
     """
 
     name: str
@@ -110,6 +113,7 @@ class OptimSpec(Frozen):
         weight_decay: Decoupled weight decay.
         warmup: Share of all steps over which the rate rises from zero.
         max_grad_norm: Largest norm of the whole gradient.
+
     """
 
     lr: Annotated[float, Field(gt=0)] = 5e-5
@@ -133,6 +137,7 @@ class Recipe(Frozen):
         eval_every: Epochs, or a fraction of one, between two evaluations on dev.
         dropout: Dropout of the trainable parts; None means the model's own.
         frozen_dropout: Whether frozen parts keep their dropout while training, as `Trainer` leaves it.
+
     """
 
     task: str = "pos"
@@ -154,6 +159,7 @@ class TrialSpec(Recipe):
 
     Attributes:
         train_size: Sentences of the nested train subset.
+
     """
 
     data: DataSpec
@@ -164,7 +170,7 @@ class TrialSpec(Recipe):
     @model_validator(mode="after")
     def _layers_exist(self) -> TrialSpec:
         layers = self.freeze.layers
-        if layers and not (0 <= min(layers) and max(layers) < self.model.n_layers):
+        if layers and not (min(layers) >= 0 and max(layers) < self.model.n_layers):
             raise ValueError(f"freeze.layers: {list(layers)} is beyond the {self.model.n_layers} layers of the model")
         if list(layers) != sorted(set(layers)):
             raise ValueError(f"freeze.layers: {list(layers)} is not ascending without repeats")

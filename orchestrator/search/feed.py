@@ -12,7 +12,7 @@ from trials.spec import TrialSpec
 
 
 class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
-    """A Tune searcher that only reads a list. Tune asks for a trial when a worker is free, so the list can end early."""
+    """A Tune searcher that only reads a list. Tune asks when a worker is free, so the list can end early."""
 
     def __init__(self, specs: Iterable[TrialSpec], *, threads: int, stop: StopRequest) -> None:
         super().__init__()

@@ -42,6 +42,7 @@ class PartFolder:
 
         Raises:
             StoreError: a part is not Parquet or comes from a newer version.
+
         """
         for attempt in range(_ATTEMPTS):
             try:
@@ -89,7 +90,7 @@ class PartFolder:
                 pq.write_table(table, file, compression="zstd")
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, self.folder / name)
+            temporary.replace(self.folder / name)
         except OSError as error:
             temporary.unlink(missing_ok=True)
             raise StoreError(f"{self.folder}: cannot be written ({error.strerror}). Nothing was lost.") from error

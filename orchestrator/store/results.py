@@ -37,6 +37,7 @@ class SweepPlan:
         time: Unix time of the launch.
         source: The YAML file it came from.
         trials: (trial_id, spec as JSON values) in the sweep's order.
+
     """
 
     name: str
@@ -94,9 +95,12 @@ class ResultStore:
         return sorted(plans, key=lambda plan: plan.time)
 
     def add_plan(self, plan: SweepPlan) -> None:
-        """Keep what a launch declared. Plans are never overwritten; the newest one counts."""
+        """Keep what a launch declared, unless the sweep's newest plan says the same. No plan is ever overwritten."""
         self._create()
         folder = self.root / "sweeps" / plan.name
+        newest = max(folder.glob("plan-*.json"), default=None)
+        if newest is not None and _read_plan(newest).trials == plan.trials:
+            return
         folder.mkdir(parents=True, exist_ok=True)
         content = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
         _write_json(folder / f"plan-{time.time_ns():020d}.json", content)
@@ -115,6 +119,7 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
 
     Raises:
         StoreError: no store there, a folder of something else, or a store of a newer version.
+
     """
     root = Path(path).expanduser().resolve()
     marker = root / MARKER
@@ -164,13 +169,15 @@ def _read_plan(path: Path) -> SweepPlan:
         trials = tuple((trial_id, spec) for trial_id, spec in content["trials"])
         return SweepPlan(content["name"], content["time"], content["source"], trials)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{path}: not a readable plan ({error}). Take it out; the next launch writes it anew.") from error
+        raise StoreError(
+            f"{path}: not a readable plan ({error}). Take it out; the next launch writes it anew."
+        ) from error
 
 
 def _write_json(path: Path, content: object) -> None:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({error.strerror}).") from error

@@ -37,22 +37,25 @@ class Corpus:
     test: list[Sentence]
 
 
-def fingerprint(train: str, dev: str, test: str | None) -> str:
+def fingerprint(train: Path, dev: Path, test: Path | None) -> str:
     """SHA-256 over the bytes of the splits, each preceded by its name.
 
     Raises:
         DataError: a file cannot be read, or two splits are the same file's content.
+
     """
     whole, seen = hashlib.sha256(), dict[bytes, str]()
     for split, path in zip(SPLITS, (train, dev, test), strict=True):
         if path is None:
             continue
         try:
-            digest = hashlib.sha256(Path(path).read_bytes()).digest()
+            digest = hashlib.sha256(path.read_bytes()).digest()
         except OSError as error:
             raise DataError(f"{path}: the {split} split cannot be read ({error.strerror}).") from error
         if digest in seen:
-            raise DataError(f"{path}: the {split} split is the same text as {seen[digest]}; a score would mean nothing.")
+            raise DataError(
+                f"{path}: the {split} split is the same text as {seen[digest]}; a score would mean nothing."
+            )
         seen[digest] = split
         whole.update(split.encode() + digest)
     return whole.hexdigest()
@@ -64,8 +67,9 @@ def load_corpus(data: DataSpec) -> Corpus:
 
     Raises:
         DataError: a broken or empty split, or files that changed since the spec was made.
+
     """
-    found = fingerprint(data.train, data.dev, data.test)
+    found = fingerprint(Path(data.train), Path(data.dev), Path(data.test) if data.test else None)
     if found != data.fingerprint:
         raise DataError(f"{data.name}: its files changed since the plan was made. Launch again to plan anew.")
     return Corpus(*(_split(data, name) for name in SPLITS))

@@ -52,6 +52,7 @@ def load_model(spec: ModelSpec, *, n_labels: int, dropout: float | None, init: t
 
     Raises:
         ModelError: the weights cannot be read or do not fill the encoder.
+
     """
     model = copy.deepcopy(_template(spec, n_labels, dropout))
     loaded = LoadedModel(model, MODEL_FAMILIES[spec.family].parts(model))
@@ -69,6 +70,7 @@ def build_model(family: str, config: dict[str, Any], *, n_labels: int) -> Loaded
 @lru_cache(maxsize=2)
 def _template(spec: ModelSpec, n_labels: int, dropout: float | None) -> torch.nn.Module:
     keys = MODEL_FAMILIES[spec.family].dropout_keys
+    model: torch.nn.Module
     overrides: dict[str, Any] = dict.fromkeys(keys, dropout) if dropout is not None else {}
     try:
         with torch.random.fork_rng():  # from_pretrained draws a head that load_model draws anew

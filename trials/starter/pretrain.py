@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -127,6 +126,7 @@ class Batch:
         visible: (rows, 1, ROW, ROW) which subword sees which.
         chosen: (n,) flat indices of the subwords to predict.
         gold: (n,) what they were.
+
     """
 
     ids: torch.Tensor
@@ -164,7 +164,8 @@ def masked_loss(model: DistilBertForMaskedLM, batch: Batch) -> torch.Tensor:
     logits = model.vocab_projector(model.vocab_layer_norm(gelu(model.vocab_transform(chosen))))  # (n, vocabulary)
     logits = logits.float()
     # Not cross_entropy: its CPU kernel takes three times as long over so wide a vocabulary.
-    return (logits.logsumexp(dim=-1) - logits.gather(1, batch.gold[:, None]).squeeze(1)).mean()
+    loss: torch.Tensor = (logits.logsumexp(dim=-1) - logits.gather(1, batch.gold[:, None]).squeeze(1)).mean()
+    return loss
 
 
 def new_model() -> DistilBertForMaskedLM:
@@ -266,13 +267,13 @@ class Pretraining:
 
     def subwords_seen(self) -> int:
         """Subwords trained on, to the nearest row."""
-        return int(self.state["step"]) * self.args.rows * ROW
+        return int(self.state["step"] * self.args.rows * ROW)
 
     def _save(self) -> None:
         tensors = {"model": self.model.state_dict(), "optimizers": [o.state_dict() for o in self.optimizers]}
         temporary = self.checkpoint.with_suffix(".tmp")
         torch.save({**tensors, "state": self.state}, temporary)
-        os.replace(temporary, self.checkpoint)
+        temporary.replace(self.checkpoint)
 
     def _load(self) -> None:
         saved = torch.load(self.checkpoint, weights_only=True)
