@@ -91,8 +91,7 @@ def _launch(path: Path, cluster: ClusterName, folder: str, settings: list[str], 
     if not dry_run:
         results.add_plan(plan.declared())
         if plan.to_run:
-            with stop.on_signals(say):
-                _run(plan, cluster, results, stop)
+            _run(plan, cluster, results, stop)
         else:
             say("nothing to do: every trial of this sweep is complete in the store.")
     outcome = _outcome(plan, results, time.monotonic() - started, dry_run=dry_run)
@@ -113,7 +112,7 @@ def _run(plan: Plan, cluster: ClusterName, results: ResultStore, stop: StopReque
         if cluster is ClusterName.INLINE:
             from orchestrator.inline import run_inline
 
-            with display:
+            with stop.on_signals(say), display:
                 run_inline(plan.to_run, Listeners(recorder, display), resources=plan.sweep.resources, stop=stop)
         else:
             _run_on_ray(plan, Listeners(recorder, display), display, stop)
@@ -129,7 +128,7 @@ def _run_on_ray(plan: Plan, listener: Listener, display: LiveDisplay, stop: Stop
         from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
 
         say(f"ray     {found.slots} trials at a time; dashboard {found.dashboard} ({found.token_hint})")
-        with display:
+        with stop.on_signals(say), display:  # after Ray, which takes SIGTERM for itself when it starts
             run_sweep(plan.to_run, listener, cluster=found, resources=resources, stop=stop)
 
 

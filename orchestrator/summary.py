@@ -64,7 +64,8 @@ def summarise(specs: Sequence[TrialSpec], trials: pa.Table) -> list[Cell]:
 def varying_settings(specs: Iterable[TrialSpec]) -> list[str]:
     """The dotted settings, other than those every table shows, in which the cells of a sweep differ."""
     flat = [
-        _flatten(spec.model_dump(mode="json", exclude={"data", "model", "freeze", "seed", "train_size"}))
+        {"model.name": spec.model.name}
+        | _flatten(spec.model_dump(mode="json", exclude={"data", "model", "freeze", "seed", "train_size"}))
         for spec in specs
     ]
     return [key for key in flat[0] if len({repr(settings[key]) for settings in flat}) > 1] if flat else []

@@ -135,6 +135,9 @@ class SweepSpec(Frozen):
     def _fits_together(self) -> SweepSpec:
         if "seed" in self.trial or "seed" in self.space:
             raise ValueError("`seed` does not stand in `trial` or `space`: list the seeds under `seeds`")
+        inside = [f"{b} is inside {a}" for a, b in itertools.permutations(self.space, 2) if b.startswith(f"{a}.")]
+        if inside:
+            raise ValueError(f"space: {', '.join(inside)}: one would undo the other; give their values under one key")
         continuous = [key for key, axis in self.space.items() if not axis.choice]
         if self.search.kind == "grid" and continuous:
             raise ValueError(

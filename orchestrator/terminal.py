@@ -29,7 +29,7 @@ def plan_lines(plan: Plan, store: str) -> list[str]:
     sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.to_run)
     return [
         f"sweep   {plan.sweep.name} ({plan.source})",
-        f"trials  {len(plan.trials)} = {plan.n_cells} cells x {len(plan.sweep.seeds)} seeds; "
+        f"trials  {len(plan.trials)} = {plan.n_cells} cells x {len(set(plan.sweep.seeds))} seeds; "
         f"{plan.n_skipped} complete in the store, {len(plan.to_run)} to run",
         f"work    {epochs} epochs, {sentences:,} train sentences; nothing to download",
         f"store   {store}",
@@ -127,22 +127,32 @@ class LiveDisplay:
 def cell_tables(cells: Sequence[Cell]) -> Iterator[RenderableType]:
     """A table for each corpus and train size, a row a cell: score over seeds, parameters, time, what freezing saves."""
     varying = varying_settings([cell.spec for cell in cells])
-    freeze_width = max((len(cell.spec.freeze.label) for cell in cells), default=0)
+    width = max((len(_label(cell, varying)) for cell in cells), default=0)
     for (corpus, size), group in _grouped(cells).items():
-        title = f"{corpus}, {size:,} train sentences"
+        title = Text(f"{corpus}, {size:,} train sentences")
         table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
-        table.add_column("freeze", no_wrap=True, min_width=freeze_width)
-        for name in varying:
-            table.add_column(name, overflow="fold")
-        for name, width in _FIGURES.items():
-            table.add_column(name, justify="right", no_wrap=True, min_width=width)
+        table.add_column("freeze", overflow="fold", min_width=min(width, _FREEZE_WIDTH))
+        for name, figure_width in _FIGURES.items():
+            table.add_column(name, justify="right", no_wrap=True, min_width=figure_width)
         for cell in group:
-            settings = (str(setting(cell.spec, key)) for key in varying)
-            table.add_row(cell.spec.freeze.label, *settings, *_figures(cell))
-        yield Padding(table, (1, 0, 0, 0))
+            table.add_row(Text(_label(cell, varying)), *_figures(cell))
+        notes = [Text(f"{_label(cell, varying)}: {lost}") for cell in group if (lost := _lost(cell))]
+        yield Padding(Group(table, *notes), (1, 0, 0, 0))
 
 
-# Column names and the widths at which the tables of a sweep stand under one another.
+def _label(cell: Cell, varying: Sequence[str]) -> str:
+    """What tells a cell from the others of its table; folded where the terminal is narrow."""
+    settings = (f"{key.removesuffix('.name').rpartition('.')[2]}={setting(cell.spec, key)}" for key in varying)
+    return " ".join([cell.spec.freeze.label, *settings])
+
+
+def _lost(cell: Cell) -> str:
+    """The replicates that ended otherwise than completed."""
+    return ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
+
+
+# Column names and the widths at which the tables of a sweep stand under one another, in 80 columns.
+_FREEZE_WIDTH = 13
 _FIGURES = {"seeds": 5, "dev score": 12, "test": 5, "trainable": 9, "saved": 6, "train s": 7, "saved s": 7}
 
 
@@ -154,8 +164,7 @@ def _grouped(cells: Sequence[Cell]) -> dict[tuple[str, int], list[Cell]]:
 
 
 def _figures(cell: Cell) -> tuple[str, ...]:
-    others = "".join(f", {n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
-    seeds = f"{cell.n}/{cell.planned}{others}"
+    seeds = f"{cell.n}/{cell.planned}"
     if cell.score_mean is None:
         return (seeds, *[""] * (len(_FIGURES) - 1))
     assert cell.trainable_params is not None

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-import setproctitle
 from ray import tune
+from ray._raylet import setproctitle  # Ray's own copy: the package's cannot write a worker's title any more
 
 from orchestrator.events import failure
 from trials.record import EpochRecord
@@ -47,7 +47,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
     def step(self) -> dict[str, Any]:
         """Up to the next evaluation. A trial that raises is reported, so that the warm worker lives on."""
-        setproctitle.setproctitle(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
+        setproctitle(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
         try:
             record = next(self._records)
         except Exception as error:

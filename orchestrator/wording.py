@@ -21,6 +21,8 @@ def wording(error: ErrorDetails, model: type[BaseModel]) -> str:
         return "is missing. Add it."
     message = error["msg"].removeprefix("Value error, ")
     value = error["input"]
+    if error["type"] == "model_type" and (inside := _model_at(model, error["loc"])):
+        return f"{value!r}: must be a mapping of some of: {', '.join(inside.model_fields)}."
     told = isinstance(value, str | int | float) and repr(value) not in message
     return f"{value!r}: {message}" if told else message
 

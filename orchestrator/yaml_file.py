@@ -42,12 +42,15 @@ class Document:
             raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
         except UnicodeDecodeError as error:
             raise ConfigError(f"{path}: not UTF-8 text.") from error
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that no calendar has
             raise ConfigError(_where(path, error)) from error
         if not isinstance(content, dict):
             raise ConfigError(f"{path}: a sweep is a mapping of keys like `name:` and `space:`; see configs/sweeps/.")
         lines: dict[KeyPath, int] = {}
-        _walk(root, (), lines, path)
+        try:
+            _walk(root, (), lines, path)
+        except RecursionError as error:
+            raise ConfigError(f"{path}: nests without end. Take out the alias that holds itself.") from error
         return cls(path, content, lines)
 
     def override(self, setting: str) -> None:
@@ -57,7 +60,7 @@ class Document:
             raise ConfigError(f"--set {setting}: must be KEY=VALUE, e.g. --set seeds=[0,1].")
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:
             raise ConfigError(f"--set {setting}: the value is not YAML.") from error
         path = tuple(key.split("."))
         if path[0] == "space" and len(path) > 2:  # keys of the space are dotted themselves
@@ -71,10 +74,12 @@ class Document:
     def place(self, path: KeyPath) -> str:
         """`file:line: key: ` of a key, or of the nearest key above it that is written down."""
         key = _dotted(path)
-        for length in range(len(path), 0, -1):
-            if (setting := self.settings.get(path[:length])) is not None:
+        written = [path[:length] for length in range(len(path), 0, -1)]
+        for above in written:  # a setting replaced all that the file has below its key
+            if (setting := self.settings.get(above)) is not None:
                 return f"{setting}: {key}: "
-            if (line := self.lines.get(path[:length])) is not None:
+        for above in written:
+            if (line := self.lines.get(above)) is not None:
                 return f"{self.path}:{line}: {key}: "
         return f"{self.path}: {key}: " if key else f"{self.path}: "
 
@@ -105,10 +110,11 @@ def _walk(node: yaml.Node | None, path: KeyPath, lines: dict[KeyPath, int], file
             _walk(item, (*path, index), lines, file)
 
 
-def _where(path: Path, error: yaml.YAMLError) -> str:
+def _where(path: Path, error: yaml.YAMLError | ValueError) -> str:
     mark = getattr(error, "problem_mark", None)
     line = f":{mark.line + 1}" if mark else ""
-    return f"{path}{line}: not YAML: {getattr(error, 'problem', None) or error}. Check the indentation and brackets."
+    problem = getattr(error, "problem", None) or " ".join(str(error).split())
+    return f"{path}{line}: not YAML: {problem}. Check the indentation and brackets."
 
 
 def _dotted(path: KeyPath) -> str:

@@ -113,9 +113,11 @@ def train_steps(training: Training, n: int) -> tuple[float, ...]:
 
 
 def mean_loss(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-    """Mean cross-entropy over the labelled subwords of a batch."""
+    """Mean cross-entropy over the labelled subwords of a batch; 0 where a batch has none."""
     logits = model(input_ids=batch.ids, attention_mask=batch.mask).logits  # (sentences, subwords, labels)
-    return cross_entropy(logits.flatten(0, 1).float(), batch.labels.flatten(), ignore_index=IGNORE)
+    labels = batch.labels.flatten()
+    total = cross_entropy(logits.flatten(0, 1).float(), labels, ignore_index=IGNORE, reduction="sum")
+    return total / (labels != IGNORE).sum().clamp(min=1)
 
 
 def _check_finite(losses: tuple[float, ...], before: int) -> None:

@@ -6,6 +6,7 @@ one new part and takes the old ones away, so a row may stand in two parts for a 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import uuid
@@ -56,7 +57,11 @@ class PartFolder:
         """Put all rows into one part. Killed at any moment it loses none."""
         old = self.names()
         if len(old) > 1:
-            self._write(self._concat(old))
+            try:
+                rows = self._concat(old)
+            except FileNotFoundError:  # another process compacts at the moment
+                return
+            self._write(rows)
             for path in old:
                 path.unlink(missing_ok=True)
 
@@ -70,7 +75,8 @@ class PartFolder:
             raise
         except (OSError, pa.ArrowInvalid) as error:
             raise StoreError(f"{path}: not a readable Parquet file ({error}). Move it out of the store.") from error
-        version = int((table.schema.metadata or {}).get(VERSION_KEY, b"0"))
+        mark = (table.schema.metadata or {}).get(VERSION_KEY, b"")
+        version = int(mark) if mark.isdigit() else 0
         if version > SCHEMA_VERSION:
             raise StoreError(
                 f"{path}: written by a newer version (schema {version}, this one reads up to {SCHEMA_VERSION}). "
@@ -78,21 +84,25 @@ class PartFolder:
             )
         if version < 1:
             raise StoreError(f"{path}: not written by permafrost. Move it out of the store.")
-        return _fill(table, self.schema)
+        try:
+            return _fill(table, self.schema)
+        except pa.ArrowException as error:
+            raise StoreError(f"{path}: a column has another type ({error}). Move it out of the store.") from error
 
     def _write(self, table: pa.Table) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         # Time first, so that names sort by age; the random end keeps two writers apart.
         name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
         temporary = self.folder / f".{name}.tmp"
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
             with temporary.open("wb") as file:
                 pq.write_table(table, file, compression="zstd")
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self.folder / name)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink()
             raise StoreError(f"{self.folder}: cannot be written ({error.strerror}). Nothing was lost.") from error
 
 

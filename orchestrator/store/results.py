@@ -101,7 +101,6 @@ class ResultStore:
         newest = max(folder.glob("plan-*.json"), default=None)
         if newest is not None and _read_plan(newest).trials == plan.trials:
             return
-        folder.mkdir(parents=True, exist_ok=True)
         content = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
         _write_json(folder / f"plan-{time.time_ns():020d}.json", content)
 
@@ -110,7 +109,6 @@ class ResultStore:
 
     def _create(self) -> None:
         if not (self.root / MARKER).exists():
-            self.root.mkdir(parents=True, exist_ok=True)
             _write_json(self.root / MARKER, {"format": FORMAT, "schema_version": SCHEMA_VERSION})
 
 
@@ -125,13 +123,18 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
     marker = root / MARKER
     if marker.is_file():
         _check_marker(marker)
-    elif root.exists() and (not root.is_dir() or any(root.iterdir())):
+    elif root.exists() and (not root.is_dir() or any(not _is_litter(path) for path in root.iterdir())):
         raise StoreError(f"{root}: holds something else than a Permafrost store. Give another folder with --store.")
     elif must_exist:
         raise StoreError(f"{root}: no store there. Run a sweep first, or give its folder with --store.")
     elif not os.access(next(p for p in (root, *root.parents) if p.exists()), os.W_OK):
         raise StoreError(f"{root}: cannot be written. Give another folder with --store.")
     return ResultStore(root)
+
+
+def _is_litter(path: Path) -> bool:
+    """Whether this is a marker that a kill left half made."""
+    return path.name.startswith(f".{MARKER}.")
 
 
 def _check_marker(marker: Path) -> None:
@@ -157,7 +160,8 @@ def newest_attempts(rows: pa.Table) -> dict[str, int]:
 
 def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
     """One row a key, that of the largest attempt, the latest of equals; ordered by key."""
-    order = pa.table({**{key: rows[key] for key in keys}, "attempt": rows["attempt"], "row": range(len(rows))})
+    row = pa.array(range(len(rows)), pa.int64())  # typed, as Arrow cannot tell the type of no rows
+    order = pa.table({**{key: rows[key] for key in keys}, "attempt": rows["attempt"], "row": row})
     order = order.sort_by([*((key, "ascending") for key in keys), ("attempt", "ascending"), ("row", "ascending")])
     last = order.group_by(keys, use_threads=False).aggregate([("row", "last")])
     return rows.take(last["row_last"])
@@ -177,6 +181,7 @@ def _read_plan(path: Path) -> SweepPlan:
 def _write_json(path: Path, content: object) -> None:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         temporary.replace(path)
     except OSError as error:

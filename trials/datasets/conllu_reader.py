@@ -34,7 +34,7 @@ def read_conllu(path: Path) -> list[Sentence]:
 def _blocks(path: Path) -> Iterator[tuple[int, str]]:
     """(line number of its first line, text) of every sentence; blank lines end a sentence."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from error
     except OSError as error:
@@ -59,6 +59,9 @@ def _check_line(path: Path, number: int, line: str) -> None:
             f"{path}:{number}: a token line has {len(columns)} columns, CoNLL-U needs {len(COLUMNS)}, "
             "separated by tabs. Mend the line or take it out."
         )
+    if any("  " in column for column in columns[: COLUMNS.index("upos") + 1]):
+        # The conllu package would take them for the end of a column and give the word another one's tag.
+        raise DataError(f"{path}:{number}: a column holds two spaces in a row. Put one in their place.")
     if not columns[0].replace("-", "").replace(".", "").isdigit():
         raise DataError(
             f"{path}:{number}: the id is {columns[0]!r}; CoNLL-U needs an integer, a range like 3-4 or an empty node "

@@ -295,11 +295,21 @@ def save_encoder(run: Pretraining, tokenizer: Tokenizer, folder: Path) -> None:
     ).save_pretrained(folder)
     facts = {
         "steps": run.state["step"], "subwords_seen": run.subwords_seen(), "minutes": run.args.minutes,
-        "final_loss": run.state["loss"], "seed": run.args.seed, "corpora": run.args.corpus_names,
+        "final_loss": run.state["loss"], "seed": run.args.seed,
+        "corpora": {corpus.path.name: corpus.times for corpus, _ in run.encoded},
         "lr": run.args.lr, "warmup": run.args.warmup, "masked": run.args.masked, "rows": run.args.rows,
         "torch": torch.__version__,
     }  # fmt: skip
     (folder / "pretraining.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def prepare(args: argparse.Namespace) -> tuple[Tokenizer, Encoded]:
+    """Read the corpora, train the vocabulary on them, encode them."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    corpora = [read_corpus(argument) for argument in args.corpus]
+    tokenizer = train_tokenizer(corpora)
+    encodings = (tokenizer.encode_batch(corpus.sentences, add_special_tokens=False) for corpus in corpora)
+    return tokenizer, [(c, [e.ids for e in encoded]) for c, encoded in zip(corpora, encodings, strict=True)]
 
 
 def main() -> None:
@@ -314,14 +324,7 @@ def main() -> None:
     parser.add_argument("--masked", type=float, default=0.2, help="share of subwords to predict")
     parser.add_argument("--rows", type=int, default=32, help=f"rows of {ROW} subwords a step")
     args = parser.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
-    corpora = [read_corpus(argument) for argument in args.corpus]
-    args.corpus_names = {corpus.path.name: corpus.times for corpus in corpora}
-    tokenizer = train_tokenizer(corpora)
-    encoded = [
-        (corpus, [e.ids for e in tokenizer.encode_batch(corpus.sentences, add_special_tokens=False)])
-        for corpus in corpora
-    ]
+    tokenizer, encoded = prepare(args)
     run = Pretraining(encoded, args)
     run.run()
     save_encoder(run, tokenizer, args.out / "model")

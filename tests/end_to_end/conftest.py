@@ -1,0 +1,55 @@
+"""Run the command line as a person does: in a process of its own, from a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.builders import write_sweep, write_tagged_treebank
+
+BUNDLED = "[UD_English-EWT-sample, UD_Naija-NSC-sample]"
+
+# Two corpora, two strategies, two seeds of the starter model: eight trials of a few steps.
+SMALL = f"""
+trial:
+  optim: {{lr: 1e-3, epochs: 2, batch_size: 8}}
+  lowercase: true
+space:
+  data: {BUNDLED}
+  train_size: [24]
+  freeze: [none, {{strategy: first_k, depth: 4, embeddings: true}}]
+seeds: [0, 1]
+"""
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+TIMES = {"setup_s", "train_s", "eval_s", "peak_memory_bytes", "time"}  # what two runs of one trial may differ in
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """The small sweep's file, over two treebanks of 24 train, 8 dev and 8 test sentences."""
+    for n, name in enumerate(("one", "two")):
+        write_tagged_treebank(tmp_path / name, seed=n)
+    return write_sweep(tmp_path / "small.yaml", SMALL.replace(BUNDLED, "[{folder: one}, {folder: two}]"))
+
+
+@pytest.fixture
+def permafrost(tmp_path: Path) -> Command:
+    """Run `python -m orchestrator.<command> ...` and return what it printed."""
+
+    def run(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", f"orchestrator.{command}", *map(str, arguments)]
+        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=240, env=environment())
+
+    return run
+
+
+def environment() -> dict[str, str]:
+    """This process's environment, with plain output and the checkout importable from any folder."""
+    checkout = str(Path(__file__).parents[2])
+    return {**os.environ, "NO_COLOR": "1", "COLUMNS": "80", "PYTHONPATH": checkout, "PYTHONWARNINGS": "default"}

@@ -1,0 +1,87 @@
+"""A mistake is one clear message: place, rule, way out; exit code 2 or 3, nothing written, no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.builders import write_conllu, write_sweep
+from tests.end_to_end.conftest import BUNDLED, SMALL, Command
+
+GOOD = "1\ta\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
+
+
+def check(done: object, tmp_path: Path, code: int, *said: str) -> None:
+    """What every refusal has in common."""
+    assert done.returncode == code, done.stderr  # type: ignore[attr-defined]
+    err: str = done.stderr  # type: ignore[attr-defined]
+    assert done.stdout == ""  # type: ignore[attr-defined]
+    assert "Traceback" not in err
+    for words in said:
+        assert words in err
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "code", "said"),
+    [
+        ("seeds: [0, 1]", "seeds: [0, 1", 2, ":10: not YAML"),
+        ("seeds: [0, 1]", "sedes: [0, 1]", 2, ":9: sedes: unknown 'sedes', did you mean 'seeds'?"),
+        ("first_k", "frist_k", 2, ":8: space.freeze[1].strategy: unknown 'frist_k', did you mean 'first_k'?"),
+        ("depth: 4", "depth: 7", 2, ":8: space.freeze[1].depth: 7 is no depth of first_k in model 'starter' of 6 layers"),
+        ("[24]", "[24, 801]", 2, ":7: space.train_size[1]: 801 is larger than the train split, which has 800"),
+        ("lr: 1e-3", "lr: fast", 2, ":3: trial.optim.lr: 'fast': "),
+        ("UD_Naija-NSC-sample", "UD_Naija-NSC", 2, "did you mean 'UD_Naija-NSC-sample'?"),
+        (BUNDLED, "[{folder: absent}]", 3, "absent. Give the folder that holds"),
+        ("lowercase: true", "model: absent", 3, "no model folder at"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_yaml_is_named_with_file_line_and_key(
+    line: str, instead: str, code: int, said: str, tmp_path: Path, permafrost: Command
+) -> None:
+    assert line in SMALL
+    sweep = write_sweep(tmp_path / "small.yaml", SMALL.replace(line, instead))
+    check(permafrost("launch", "--sweep", sweep, "--store", "store"), tmp_path, code, said)
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path, permafrost: Command) -> None:
+    text = SMALL.replace("first_k", "frist_k").replace("lr: 1e-3", "lr: -1").replace("[24]", "[0]")
+    sweep = write_sweep(tmp_path / "small.yaml", text)
+    done = permafrost("launch", "--sweep", sweep, "--store", "store")
+    check(done, tmp_path, 2, "3 errors:", "small.yaml:8: ", "small.yaml:3: ", "small.yaml:7: ")
+
+
+@pytest.mark.parametrize(
+    ("train", "said"),
+    [
+        ("1\ta\tNOUN\n\n", "train.conllu:1: a token line has 3 columns, CoNLL-U needs 10"),
+        (GOOD + "x\ta\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n", "train.conllu:3: the id is 'x'"),
+        ("", "train.conllu: the train split has no sentences"),
+    ],
+)
+def test_a_broken_treebank_is_named_with_file_and_line(
+    train: str, said: str, tmp_path: Path, permafrost: Command
+) -> None:
+    (tmp_path / "bank").mkdir()
+    (tmp_path / "bank" / "train.conllu").write_text(train)
+    write_conllu(tmp_path / "bank" / "dev.conllu", [[("b", "VERB")]])
+    sweep = write_sweep(tmp_path / "own.yaml", "space: {data: [{folder: bank}]}\n")
+    check(permafrost("launch", "--sweep", sweep, "--store", "store"), tmp_path, 3, said)
+
+
+def test_a_folder_of_something_else_is_not_taken_for_a_store(sweep: Path, tmp_path: Path, permafrost: Command) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    for command in (("launch", "--sweep", sweep), ("status",)):
+        done = permafrost(*command, "--store", "mine")
+        check(done, tmp_path, 3, "holds something else than a Permafrost store", "--store")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_status_of_no_store_says_what_to_do(tmp_path: Path, permafrost: Command) -> None:
+    check(permafrost("status", "--store", "store"), tmp_path, 3, "no store there. Run a sweep first")
+
+
+def test_an_unknown_option_is_a_usage_error(tmp_path: Path, permafrost: Command) -> None:
+    check(permafrost("launch", "--sotre", "store"), tmp_path, 2, "--sotre")

@@ -1,0 +1,83 @@
+"""The main job without Ray: plan, run, store, table, second launch, more seeds, status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from orchestrator.store import open_store
+from tests.end_to_end.conftest import Command
+
+
+def test_a_sweep_runs_its_table_is_printed_and_a_second_launch_has_nothing_to_do(
+    sweep: Path, tmp_path: Path, permafrost: Command
+) -> None:
+    arguments = ("--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline")
+    first, second = permafrost("launch", *arguments), permafrost("launch", *arguments)
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr
+    assert "8 = 4 cells x 2 seeds; 0 complete in the store, 8 to run" in first.stderr
+    assert "two, 24 train sentences" in first.stdout
+    assert "first 4+E" in first.stdout
+    assert "±" in first.stdout
+    assert "nothing to do" in second.stderr
+    assert first.stdout == second.stdout
+
+
+def test_the_store_holds_every_epoch_of_every_trial(sweep: Path, tmp_path: Path, permafrost: Command) -> None:
+    permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline")
+    store = open_store(tmp_path / "store")
+    trials, epochs = store.trials().to_pylist(), store.epochs().to_pylist()
+    assert len(trials) == 8
+    assert {row["state"] for row in trials} == {"completed"}
+    assert sorted((r["trial_id"], r["epoch"]) for r in epochs) == sorted((t["trial_id"], e) for t in trials for e in (1.0, 2.0))
+    for trial in trials:
+        rows = [row for row in epochs if row["trial_id"] == trial["trial_id"]]
+        assert trial["best_score"] == max(row["score"] for row in rows)
+        assert sum(len(row["step_losses"]) for row in rows) == rows[-1]["step"] == 6
+        assert 0 < trial["test_score"] <= 1
+
+
+def test_adding_a_seed_runs_only_that_one_in_this_or_another_sweep(
+    sweep: Path, tmp_path: Path, permafrost: Command
+) -> None:
+    arguments = ("--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline", "--json")
+    permafrost("launch", *arguments)
+    added = permafrost("launch", *arguments, "--set", "seeds=[1,2]", "--set", "name=other")
+    outcome = json.loads(added.stdout)
+    assert outcome.pop("wall_s") > 0
+    assert outcome == {
+        "sweep": "other", "store": str(tmp_path / "store"),
+        "planned": 8, "skipped": 4, "completed": 4, "pruned": 0, "failed": 0,
+    }  # fmt: skip
+    assert len(open_store(tmp_path / "store").trials()) == 12
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(sweep: Path, tmp_path: Path, permafrost: Command) -> None:
+    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", "--dry-run", "--json")
+    assert done.returncode == 0
+    assert "8 to run" in done.stderr
+    assert json.loads(done.stdout)["planned"] == 8
+    assert not (tmp_path / "store").exists()
+
+
+def test_status_reads_the_store_only(sweep: Path, tmp_path: Path, permafrost: Command) -> None:
+    launched = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline")
+    shown = permafrost("status", "--store", tmp_path / "store")
+    counted = json.loads(permafrost("status", "--store", tmp_path / "store", "--json").stdout)
+    assert launched.stdout.strip() in shown.stdout
+    assert "sweep tiny: 8 trials, 8 completed" in shown.stdout
+    assert counted["sweeps"] == [{"name": "tiny", "planned": 8, "cells": 4, "states": {"completed": 8}}]
+
+
+def test_a_trial_that_diverges_is_kept_counted_and_never_averaged(
+    sweep: Path, tmp_path: Path, permafrost: Command
+) -> None:
+    store = tmp_path / "store"
+    setting = "space.optim.lr=[1e-3,1e30]"
+    done = permafrost("launch", "--sweep", sweep, "--store", store, "--cluster", "inline", "--set", setting)
+    states = [(row["state"], row["error"]) for row in open_store(store).trials().to_pylist()]
+    assert done.returncode == 1
+    assert sorted(state for state, _ in states) == ["completed"] * 8 + ["diverged"] * 8
+    assert all("training loss is" in error for state, error in states if state == "diverged")
+    assert "lr=1e+30: 2 diverged" in done.stdout
+    assert "8 trials failed" in done.stderr

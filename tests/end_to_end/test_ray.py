@@ -1,0 +1,124 @@
+"""The main job on a real Ray: the same rows as without it, on all slots, in warm workers; failures and signals."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.store import ResultStore, open_store
+from tests.builders import write_sweep, write_tagged_treebank
+from tests.end_to_end.conftest import SMALL, TIMES, BUNDLED, Command, environment
+
+pytestmark = pytest.mark.timeout(280)
+
+
+def rows_without_times(store: ResultStore) -> list[dict[str, Any]]:
+    keep = [name for name in store.epochs().column_names if name not in TIMES]
+    return store.epochs().select(keep).to_pylist()
+
+
+def test_ray_gives_the_rows_of_the_inline_driver_and_leaves_no_litter(
+    sweep: Path, tmp_path: Path, permafrost: Command
+) -> None:
+    shared = ("--sweep", sweep, "--json", "--set", "space.train_size=[8,24]", "--store")
+    inline = permafrost("launch", *shared, tmp_path / "inline", "--cluster", "inline")
+    on_ray = permafrost("launch", *shared, tmp_path / "ray")
+    assert (inline.returncode, on_ray.returncode) == (0, 0), on_ray.stderr
+    assert json.loads(on_ray.stdout)["completed"] == 16
+    assert rows_without_times(open_store(tmp_path / "ray")) == rows_without_times(open_store(tmp_path / "inline"))
+    assert sorted(path.name for path in (tmp_path / "ray").iterdir()) == ["epochs", "store.json", "sweeps", "trials"]
+    assert {path.name for path in tmp_path.iterdir()} == {"inline", "one", "ray", "small.yaml", "two"}
+    assert "dashboard http://127.0.0.1:" in on_ray.stderr
+    assert "Warning" not in on_ray.stderr
+
+
+@pytest.fixture
+def long_sweep(tmp_path: Path) -> Path:
+    """Trials of a few seconds each, with many evaluations."""
+    write_tagged_treebank(tmp_path / "one", train=240, dev=8)
+    text = SMALL.replace(BUNDLED, "[{folder: one}]").replace("[24]", "[240]").replace("epochs: 2", "epochs: 6")
+    return write_sweep(tmp_path / "long.yaml", text.replace("seeds: [0, 1]", "seeds: [0, 1, 2]"))
+
+
+@pytest.fixture
+def launched(long_sweep: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A launch under way."""
+    words = [sys.executable, "-m", "orchestrator.launch", "--sweep", str(long_sweep), "--store", "store"]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def wait_for_rows(store: Path, n: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if (store / "epochs").exists() and len(open_store(store).epochs()) >= n:
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"no {n} epoch rows in {store} after two minutes")
+
+
+def test_while_it_runs_all_slots_work_and_rays_dashboard_names_the_trials(
+    launched: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    wait_for_rows(tmp_path / "store", 4)
+    rows = open_store(tmp_path / "store").epochs().to_pylist()
+    assert len(Counter(row["trial_id"] for row in rows)) >= 2
+    address = next(line for line in iter(launched.stderr.readline, "") if "dashboard" in line)  # type: ignore[union-attr]
+    titles = worker_titles(address.split("dashboard ")[1].split()[0])
+    assert sum(title.startswith("ray::one_") for title in titles) >= 2, titles
+
+
+def worker_titles(dashboard: str) -> list[str]:
+    """What the dashboard's cluster page lists for this machine's workers."""
+    ray = Path(sys.executable).with_name("ray")
+    token = subprocess.run([ray, "get-auth-token"], capture_output=True, text=True).stdout.strip()
+    request = urllib.request.Request(f"{dashboard}/nodes?view=summary", headers={"Authorization": f"Bearer {token}"})
+    summary = json.load(urllib.request.urlopen(request, timeout=20))["data"]["summary"]
+    node = summary[0]["raylet"]["nodeId"]
+    request = urllib.request.Request(f"{dashboard}/nodes/{node}", headers={"Authorization": f"Bearer {token}"})
+    workers = json.load(urllib.request.urlopen(request, timeout=20))["data"]["detail"]["workers"]
+    return [" ".join(worker["cmdline"]) for worker in workers]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
+    number: signal.Signals, code: int, launched: subprocess.Popen[str], tmp_path: Path, permafrost: Command
+) -> None:
+    wait_for_rows(tmp_path / "store", 2)
+    launched.send_signal(number)
+    _, err = launched.communicate(timeout=90)
+    assert launched.returncode == code, err
+    assert "Go on with:\n  python -m orchestrator.launch --sweep" in err
+    assert "Traceback" not in err
+    before = {row["trial_id"] for row in open_store(tmp_path / "store").trials().to_pylist()}
+    assert not list((tmp_path / "store").rglob("*.tmp"))
+    done = permafrost("launch", "--sweep", "long.yaml", "--store", "store", "--json", "--cluster", "inline")
+    outcome = json.loads(done.stdout)
+    assert (outcome["skipped"], outcome["completed"]) == (len(before), 6 - len(before))
+
+
+def test_a_lost_worker_fails_its_trial_and_the_others_go_on(
+    launched: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    wait_for_rows(tmp_path / "store", 2)
+    victims = subprocess.run(["pgrep", "-f", "^ray::one_"], capture_output=True, text=True).stdout.split()
+    subprocess.run(["kill", "-KILL", victims[0]], check=True)
+    _, err = launched.communicate(timeout=200)
+    assert launched.returncode == 1, err
+    states = Counter(row["state"] for row in open_store(tmp_path / "store").trials().to_pylist())
+    assert states == {"completed": 5, "failed": 1}
+    assert "its worker was lost" in err

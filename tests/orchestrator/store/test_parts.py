@@ -1,0 +1,228 @@
+"""Immutable Parquet parts: seen whole or not at all, and never lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from orchestrator.store.parts import PartFolder
+from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY
+from tests.orchestrator.store.rows import epoch
+from trials.errors import StoreError
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> PartFolder:
+    return PartFolder(tmp_path / "epochs", EPOCHS)
+
+
+def steps(parts: PartFolder) -> list[int]:
+    return list(parts.read()["step"].to_pylist())
+
+
+def write(parts: PartFolder, name: str, columns: dict[str, Sequence[Any]], version: bytes | None) -> Path:
+    """A Parquet file of somebody else, or of another version."""
+    parts.folder.mkdir(exist_ok=True)
+    table = pa.table(columns).replace_schema_metadata(None if version is None else {VERSION_KEY: version})
+    pq.write_table(table, parts.folder / name)
+    return parts.folder / name
+
+
+def test_what_was_appended_is_read_back_in_order(parts: PartFolder) -> None:
+    parts.append([epoch(step=1), epoch(step=2)])
+    parts.append([epoch(step=3)])
+    assert steps(parts) == [1, 2, 3]
+
+
+def test_a_folder_that_is_not_there_is_empty_and_is_not_made(parts: PartFolder) -> None:
+    assert len(parts.read()) == 0
+    assert parts.read().schema.names == EPOCHS.names
+    assert not parts.folder.exists()
+
+
+def test_no_rows_make_no_part(parts: PartFolder) -> None:
+    parts.append([])
+    assert parts.names() == []
+
+
+def test_an_append_never_changes_a_part(parts: PartFolder) -> None:
+    parts.append([epoch(step=1)])
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in parts.names()}
+    parts.append([epoch(step=2)])
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in before} == before
+
+
+def test_an_append_leaves_no_temporary_file(parts: PartFolder) -> None:
+    parts.append([epoch()])
+    assert list(parts.folder.iterdir()) == parts.names()
+
+
+def test_what_a_kill_left_between_write_and_rename_is_never_seen(parts: PartFolder) -> None:
+    parts.append([epoch(step=1)])
+    (parts.folder / f".{parts.names()[0].name}.tmp").write_bytes(b"PAR1 half a part")
+    parts.append([epoch(step=2)])
+    parts.compact()
+    assert steps(parts) == [1, 2]
+
+
+def test_compaction_keeps_every_row_in_its_order_in_one_part(parts: PartFolder) -> None:
+    for step in range(5):
+        parts.append([epoch(step=step), epoch("b", step=step)])
+    before = parts.read()
+    parts.compact()
+    assert parts.read() == before
+    assert len(parts.names()) == 1
+
+
+def test_compacting_again_changes_nothing(parts: PartFolder) -> None:
+    parts.append([epoch(step=1)])
+    parts.append([epoch(step=2)])
+    parts.compact()
+    before = parts.names()
+    parts.compact()
+    assert parts.names() == before
+
+
+def test_compacting_nothing_makes_nothing(parts: PartFolder) -> None:
+    parts.compact()
+    assert not parts.folder.exists()
+
+
+def test_a_compaction_that_comes_too_late_lets_the_other_one_be(parts: PartFolder) -> None:
+    class Late(PartFolder):
+        """Has listed the parts before another process compacted them."""
+
+        def names(self) -> list[Path]:
+            return listed
+
+    parts.append([epoch(step=1)])
+    parts.append([epoch(step=2)])
+    listed = parts.names()
+    parts.compact()
+    Late(parts.folder, EPOCHS).compact()
+    assert steps(parts) == [1, 2]
+
+
+def test_reading_starts_again_where_a_part_vanished(parts: PartFolder) -> None:
+    class Surprised(PartFolder):
+        """Lists a part that is gone when it is read, once."""
+
+        stale = [parts.folder / "part-0.parquet"]
+
+        def names(self) -> list[Path]:
+            return [*(self.stale.pop() for _ in self.stale[:1]), *super().names()]
+
+    parts.append([epoch(step=1)])
+    assert steps(Surprised(parts.folder, EPOCHS)) == [1]
+
+
+def test_two_writers_at_once_lose_nothing(parts: PartFolder) -> None:
+    def append(writer: int) -> None:
+        mine = PartFolder(parts.folder, EPOCHS)
+        for step in range(10):
+            mine.append([epoch(f"writer{writer}", step=step)])
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(append, range(2)))
+    found = sorted((row["trial_id"], row["step"]) for row in parts.read().to_pylist())
+    assert found == [(f"writer{writer}", step) for writer in range(2) for step in range(10)]
+
+
+def test_a_reader_beside_a_compacting_writer_always_sees_every_row(parts: PartFolder) -> None:
+    parts.append([epoch(step=0)])
+    done = threading.Event()
+
+    def write_on() -> None:
+        for step in range(1, 15):
+            parts.append([epoch(step=step)])
+            parts.compact()
+        done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        writing, seen = pool.submit(write_on), 1
+        while not done.is_set() and not writing.done():
+            found = sorted(set(steps(parts)))
+            assert found == list(range(len(found)))
+            assert len(found) >= seen
+            seen = len(found)
+        writing.result()
+    assert sorted(steps(parts)) == list(range(15))
+
+
+def test_a_part_says_which_version_wrote_it(parts: PartFolder) -> None:
+    parts.append([epoch()])
+    metadata = pq.read_schema(parts.names()[0]).metadata
+    assert metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
+
+
+def test_an_older_part_without_a_column_reads_with_nulls(parts: PartFolder) -> None:
+    write(parts, "part-0.parquet", {"trial_id": ["a"], "attempt": [1], "step": [7]}, b"1")
+    parts.append([epoch(step=8)])
+    old, new = parts.read().to_pylist()
+    assert (old["step"], old["score"], old["step_losses"], old["time"]) == (7, None, None, None)
+    assert (new["step"], new["score"]) == (8, 0.5)
+
+
+def test_a_column_that_is_no_longer_known_is_left_out(parts: PartFolder) -> None:
+    write(parts, "part-0.parquet", {"trial_id": ["a"], "step": [7], "mood": ["good"]}, b"1")
+    assert parts.read().schema.names == EPOCHS.names
+
+
+def test_a_part_of_a_newer_version_is_refused_with_the_way_out(parts: PartFolder) -> None:
+    path = write(parts, "part-0.parquet", {"step": [7]}, str(SCHEMA_VERSION + 1).encode())
+    with pytest.raises(StoreError) as error:
+        parts.read()
+    rule = f"written by a newer version (schema {SCHEMA_VERSION + 1}, this one reads up to {SCHEMA_VERSION})"
+    assert str(error.value) == f"{path}: {rule}. Upgrade permafrost-sweeps."
+
+
+@pytest.mark.parametrize("version", [None, b"", b"0", b"one"])
+def test_parquet_of_somebody_else_is_refused_with_the_way_out(parts: PartFolder, version: bytes | None) -> None:
+    path = write(parts, "part-0.parquet", {"step": [7]}, version)
+    with pytest.raises(StoreError) as error:
+        parts.read()
+    assert str(error.value) == f"{path}: not written by permafrost. Move it out of the store."
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"not Parquet at all"])
+def test_a_file_that_is_not_parquet_is_refused_with_the_way_out(parts: PartFolder, content: bytes) -> None:
+    parts.append([epoch()])
+    path = parts.names()[0]
+    path.write_bytes(content)
+    with pytest.raises(StoreError) as error:
+        parts.read()
+    assert str(error.value).startswith(f"{path}: not a readable Parquet file (")
+    assert str(error.value).endswith("Move it out of the store.")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_a_truncated_part_is_refused_and_not_compacted_away(parts: PartFolder, share: float) -> None:
+    parts.append([epoch()])
+    parts.append([epoch(step=2)])
+    path, content = parts.names()[0], parts.names()[0].read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(StoreError, match="not a readable Parquet file"):
+        parts.compact()
+    assert len(parts.names()) == 2
+
+
+def test_a_column_of_another_type_is_refused_with_the_way_out(parts: PartFolder) -> None:
+    path = write(parts, "part-0.parquet", {"step": ["seven"]}, b"1")
+    with pytest.raises(StoreError) as error:
+        parts.read()
+    assert str(error.value).startswith(f"{path}: ")
+    assert str(error.value).endswith("Move it out of the store.")
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(parts: PartFolder) -> None:
+    parts.folder.write_text("a file in its place")
+    with pytest.raises(StoreError) as error:
+        parts.append([epoch()])
+    assert str(error.value) == f"{parts.folder}: cannot be written (File exists). Nothing was lost."

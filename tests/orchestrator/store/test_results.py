@@ -1,0 +1,337 @@
+"""A store: the newest attempts without duplicates, plans that are kept, and folders that are none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.results import MARKER, SweepPlan
+from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, TABLES, TRIALS
+from tests.assets import make_store_v1 as v1
+from tests.orchestrator.store.rows import epoch, trial
+from trials.errors import StoreError
+
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    return open_store(tmp_path / "results", must_exist=False)
+
+
+def epochs(store: ResultStore) -> list[tuple[str, int, int]]:
+    return [(row["trial_id"], row["attempt"], row["step"]) for row in store.epochs().to_pylist()]
+
+
+def plan(name: str = "tiny", *trial_ids: str, time: float = 1.0) -> SweepPlan:
+    return SweepPlan(name, time, "tiny.yaml", tuple((trial_id, {"seed": 0, "layers": [0]}) for trial_id in trial_ids))
+
+
+# --- Reading back
+
+
+def test_rows_read_back_with_every_column_as_they_were_written(store: ResultStore) -> None:
+    store.append("epochs", v1.EPOCHS)
+    store.append("trials", v1.TRIALS)
+    again = open_store(store.root)
+    assert again.epochs().to_pylist() == v1.EPOCHS
+    assert again.trials().to_pylist() == v1.TRIALS
+    assert (again.epochs().schema, again.trials().schema) == (store.epochs().schema, store.trials().schema)
+
+
+def test_a_new_store_is_empty_with_all_columns(store: ResultStore) -> None:
+    assert (store.epochs().schema.names, len(store.epochs())) == (EPOCHS.names, 0)
+    assert (store.trials().schema.names, len(store.trials())) == (TRIALS.names, 0)
+    assert (store.completed_ids(), store.attempts(), store.sweeps()) == (frozenset(), {}, [])
+
+
+def test_epochs_are_there_before_any_trial_has_ended(store: ResultStore) -> None:
+    store.append("epochs", [epoch(step=1), epoch(step=2)])
+    assert epochs(store) == [("a", 1, 1), ("a", 1, 2)]
+
+
+def test_trials_without_epochs_are_read(store: ResultStore) -> None:
+    store.append("trials", [trial(state="failed")])
+    assert len(store.trials()) == 1
+    assert epochs(store) == []
+
+
+def test_rows_come_ordered_by_trial_and_step(store: ResultStore) -> None:
+    store.append("epochs", [epoch("b", step=2), epoch("a", step=10), epoch("b", step=1), epoch("a", step=9)])
+    assert epochs(store) == [("a", 1, 9), ("a", 1, 10), ("b", 1, 1), ("b", 1, 2)]
+
+
+def test_the_newest_attempt_of_a_trial_wins_whatever_was_written_last(store: ResultStore) -> None:
+    store.append("trials", [trial(attempt=2, state="completed")])
+    store.append("trials", [trial(attempt=1, state="failed")])
+    assert store.trials()["state"].to_pylist() == ["completed"]
+
+
+def test_of_a_trial_that_ended_only_the_ended_attempts_epochs_are_read(store: ResultStore) -> None:
+    store.append("epochs", [epoch(attempt=1, step=1), epoch(attempt=1, step=2), epoch(attempt=2, step=1)])
+    store.append("trials", [trial(attempt=1)])
+    assert epochs(store) == [("a", 1, 1), ("a", 1, 2)]
+
+
+def test_of_a_trial_that_runs_the_newest_attempts_epochs_are_read(store: ResultStore) -> None:
+    store.append("epochs", [epoch(attempt=1, step=1), epoch(attempt=2, step=1), epoch(attempt=1, step=2)])
+    assert epochs(store) == [("a", 2, 1)]
+
+
+def test_of_a_row_written_twice_the_later_one_is_read(store: ResultStore) -> None:
+    store.append("epochs", [epoch(score=0.25)])
+    store.append("epochs", [epoch(score=0.75)])
+    assert store.epochs()["score"].to_pylist() == [0.75]
+
+
+def test_only_completed_trials_need_not_run_again(store: ResultStore) -> None:
+    states = ("completed", "pruned", "diverged", "out_of_memory", "failed")
+    store.append("trials", [trial(state, state=state) for state in states])
+    assert store.completed_ids() == {"completed"}
+
+
+def test_attempts_count_those_that_left_only_epochs(store: ResultStore) -> None:
+    store.append("trials", [trial("a", 1), trial("b", 1)])
+    store.append("epochs", [epoch("a", 1), epoch("b", 3), epoch("c", 2)])
+    assert store.attempts() == {"a": 1, "b": 3, "c": 2}
+
+
+# --- Compaction and kills
+
+
+def snapshot(store: ResultStore) -> tuple[Rows, Rows]:
+    return store.epochs().to_pylist(), store.trials().to_pylist()
+
+
+def filled(store: ResultStore) -> ResultStore:
+    for attempt in (1, 2, 3):
+        store.append("epochs", [epoch("a", attempt, step=1), epoch("b", 1, step=attempt)])
+        store.append("trials", [trial("a", attempt, "failed")])
+    return store
+
+
+def test_compaction_changes_nothing_that_is_read(store: ResultStore) -> None:
+    before = snapshot(filled(store))
+    store.compact()
+    assert snapshot(store) == before
+    assert [len(list((store.root / table).iterdir())) for table in TABLES] == [1, 1]
+
+
+def test_a_kill_in_mid_compaction_gives_no_duplicates(store: ResultStore, tmp_path: Path) -> None:
+    before = snapshot(filled(store))
+    shutil.copytree(store.root, tmp_path / "old")
+    store.compact()
+    shutil.copytree(tmp_path / "old", store.root, dirs_exist_ok=True)  # the old parts, not yet taken away
+    assert len(list((store.root / "epochs").iterdir())) == 4
+    assert snapshot(store) == before
+    store.compact()
+    assert snapshot(store) == before
+
+
+def test_a_kill_between_write_and_rename_loses_nothing_that_was_committed(store: ResultStore) -> None:
+    before = snapshot(filled(store))
+    for table in TABLES:
+        (store.root / table / ".part-9.parquet.tmp").write_bytes(b"PAR1")
+    assert snapshot(open_store(store.root)) == before
+
+
+def test_a_kill_while_the_mark_was_made_leaves_a_folder_that_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / f".{MARKER}.12345678.tmp").write_text("{")
+    store = open_store(tmp_path, must_exist=False)
+    store.append("epochs", [epoch()])
+    assert len(open_store(tmp_path).epochs()) == 1
+
+
+Key = tuple[str, int, int]
+KEYS = st.tuples(st.sampled_from("ab"), st.integers(1, 3), st.integers(1, 3))
+BATCHES = st.lists(st.tuples(st.lists(KEYS, max_size=6), st.lists(KEYS, max_size=3), st.booleans()), max_size=5)
+
+
+@given(BATCHES)
+def test_whatever_is_written_and_compacted_the_newest_attempts_are_read(
+    batches: list[tuple[list[Key], list[Key], bool]],
+) -> None:
+    all_epochs, all_trials = dict[Key, float](), dict[tuple[str, int], int]()
+    with tempfile.TemporaryDirectory() as folder:
+        store = ResultStore(Path(folder))
+        for number, (epoch_keys, trial_keys, compact) in enumerate(batches):
+            store.append("epochs", [epoch(i, a, s, score=float(number)) for i, a, s in epoch_keys])
+            store.append("trials", [trial(i, a, seed=seed) for i, a, seed in trial_keys])
+            all_epochs |= dict.fromkeys(epoch_keys, float(number))
+            all_trials |= {(i, a): seed for i, a, seed in trial_keys}
+            if compact:
+                store.compact()
+        ended = {i: max(a for j, a in all_trials if j == i) for i, _ in all_trials}
+        shown = {i: max(a for j, a, _ in all_epochs if j == i) for i, _, _ in all_epochs} | ended
+        found = [(r["trial_id"], r["attempt"], r["step"], r["score"]) for r in store.epochs().to_pylist()]
+        assert found == sorted((i, a, s, score) for (i, a, s), score in all_epochs.items() if shown[i] == a)
+        rows = [(r["trial_id"], r["attempt"], r["seed"]) for r in store.trials().to_pylist()]
+        assert rows == [(i, a, all_trials[i, a]) for i, a in sorted(ended.items())]
+
+
+FINITE = st.floats(allow_nan=False)
+
+
+@given(st.lists(st.tuples(FINITE, FINITE, st.integers(0, 2**63 - 1), st.text()), max_size=5))
+def test_any_value_reads_back_bit_by_bit(values: list[tuple[float, float, int, str]]) -> None:
+    rows = [
+        trial(f"{n:02d}", best_score=score, test_score=test, peak_memory_bytes=memory, error=error)
+        for n, (score, test, memory, error) in enumerate(values)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        store = ResultStore(Path(folder))
+        store.append("trials", rows)
+        read, names = store.trials().to_pylist(), ("best_score", "test_score", "peak_memory_bytes", "error")
+        assert [repr([row[name] for name in names]) for row in read] == [
+            repr([row[name] for name in names]) for row in rows
+        ]
+
+
+# --- The golden store of version 1
+
+
+def known(rows: Rows, expected: Rows) -> Rows:
+    """The columns that version 1 had; those added since are null."""
+    names = expected[0].keys()
+    assert all(row[name] is None for row in rows for name in row if name not in names)
+    return [{name: row[name] for name in names} for row in rows]
+
+
+def test_a_store_of_version_1_still_reads_exactly() -> None:
+    store = open_store(Path(v1.__file__).parent / "store_v1")
+    assert known(store.epochs().to_pylist(), v1.EPOCHS) == v1.EPOCHS
+    assert known(store.trials().to_pylist(), v1.TRIALS) == v1.TRIALS
+    assert store.sweeps() == [v1.PLAN]
+    assert store.completed_ids() == {"0123456789abcdef"}
+    assert store.attempts() == {"0123456789abcdef": 2, "fedcba9876543210": 1}
+
+
+def test_a_store_of_version_1_can_be_added_to_and_compacted(tmp_path: Path) -> None:
+    shutil.copytree(Path(v1.__file__).parent / "store_v1", tmp_path, dirs_exist_ok=True)
+    store = open_store(tmp_path)
+    store.append("trials", [trial("z")])
+    store.compact()
+    assert known(store.epochs().to_pylist(), v1.EPOCHS) == v1.EPOCHS
+    assert store.completed_ids() == {"0123456789abcdef", "z"}
+
+
+# --- Plans
+
+
+def test_a_plan_reads_back_as_it_was_declared(store: ResultStore) -> None:
+    store.add_plan(plan("tiny", "a", "b"))
+    assert open_store(store.root).sweeps() == [plan("tiny", "a", "b")]
+
+
+def test_the_same_plan_again_is_not_kept_twice(store: ResultStore) -> None:
+    store.add_plan(plan("tiny", "a", time=1.0))
+    store.add_plan(plan("tiny", "a", time=2.0))
+    assert len(list((store.root / "sweeps" / "tiny").iterdir())) == 1
+    assert store.sweeps()[0].time == 1.0
+
+
+def test_another_plan_under_the_name_is_kept_beside_the_old_one(store: ResultStore) -> None:
+    store.add_plan(plan("tiny", "a"))
+    store.add_plan(plan("tiny", "a", "b"))
+    assert len(list((store.root / "sweeps" / "tiny").iterdir())) == 2
+    assert store.sweeps() == [plan("tiny", "a", "b")]
+
+
+def test_sweeps_come_with_the_oldest_first(store: ResultStore) -> None:
+    for name, time in (("b", 1.0), ("a", 2.0)):
+        store.add_plan(plan(name, "x", time=time))
+    assert [found.name for found in store.sweeps()] == ["b", "a"]
+
+
+def test_what_a_kill_left_of_a_plan_is_not_read(store: ResultStore) -> None:
+    store.add_plan(plan("tiny", "a"))
+    (store.root / "sweeps" / "tiny" / ".plan-9.json.12345678.tmp").write_text("{")
+    (store.root / "sweeps" / "empty").mkdir()
+    assert [found.name for found in store.sweeps()] == ["tiny"]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"name": "a", "time": 1, "source": "", "trials": [1]}', b"\xff"]
+)
+def test_a_broken_plan_is_an_error_with_the_way_out(store: ResultStore, content: str | bytes) -> None:
+    store.add_plan(plan("tiny", "a"))
+    (path,) = (store.root / "sweeps" / "tiny").iterdir()
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    reads: list[Callable[[], object]] = [store.sweeps, lambda: store.add_plan(plan("tiny", "b"))]
+    for read in reads:
+        with pytest.raises(StoreError) as error:
+            read()
+        assert str(error.value).startswith(f"{path}: not a readable plan (")
+        assert str(error.value).endswith("Take it out; the next launch writes it anew.")
+
+
+# --- What is no store
+
+
+def refusal(path: Path, *, must_exist: bool = True) -> str:
+    with pytest.raises(StoreError) as error:
+        open_store(path, must_exist=must_exist)
+    assert error.value.exit_code == 3
+    return str(error.value)
+
+
+def test_opening_makes_nothing_until_the_first_row(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "results", must_exist=False)
+    assert not store.root.exists()
+    store.append("epochs", [])
+    assert open_store(store.root).root == store.root
+
+
+def test_reading_asks_for_a_store_that_is_there(tmp_path: Path) -> None:
+    rule = "no store there. Run a sweep first, or give its folder with --store."
+    assert refusal(tmp_path) == f"{tmp_path}: {rule}"
+    assert refusal(tmp_path / "none") == f"{tmp_path / 'none'}: {rule}"
+
+
+@pytest.mark.parametrize("must_exist", [True, False])
+def test_a_folder_of_something_else_is_refused(tmp_path: Path, must_exist: bool) -> None:
+    (tmp_path / "thesis.tex").touch()
+    rule = "holds something else than a Permafrost store. Give another folder with --store."
+    assert refusal(tmp_path, must_exist=must_exist) == f"{tmp_path}: {rule}"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "results").touch()
+    assert "holds something else than a Permafrost store" in refusal(tmp_path / "results", must_exist=False)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'"x"', b"\xff", b'{"format": "x"}'])
+def test_a_broken_mark_is_refused_with_the_way_out(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / MARKER).write_bytes(content)
+    message = refusal(tmp_path)
+    assert message.startswith(f"{tmp_path / MARKER}: not the mark of a Permafrost store (")
+    assert message.endswith("Give another folder.")
+
+
+def test_the_mark_of_another_program_is_refused(tmp_path: Path) -> None:
+    (tmp_path / MARKER).write_text(json.dumps({"format": "redux", "schema_version": 1}))
+    rule = "says format 'redux', not 'permafrost-store'. Give another folder."
+    assert refusal(tmp_path) == f"{tmp_path / MARKER}: {rule}"
+
+
+def test_a_store_of_a_newer_version_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / MARKER).write_text(json.dumps({"format": "permafrost-store", "schema_version": SCHEMA_VERSION + 1}))
+    message = refusal(tmp_path, must_exist=False)
+    assert f"schema {SCHEMA_VERSION + 1}, this one reads up to {SCHEMA_VERSION}" in message
+    assert message.endswith("Upgrade permafrost-sweeps.")
+
+
+def test_a_store_below_a_file_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    store = ResultStore(tmp_path / "file" / "results")
+    with pytest.raises(StoreError, match="cannot be written"):
+        store.append("epochs", [epoch()])

@@ -1,0 +1,92 @@
+"""A plan: what is complete is not run again, what failed gets its next attempt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.plan import Plan, make_plan
+from orchestrator.recorder import Recorder
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.schema import State
+from orchestrator.sweep import load_sweep
+from tests.builders import make_record, write_sweep, write_treebank
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    return open_store(tmp_path / "results", must_exist=False)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    folder = write_treebank(tmp_path / "tiny")
+    text = f"trial: {{data: {{folder: {folder}}}}}\nspace: {{freeze: [none, all_encoder]}}\nseeds: [0, 1]"
+    return write_sweep(tmp_path / "s.yaml", text)
+
+
+def plan(sweep: Path, store: ResultStore, *settings: str) -> Plan:
+    return make_plan(*load_sweep(sweep, list(settings)), store)
+
+
+def end(store: ResultStore, planned: Plan, index: int, state: State) -> None:
+    recorder, spec = Recorder(store, planned.attempts), planned.trials[index]
+    recorder.started(spec)
+    recorder.evaluated(spec, make_record())
+    recorder.ended(spec, state, None)
+    recorder.close()
+
+
+def test_a_new_sweep_runs_all_of_its_trials_as_first_attempts(sweep: Path, store: ResultStore) -> None:
+    planned = plan(sweep, store)
+    assert planned.to_run == planned.trials
+    assert set(planned.attempts.values()) == {1}
+    assert (len(planned.trials), planned.n_cells, planned.n_skipped) == (4, 2, 0)
+
+
+def test_a_completed_trial_is_skipped(sweep: Path, store: ResultStore) -> None:
+    before = plan(sweep, store)
+    end(store, before, 1, State.COMPLETED)
+    after = plan(sweep, store)
+    assert after.to_run == (before.trials[0], *before.trials[2:])
+    assert after.n_skipped == 1
+
+
+@pytest.mark.parametrize("state", [state for state in State if state is not State.COMPLETED])
+def test_a_trial_that_ended_otherwise_gets_its_next_attempt(sweep: Path, store: ResultStore, state: State) -> None:
+    before = plan(sweep, store)
+    end(store, before, 0, state)
+    after = plan(sweep, store)
+    assert after.to_run == before.trials
+    assert [after.attempts[spec.trial_id] for spec in after.to_run] == [2, 1, 1, 1]
+
+
+def test_a_trial_that_left_only_epochs_gets_its_next_attempt(sweep: Path, store: ResultStore) -> None:
+    before = plan(sweep, store)
+    recorder = Recorder(store, before.attempts)
+    recorder.started(before.trials[0])
+    recorder.evaluated(before.trials[0], make_record(last=False))
+    recorder.close()
+    assert plan(sweep, store).attempts[before.trials[0].trial_id] == 2
+
+
+def test_more_seeds_run_only_the_new_ones(sweep: Path, store: ResultStore) -> None:
+    before = plan(sweep, store)
+    for index in range(len(before.trials)):
+        end(store, before, index, State.COMPLETED)
+    assert plan(sweep, store).to_run == ()
+    assert {spec.seed for spec in plan(sweep, store, "seeds=[0,1,2]").to_run} == {2}
+
+
+def test_another_sweep_in_the_store_shares_its_trials(sweep: Path, store: ResultStore) -> None:
+    end(store, plan(sweep, store), 0, State.COMPLETED)
+    assert plan(sweep, store, "name=other").n_skipped == 1
+
+
+def test_what_is_declared_reads_back_as_the_same_trials(sweep: Path, store: ResultStore) -> None:
+    planned = plan(sweep, store)
+    declared = planned.declared()
+    assert (declared.name, declared.source) == ("tiny", str(sweep))
+    assert [trial_id for trial_id, _ in declared.trials] == [spec.trial_id for spec in planned.trials]
+    assert [type(planned.trials[0]).model_validate(spec) for _, spec in declared.trials] == list(planned.trials)

@@ -1,0 +1,120 @@
+"""The pieces of the training loop: learning rate, parameter groups, loss, evaluation, batches, streams, subsets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import get_linear_schedule_with_warmup
+
+from tests.trials.conftest import TrialMaker
+from trials.batching import batches_by_length, collate, shuffled_batches
+from trials.device import PeakMemory
+from trials.loop import lr_share, mean_loss, new_optimizer
+from trials.models.load import load_model
+from trials.seeding import GlobalStream, numpy_stream, stream_seed
+from trials.spec import OptimSpec
+from trials.subsets import nested_subset
+from trials.tasks.task import IGNORE, Example
+
+CPU = torch.device("cpu")
+SIZES = st.integers(1, 40)
+
+
+def example(n: int, label: int = 0) -> Example:
+    return Example(np.arange(1, n + 1), np.full(n, label), n)
+
+
+@given(n_steps=st.integers(2, 60), warmup=st.floats(0, 0.9))
+def test_the_schedule_is_transformers_linear_one(n_steps: int, warmup: float) -> None:
+    n_warmup = int(np.ceil(warmup * n_steps))
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    schedule = get_linear_schedule_with_warmup(optimizer, n_warmup, n_steps)
+    for step in range(n_steps):
+        assert lr_share(step, n_steps, warmup) == pytest.approx(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+
+
+def test_biases_and_layer_norms_do_not_decay_and_the_head_has_its_rate(make_trial: TrialMaker) -> None:
+    loaded = load_model(make_trial().model, n_labels=3, dropout=None, init=torch.Generator())
+    loaded.parts.embeddings.requires_grad_(False)
+    optimizer = new_optimizer(loaded, OptimSpec(lr=1e-3, head_lr=1e-2, weight_decay=0.5))
+    names = {id(p): name for name, p in loaded.model.named_parameters()}
+    seen = {names[id(p)]: (g["peak_lr"], g["weight_decay"]) for g in optimizer.param_groups for p in g["params"]}
+    assert set(seen) == {name for name in names.values() if "embeddings" not in name}
+    for name, (lr, decay) in seen.items():
+        assert lr == (1e-2 if name.startswith("classifier") else 1e-3)
+        assert decay == (0.0 if name.endswith("bias") or "norm" in name.lower() else 0.5)
+
+
+def test_a_batch_without_a_single_label_has_no_loss_rather_than_none(make_trial: TrialMaker) -> None:
+    model = load_model(make_trial().model, n_labels=3, dropout=0.0, init=torch.Generator()).model
+    loss = mean_loss(model, collate([example(3, IGNORE)], 0, CPU))
+    loss.backward()
+    assert loss.item() == 0.0
+
+
+def test_padding_changes_no_loss(make_trial: TrialMaker) -> None:
+    model = load_model(make_trial().model, n_labels=3, dropout=0.0, init=torch.Generator()).model.eval()
+    alone = [mean_loss(model, collate([e], 0, CPU)).item() * len(e.ids) for e in (example(3), example(9))]
+    together = mean_loss(model, collate([example(3), example(9)], 0, CPU)).item() * 12
+    assert together == pytest.approx(sum(alone), abs=1e-5)
+
+
+@given(n=SIZES, batch_size=SIZES, seed=st.integers(0, 99))
+def test_an_epoch_of_batches_holds_every_sentence_once(n: int, batch_size: int, seed: int) -> None:
+    batches = shuffled_batches(n, batch_size, np.random.default_rng(seed))
+    for _ in range(2):
+        epoch = [next(batches) for _ in range(-(-n // batch_size))]
+        assert sorted(np.concatenate(epoch)) == list(range(n))
+        assert all(len(batch) == batch_size for batch in epoch[:-1])
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=50), st.integers(1, 8))
+def test_evaluation_batches_hold_every_example_once_longest_first(lengths: list[int], batch_size: int) -> None:
+    batches = list(batches_by_length([example(n) for n in lengths], batch_size))
+    assert [len(e.ids) for batch in batches for e in batch] == sorted(lengths, reverse=True)
+
+
+def test_collating_pads_to_the_longest_and_masks_the_padding() -> None:
+    batch = collate([example(2), example(4)], pad_id=9, device=CPU)
+    assert batch.ids.tolist() == [[1, 2, 9, 9], [1, 2, 3, 4]]
+    assert batch.mask.sum(dim=1).tolist() == [2, 4]
+    assert batch.labels.tolist() == [[0, 0, IGNORE, IGNORE], [0, 0, 0, 0]]
+
+
+@given(n=st.integers(1, 60), seed=st.integers(0, 2**32 - 1), data=st.data())
+def test_a_smaller_subset_begins_a_larger_one(n: int, seed: int, data: st.DataObject) -> None:
+    small, large = sorted(data.draw(st.tuples(st.integers(1, n), st.integers(1, n))))
+    one, other = nested_subset(n, small, seed), nested_subset(n, large, seed)
+    assert np.array_equal(one, other[:small])
+    assert len(set(other)) == large
+
+
+def test_streams_of_one_seed_differ_by_name_and_streams_of_one_name_by_seed() -> None:
+    seeds = [stream_seed(seed, name) for seed in range(3) for name in ("subset", "init", "order", "dropout")]
+    assert len(set(seeds)) == 12
+    assert numpy_stream(1, "order").random() == numpy_stream(1, "order").random()
+
+
+def test_a_global_stream_goes_on_where_it_was_and_hides_nothing_outside() -> None:
+    stream, reference = GlobalStream(3, "dropout", CPU), torch.Generator().manual_seed(stream_seed(3, "dropout"))
+    outside = torch.get_rng_state()
+    for _ in range(3):
+        with stream.drawn():
+            drawn = torch.rand(4)
+        assert torch.equal(drawn, torch.rand(4, generator=reference))
+        assert torch.equal(outside, torch.get_rng_state())
+
+
+def test_peak_memory_is_of_the_trial_not_of_the_process() -> None:
+    before = PeakMemory(CPU)
+    block = torch.ones(64 << 20, dtype=torch.uint8)  # 64 MiB, touched
+    high = before.read_bytes()
+    del block
+    if not before._per_trial:
+        pytest.skip("this kernel does not let a process reset its peak memory")
+    assert PeakMemory(CPU).read_bytes() < high - (32 << 20)

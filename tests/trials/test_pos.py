@@ -1,0 +1,83 @@
+"""Part-of-speech tagging: which subword carries a label, and what counts as an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from trials.datasets.corpus import Sentence
+from trials.starter import model_path
+from trials.tasks import TASKS
+from trials.tasks.task import IGNORE, Example
+
+POS = TASKS["pos"]
+LABELS = ("ADJ", "NOUN", "VERB")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_models: dict[str, Path]) -> PreTrainedTokenizerBase:
+    """One subword a character."""
+    return AutoTokenizer.from_pretrained(tiny_models["bert"])
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, *pairs: tuple[str, str], max_length: int = 32) -> Example:
+    sentence = Sentence(tuple(form for form, _ in pairs), tuple(tag for _, tag in pairs))
+    return POS.encode([sentence], LABELS, tokenizer, max_length=max_length, lowercase=False)[0]
+
+
+def test_labels_stand_at_first_subwords_and_specials_have_none(tokenizer: PreTrainedTokenizerBase) -> None:
+    example = encode(tokenizer, ("abc", "NOUN"), ("d", "ADJ"))
+    assert example.labels.tolist() == [IGNORE, 1, IGNORE, IGNORE, 0, IGNORE]
+    assert example.n_words == 2
+
+
+def test_a_word_cut_off_keeps_its_place_in_the_count(tokenizer: PreTrainedTokenizerBase) -> None:
+    example = encode(tokenizer, ("abc", "NOUN"), ("d", "ADJ"), max_length=4)
+    assert example.labels.tolist() == [IGNORE, 1, IGNORE, IGNORE]
+    assert example.n_words == 2
+    assert POS.score(1, example.n_words) == 0.5
+
+
+def test_a_tag_that_train_lacks_cannot_be_right(tokenizer: PreTrainedTokenizerBase) -> None:
+    example = encode(tokenizer, ("a", "INTJ"), ("b", "VERB"))
+    assert example.labels.tolist() == [IGNORE, IGNORE, 2, IGNORE]
+    assert example.n_words == 2
+
+
+def test_a_word_of_nothing_but_dropped_characters_is_an_error_not_a_shift(tokenizer: PreTrainedTokenizerBase) -> None:
+    example = encode(tokenizer, ("a", "NOUN"), ("\u200b", "ADJ"), ("b", "VERB"))
+    assert [int(label) for label in example.labels if label != IGNORE] == [1, 2]
+    assert example.n_words == 3
+
+
+def test_tags_are_read_from_train_and_sorted() -> None:
+    train = [Sentence(("a", "b"), ("VERB", "ADJ")), Sentence(("c",), ("VERB",))]
+    assert POS.label_names(train) == ("ADJ", "VERB")
+
+
+def test_lowercasing_changes_the_subwords_of_a_cased_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
+    sentences = [Sentence(("Ab",), ("NOUN",))]
+    kept, lowered = (
+        POS.encode(sentences, LABELS, tokenizer, max_length=8, lowercase=lowercase)[0] for lowercase in (False, True)
+    )
+    assert tokenizer.convert_ids_to_tokens(kept.ids)[1:3] == ["A", "##b"]
+    assert tokenizer.convert_ids_to_tokens(lowered.ids)[1:3] == ["a", "##b"]
+
+
+WORDS = st.text(alphabet="abcdefgXYZ'-.", min_size=1, max_size=8)
+
+
+@given(st.lists(st.tuples(WORDS, st.sampled_from(LABELS)), min_size=1, max_size=20))
+def test_tags_survive_encoding_with_the_starter_tokenizer(pairs: list[tuple[str, str]]) -> None:
+    example = encode(STARTER_TOKENIZER, *pairs, max_length=256)
+    decoded = [LABELS[label] for label in example.labels[example.labels != IGNORE]]
+    assert decoded == [tag for _, tag in pairs]
+    assert np.array_equal(example.ids[[0, -1]], [2, 3])  # [CLS] and [SEP]
+
+
+STARTER_TOKENIZER = AutoTokenizer.from_pretrained(model_path())

@@ -1,0 +1,47 @@
+"""A registry answers with the plug, or with the words it knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from trials.registry import Registry
+
+
+def numbers() -> Registry[int]:
+    registry: Registry[int] = Registry("number")
+    registry.register("two")(2)
+    registry.register("one")(1)
+    return registry
+
+
+def test_a_plug_is_found_under_its_word() -> None:
+    assert numbers()["two"] == 2
+
+
+def test_the_words_come_sorted() -> None:
+    assert list(numbers()) == ["one", "two"]
+
+
+def test_a_word_is_known_or_not() -> None:
+    assert "one" in numbers()
+    assert "three" not in numbers()
+
+
+def test_registering_hands_the_plug_back() -> None:
+    registry: Registry[type] = Registry("kind")
+
+    @registry.register("thing")
+    class Thing:
+        pass
+
+    assert registry["thing"] is Thing
+
+
+def test_an_unknown_word_is_answered_with_the_nearest_and_all_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"^unknown 'on', did you mean 'one'\? Known: one, two\.$"):
+        numbers()["on"]
+
+
+def test_a_word_is_given_once() -> None:
+    with pytest.raises(AssertionError, match="number 'one' is registered twice"):
+        numbers().register("one")(3)

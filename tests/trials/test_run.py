@@ -1,0 +1,166 @@
+"""A trial from spec to records: reproducible to the bit, sensitive to every field, honest about its numbers."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.builders import write_conllu
+from tests.trials.conftest import TrialMaker, save_tiny_model
+from trials.errors import DivergedError
+from trials.record import EpochRecord
+from trials.run import evaluation_steps, run_trial
+from trials.spec import OptimSpec, TrialSpec
+
+CPU = torch.device("cpu")
+MEASURED = {"setup_s", "train_s", "eval_s", "peak_memory_bytes", "time"}
+
+# A change of every field, and nothing else, for `test_every_field_...`; dotted as in a sweep.
+CHANGES: dict[str, dict[str, Any]] = {
+    "seed": {"seed": 1},
+    "precision": {"precision": "bf16"},
+    "max_length": {"max_length": 8},
+    "lowercase": {"lowercase": True},
+    "eval_every": {"eval_every": 0.5},
+    "dropout": {"dropout": 0.4},
+    "frozen_dropout": {"frozen_dropout": False},
+    "train_size": {"train_size": 20},
+    "freeze.layers": {"freeze": {"strategy": "last_k", "depth": 1}},
+    "freeze.embeddings": {"freeze": {"strategy": "first_k", "depth": 1, "embeddings": True}},
+    "optim.lr": {"optim": {"lr": 2e-2}},
+    "optim.head_lr": {"optim": {"head_lr": 5e-2}},
+    "optim.batch_size": {"optim": {"batch_size": 5}},
+    "optim.epochs": {"optim": {"epochs": 3}},
+    "optim.weight_decay": {"optim": {"weight_decay": 0.5}},
+    "optim.warmup": {"optim": {"warmup": 0.5}},
+    "optim.max_grad_norm": {"optim": {"max_grad_norm": 0.01}},
+}
+GOLDEN = [(1.0760913, 0.7426921), (0.6534870, 0.5622941)]  # (train, dev) an epoch of BASE; raise SCHEMA_VERSION with it
+BASE: dict[str, Any] = {"freeze": {"strategy": "first_k", "depth": 1}}
+# Fields that name the task, data and model; other files are other trials, tested below.
+RESOLVED = {"task", "data", "model", "freeze", "optim"}
+
+
+def records_of(spec: TrialSpec) -> list[EpochRecord]:
+    torch.set_num_threads(1)
+    return list(run_trial(spec, device=CPU))
+
+
+def numbers(records: list[EpochRecord]) -> list[dict[str, Any]]:
+    """The records without what is measured by a clock or the kernel."""
+    return [{key: value for key, value in asdict(r).items() if key not in MEASURED} for r in records]
+
+
+def test_the_same_spec_gives_the_same_bits_twice_and_in_any_order(make_trial: TrialMaker) -> None:
+    one, other = make_trial(**BASE), make_trial("bert", seed=7)
+    first = numbers(records_of(one)), numbers(records_of(other))
+    torch.rand(5)  # someone else draws from the global stream
+    second = numbers(records_of(other)), numbers(records_of(one))
+    assert first == second[::-1]
+
+
+def test_two_trials_that_take_turns_in_one_process_do_not_disturb_each_other(make_trial: TrialMaker) -> None:
+    specs = make_trial(**BASE), make_trial(seed=1)
+    alone = [numbers(records_of(spec)) for spec in specs]
+    turns = list(zip(*(run_trial(spec, device=CPU) for spec in specs), strict=True))
+    assert [numbers(list(records)) for records in zip(*turns, strict=True)] == alone
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_every_field_changes_the_trial_and_its_numbers(field: str, make_trial: TrialMaker) -> None:
+    base, changed = make_trial(**BASE), make_trial(**{**BASE, **CHANGES[field]})
+    assert base.trial_id != changed.trial_id
+    assert numbers(records_of(base)) != numbers(records_of(changed))
+
+
+def test_no_field_is_forgotten_in_the_test_above() -> None:
+    fields = (set(TrialSpec.model_fields) - RESOLVED) | {f"optim.{name}" for name in OptimSpec.model_fields}
+    assert fields | {"freeze.layers", "freeze.embeddings"} == set(CHANGES)
+
+
+def test_other_weights_and_other_text_are_other_trials(
+    make_trial: TrialMaker, tmp_path: Path, tiny_models: dict[str, Path], treebank: Path
+) -> None:
+    bigger = save_tiny_model("distilbert", tmp_path / "model", positions=40)
+    train = write_conllu(tmp_path / "train.conllu", [[("a", "NOUN"), ("b", "VERB")]] * 24)
+    data = {"folder": None, "train": str(train), "dev": str(treebank / "dev.conllu")}
+    trials = [make_trial(), make_trial(model=str(bigger)), make_trial(data=data)]
+    assert len({spec.trial_id for spec in trials}) == 3
+    assert len({records_of(spec)[0].train_loss for spec in trials}) == 3
+
+
+def test_the_tiny_models_losses_are_the_golden_ones(make_trial: TrialMaker) -> None:
+    losses = [(r.train_loss, r.dev_loss) for r in records_of(make_trial(**BASE))]
+    assert losses == [pytest.approx(pair, abs=2e-4) for pair in GOLDEN]
+
+
+def test_records_count_steps_epochs_and_sentences(make_trial: TrialMaker) -> None:
+    records = records_of(make_trial(train_size=22, eval_every=0.5, optim={"batch_size": 4, "epochs": 2}))
+    assert [r.step for r in records] == [3, 6, 9, 12]
+    assert [r.epoch for r in records] == [0.5, 1.0, 1.5, 2.0]
+    assert [r.examples_seen for r in records] == [12, 22, 34, 44]
+    assert [len(r.step_losses) for r in records] == [3, 3, 3, 3]
+    assert [r.last for r in records] == [False, False, False, True]
+
+
+def test_set_up_is_counted_once_and_times_are_of_the_interval(make_trial: TrialMaker) -> None:
+    records = records_of(make_trial(eval_every=0.5))
+    assert records[0].setup_s > 0
+    assert {r.setup_s for r in records[1:]} == {0.0}
+    assert all(0 < r.train_s < 5 and 0 < r.eval_s < 5 and r.peak_memory_bytes > 10_000_000 for r in records)
+
+
+def test_test_is_scored_once_at_the_end_with_the_weights_of_the_best_dev_score(
+    make_trial: TrialMaker, treebank: Path, tmp_path: Path
+) -> None:
+    # Test is dev in another order, so with the best weights it must have the best dev score.
+    blocks = (treebank / "dev.conllu").read_text().strip().split("\n\n")
+    (tmp_path / "test.conllu").write_text("\n\n".join(reversed(blocks)) + "\n\n")
+    files = {split: str(treebank / f"{split}.conllu") for split in ("train", "dev")}
+    data = {"folder": None, **files, "test": str(tmp_path / "test.conllu")}
+    records = records_of(make_trial(data=data, seed=1, eval_every=0.5, optim={"lr": 0.1, "epochs": 4}))
+    best = max(r.score for r in records)
+    assert records[-1].score < best
+    assert [r.test_score for r in records] == [None] * 7 + [best]
+
+
+def test_a_corpus_without_a_test_split_has_no_test_score(make_trial: TrialMaker, treebank: Path) -> None:
+    files = {split: str(treebank / f"{split}.conllu") for split in ("train", "dev")}
+    assert records_of(make_trial(data={"folder": None, **files}))[-1].test_score is None
+
+
+def test_a_loss_that_is_no_number_ends_the_trial_as_diverged(make_trial: TrialMaker) -> None:
+    with pytest.raises(DivergedError, match=r"training loss is (nan|inf) at step \d+; lower optim.lr"):
+        records_of(make_trial(optim={"lr": 1e30}))
+
+
+def test_learning_beats_the_most_frequent_tag(make_trial: TrialMaker) -> None:
+    records = records_of(make_trial(train_size=40, optim={"lr": 1e-2, "epochs": 10}))
+    assert records[-1].dev_loss < records[0].dev_loss
+    assert max(r.score for r in records) > 0.6  # the most frequent tag makes up 2/5 of the words
+
+
+def test_freezing_everything_trains_the_head_alone(make_trial: TrialMaker) -> None:
+    record = records_of(make_trial(freeze={"strategy": "all_encoder", "embeddings": True}))[-1]
+    assert record.trainable_params == 16 * 4 + 4  # width x tags + bias
+    assert record.total_params > 10_000
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "epochs", "eval_every", "expected"),
+    [(10, 2, 1.0, [5, 10]), (10, 2, 0.5, [2, 5, 8, 10]), (9, 3, 0.4, [1, 2, 4, 5, 6, 7, 8, 9]), (2, 2, 0.1, [1, 2])],
+)
+def test_evaluations_fall_on_steps_and_end_with_the_last(
+    n_steps: int, epochs: int, eval_every: float, expected: list[int]
+) -> None:
+    assert evaluation_steps(n_steps, epochs, eval_every) == expected
+
+
+def test_a_trial_can_be_stopped_by_not_going_on(make_trial: TrialMaker) -> None:
+    records = run_trial(make_trial(optim={"epochs": 50}), device=CPU)
+    assert [r.epoch for r in itertools.islice(records, 2)] == [1.0, 2.0]

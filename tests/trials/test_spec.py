@@ -1,0 +1,226 @@
+"""A trial is its content: what its id is made of, and what a spec may not say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from tests.builders import make_spec
+from trials.freeze.strategies import FREEZE_STRATEGIES
+from trials.spec import DataSpec, FreezeSpec, ModelSpec, OptimSpec, TrialSpec
+
+FULL = make_spec(freeze={"strategy": "first_k", "layers": (0, 1), "embeddings": True})
+
+# Another valid value for every field there is, by its dotted name.
+OTHER: dict[str, Any] = {
+    "task": "ner",
+    "seed": 1,
+    "precision": "bf16",
+    "max_length": 64,
+    "lowercase": True,
+    "eval_every": 0.5,
+    "dropout": 0.0,
+    "frozen_dropout": False,
+    "train_size": 201,
+    "optim.lr": 1e-4,
+    "optim.head_lr": 1e-4,
+    "optim.batch_size": 8,
+    "optim.epochs": 6,
+    "optim.weight_decay": 0.1,
+    "optim.warmup": 0.1,
+    "optim.max_grad_norm": 2.0,
+    "data.format": "other",
+    "data.fingerprint": "e" * 64,
+    "data.name": "other",
+    "data.train": "other/train.conllu",
+    "data.dev": "other/dev.conllu",
+    "data.test": "other/test.conllu",
+    "model.revision": "b" * 64,
+    "model.family": "bert",
+    "model.n_layers": 7,
+    "model.n_positions": 512,
+    "model.name": "other",
+    "model.path": "other/model",
+    "freeze.strategy": "layers",
+    "freeze.layers": (0,),
+    "freeze.embeddings": False,
+}
+NO_IDENTITY = {"data.name", "data.train", "data.dev", "data.test", "model.name", "model.path", "freeze.strategy"}
+
+
+def fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """The dotted names of all fields, those of nested values included."""
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from fields(inner, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def changed(name: str) -> TrialSpec:
+    """`FULL` with another value in one field."""
+    part, _, key = name.rpartition(".")
+    content = FULL.model_dump()
+    (content[part] if part else content)[key] = OTHER[name]
+    return TrialSpec.model_validate(content)
+
+
+def test_every_field_there_is_has_another_value_here() -> None:
+    assert set(fields(TrialSpec)) == set(OTHER)
+
+
+@pytest.mark.parametrize("name", sorted(NO_IDENTITY))
+def test_names_and_paths_are_no_part_of_the_identity(name: str) -> None:
+    assert changed(name) != FULL
+    assert changed(name).trial_id == FULL.trial_id
+
+
+@pytest.mark.parametrize("name", [name for name in fields(TrialSpec) if name not in NO_IDENTITY])
+def test_everything_else_is_part_of_the_identity(name: str) -> None:
+    assert changed(name).trial_id != FULL.trial_id
+
+
+@pytest.mark.parametrize("name", [name for name in fields(TrialSpec) if name not in NO_IDENTITY])
+def test_a_cell_differs_by_every_setting_but_the_seed(name: str) -> None:
+    assert (changed(name).cell_id == FULL.cell_id) == (name == "seed")
+
+
+def test_the_id_of_a_spec_never_changes() -> None:
+    # Golden: were it another one, every finished trial in every store would run again. Raise SCHEMA_VERSION instead.
+    assert FULL.trial_id == "f4d352a7023dd48b"
+    assert FULL.cell_id == "a729bd94ef522012"
+
+
+def test_an_id_does_not_depend_on_how_the_values_were_written() -> None:
+    assert TrialSpec.model_validate_json(FULL.model_dump_json()).trial_id == FULL.trial_id
+    assert TrialSpec.model_validate(json.loads(json.dumps(FULL.model_dump(mode="json")))) == FULL
+    assert make_spec(optim={"lr": "1e-3"}).trial_id == make_spec(optim={"lr": 0.001}).trial_id
+    assert make_spec(dropout=0).trial_id == make_spec(dropout=0.0).trial_id
+
+
+@pytest.mark.parametrize("strategy", ["first_k", "last_k", "layers"])
+def test_freezing_the_same_layers_is_the_same_trial(strategy: str) -> None:
+    layers = tuple(range(6))
+    everything = make_spec(freeze={"strategy": "all_encoder", "layers": layers})
+    assert make_spec(freeze={"strategy": strategy, "layers": layers}).trial_id == everything.trial_id
+
+
+def test_frozen_dropout_is_no_part_of_a_baselines_identity() -> None:
+    assert make_spec(frozen_dropout=False).trial_id == make_spec(frozen_dropout=True).trial_id
+
+
+def test_the_baseline_of_a_cell_freezes_nothing_and_is_its_own() -> None:
+    baseline = make_spec()
+    assert FULL.baseline_id == baseline.cell_id == baseline.baseline_id
+    assert FULL.baseline_id != FULL.cell_id
+
+
+def test_cells_of_different_settings_have_different_baselines() -> None:
+    assert changed("optim.lr").baseline_id != FULL.baseline_id
+    assert changed("freeze.embeddings").baseline_id == FULL.baseline_id
+
+
+@pytest.mark.parametrize(
+    ("strategy", "layers", "embeddings", "label"),
+    [
+        ("none", (), False, "none"),
+        ("none", (), True, "none+E"),
+        ("first_k", (0, 1), False, "first 2"),
+        ("last_k", (5,), True, "last 1+E"),
+        ("alternating", (0, 2, 4), False, "alternating"),
+        ("all_encoder", (0, 1, 2, 3, 4, 5), True, "all+E"),
+        ("layers", (0, 3), False, "layers 0,3"),
+    ],
+)
+def test_a_freeze_has_a_short_label(strategy: str, layers: tuple[int, ...], embeddings: bool, label: str) -> None:
+    freeze = FreezeSpec(strategy=strategy, layers=layers, embeddings=embeddings)
+    assert (freeze.label, freeze.depth) == (label, len(layers))
+    assert freeze.is_baseline == (label == "none")
+
+
+def test_a_trials_label_says_what_it_is() -> None:
+    assert FULL.label == f"tiny_first-2+E_n200_s0_{FULL.trial_id[:6]}"
+
+
+def test_a_spec_is_a_value() -> None:
+    assert make_spec() == make_spec()
+    assert len({make_spec(), make_spec(), make_spec(seed=1)}) == 2
+    with pytest.raises(ValidationError, match="frozen"):
+        make_spec().seed = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("freeze", "message"),
+    [
+        ({"strategy": "layers", "layers": (6,)}, "[6] is beyond the 6 layers of the model"),
+        ({"strategy": "layers", "layers": (-1,)}, "[-1] is beyond the 6 layers of the model"),
+        ({"strategy": "layers", "layers": (1, 0)}, "[1, 0] is not ascending without repeats"),
+        ({"strategy": "layers", "layers": (1, 1)}, "[1, 1] is not ascending without repeats"),
+        ({"strategy": "first_k", "layers": (1, 2)}, "[1, 2] is not what first_k freezes"),
+        ({"strategy": "none", "layers": (0,)}, "[0] is not what none freezes"),
+        ({"strategy": "frist_k", "layers": (0,)}, "unknown 'frist_k', did you mean 'first_k'?"),
+    ],
+)
+def test_layers_that_the_strategy_or_model_does_not_have_are_refused(freeze: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        make_spec(freeze=freeze)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("strategy", list(FREEZE_STRATEGIES))
+def test_what_every_strategy_freezes_is_a_valid_spec(strategy: str) -> None:
+    layers = tuple(sorted(FREEZE_STRATEGIES[strategy](6, 3)))
+    assert make_spec(freeze={"strategy": strategy, "layers": layers}).freeze.layers == layers
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("lr", 0),
+        ("lr", -1e-3),
+        ("lr", float("nan")),
+        ("lr", float("inf")),
+        ("head_lr", 0),
+        ("batch_size", 0),
+        ("epochs", 0),
+        ("epochs", 1.5),
+        ("weight_decay", -0.1),
+        ("warmup", 1.0),
+        ("max_grad_norm", 0),
+        ("momentum", 0.9),
+    ],
+)
+def test_an_optimiser_that_cannot_be_is_refused(field: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=field):
+        OptimSpec.model_validate({field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("seed", -1),
+        ("seed", 2**32),
+        ("precision", "fp16"),
+        ("max_length", 3),
+        ("eval_every", 0),
+        ("eval_every", 1.5),
+        ("dropout", 1.0),
+        ("dropout", -0.1),
+        ("train_size", 0),
+        ("sede", 1),
+    ],
+)
+def test_a_trial_that_cannot_be_is_refused(field: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=field):
+        make_spec(**{field: value})
+
+
+@pytest.mark.parametrize("part", [DataSpec, ModelSpec, FreezeSpec])
+def test_a_part_without_its_values_is_refused(part: type[BaseModel]) -> None:
+    with pytest.raises(ValidationError, match="Field required"):
+        part.model_validate({})
