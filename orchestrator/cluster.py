@@ -30,7 +30,6 @@ class Cluster:
         slots: Trials that can run at the same time.
         dashboard: Address of Ray's dashboard.
         token_hint: How to get in.
-
     """
 
     slots: int
@@ -44,7 +43,6 @@ def local_cluster(resources: Resources) -> Iterator[Cluster]:
 
     Raises:
         ConfigError: a trial asks for more than this machine has.
-
     """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)

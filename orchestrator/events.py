@@ -68,3 +68,8 @@ def failure(error: Exception) -> tuple[State, str]:
     # torch.OutOfMemoryError by name: this module is imported where torch is not.
     out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return (State.OUT_OF_MEMORY if out_of_memory else State.FAILED), text
+
+
+def last_line(error: str | None) -> str:
+    """The line of an error or traceback that says what happened."""
+    return (error or "no reason given").strip().splitlines()[-1]

@@ -19,7 +19,8 @@ from typing import Annotated
 import typer
 
 from orchestrator.command import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, run, say, stderr, stdout
-from orchestrator.events import Listener, Listeners
+from orchestrator.events import Listener, Listeners, last_line
+from orchestrator.live import LiveDisplay
 from orchestrator.plan import Plan, make_plan
 from orchestrator.recorder import Recorder
 from orchestrator.stop import StopRequest
@@ -27,7 +28,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from orchestrator.summary import summarise
 from orchestrator.sweep import load_sweep
-from orchestrator.terminal import LiveDisplay, cell_tables, plan_lines
+from orchestrator.terminal import cell_tables, plan_lines
 
 DEFAULT_SWEEP = Path(__file__).parent.parent / "configs" / "sweeps" / "starter.yaml"
 
@@ -74,7 +75,6 @@ def launch(
         permafrost launch --sweep my.yaml --store results --set seeds=[0,1]
 
     Exit codes: 0 done, 1 some trials failed, 2 a wrong setting, 3 a file is absent or broken, 130 and 143 interrupted.
-
     """
     with reported(debug=debug):
         code = _launch(sweep, cluster, store, settings or [], dry_run=dry_run, as_json=as_json)
@@ -165,7 +165,7 @@ def _failures(plan: Plan, results: ResultStore) -> list[tuple[str, str]]:
     labels = {spec.trial_id: spec.label for spec in plan.to_run}
     rows = results.trials().select(["trial_id", "state", "error"]).to_pylist()
     return [
-        (labels[row["trial_id"]], f"{row['state']}: {(row['error'] or '').splitlines()[-1]}")
+        (labels[row["trial_id"]], f"{row['state']}: {last_line(row['error'])}")
         for row in rows
         if row["trial_id"] in labels and row["state"] not in (State.COMPLETED, State.PRUNED)
     ]

@@ -22,7 +22,6 @@ class Plan:
         trials: All of its trials, in its order.
         to_run: Those that no sweep in this store has completed.
         attempts: The number of each one's next attempt.
-
     """
 
     sweep: SweepSpec

@@ -25,7 +25,6 @@ class Recorder:
 
     Attributes:
         attempts: The attempt number under which each trial's rows are written.
-
     """
 
     def __init__(self, store: ResultStore, attempts: Mapping[str, int]) -> None:

@@ -25,7 +25,6 @@ def status(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debu
         permafrost status
 
         permafrost status --store results --json
-
     """
     with reported(debug=debug):
         results = open_store(store)

@@ -13,7 +13,6 @@ class StopRequest:
 
     Attributes:
         signal: The signal that asked, or None.
-
     """
 
     def __init__(self) -> None:

@@ -30,7 +30,6 @@ class Cell:
         total_params, trainable_params: Counts.
         saved_params: Share of the parameters that need not be trained.
         saved_train: Share of the baseline's training time saved; None without a baseline on the same device.
-
     """
 
     spec: TrialSpec

@@ -45,7 +45,6 @@ class Axis(Frozen):
         uniform: A number between two bounds.
         log_uniform: The same, uniform in its logarithm.
         int_uniform: A whole number between two bounds, both included.
-
     """
 
     choice: Annotated[list[Any], Field(min_length=1)] | None = None
@@ -86,7 +85,6 @@ class SearchSpec(Frozen):
         kind: `grid` for every combination, `random` for samples.
         cells: How many random cells, before the seeds.
         seed: Of the sampling, not of the trials.
-
     """
 
     kind: Literal["grid", "random"] = "grid"
@@ -106,7 +104,6 @@ class Resources(Frozen):
     Attributes:
         cpus: Cores, and threads of its arithmetic.
         gpus: GPUs; a fraction shares one.
-
     """
 
     cpus: Positive = 1
@@ -162,7 +159,6 @@ def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
 
     Raises:
         ConfigError: with every mistake, each by file, line and key.
-
     """
     document = Document.read(path)
     for setting in settings:
@@ -171,7 +167,22 @@ def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
         return SweepSpec.model_validate(document.content), document
     except ValidationError as error:
         problems = [document.place(_shorthand(e["loc"])) + wording(e, SweepSpec) for e in error.errors()]
-        raise ConfigError(problems) from error
+        wrong = {e["loc"][0] if e["loc"] else "space" for e in error.errors()}
+        raise ConfigError([*problems, *_problems_of_the_rest(document, wrong)]) from error
+
+
+def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[str, ...]:
+    """What is wrong with the trials of a sweep whose other keys are, so that one message can hold all mistakes."""
+    if wrong & {"trial", "space"}:
+        return ()
+    rest = {key: document.content.get(key, {}) for key in ("trial", "space")}
+    try:
+        expand(SweepSpec.model_validate({"name": "rest", **rest}), document)
+    except ConfigError as error:
+        return error.problems
+    except ValidationError:  # a distribution, which needs the search that is among the wrong keys
+        return ()
+    return ()
 
 
 def expand(sweep: SweepSpec, document: Document) -> list[TrialSpec]:
@@ -179,7 +190,6 @@ def expand(sweep: SweepSpec, document: Document) -> list[TrialSpec]:
 
     Raises:
         ConfigError: with every mistake, each by file, line and key; `exit_code` is 3 if only files are at fault.
-
     """
     lookup, specs = Lookup(), dict[str, TrialSpec]()
     problems: dict[str, int] = {}
@@ -194,8 +204,6 @@ def expand(sweep: SweepSpec, document: Document) -> list[TrialSpec]:
             except DraftError as error:
                 for path, text in error.problems:
                     problems.setdefault(document.place(_in_sweep(path, point)) + text, error.exit_code)
-            except TypeError as error:  # a key of the space goes through a setting that has no keys
-                problems.setdefault(document.place(("trial",)) + str(error), 2)
             else:
                 specs.setdefault(spec.trial_id, spec)
     if problems:
@@ -206,7 +214,11 @@ def expand(sweep: SweepSpec, document: Document) -> list[TrialSpec]:
 def _draft(sweep: SweepSpec, point: Point, seed: int) -> TrialDraft:
     content = copy.deepcopy(sweep.trial)
     for key, (_, value) in point.items():
-        set_path(content, key.split("."), copy.deepcopy(value))
+        path = tuple(key.split("."))
+        try:
+            set_path(content, path, copy.deepcopy(value))
+        except TypeError as error:
+            raise DraftError([(path, str(error))], 2) from error
     return TrialDraft.model_validate({**content, "seed": seed})
 
 

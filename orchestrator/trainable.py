@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ray import tune
-from ray._raylet import setproctitle  # Ray's own copy: the package's cannot write a worker's title any more
+from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the package's cannot write a worker's title
 
 from orchestrator.events import failure
 from trials.record import EpochRecord

@@ -23,7 +23,6 @@ class Document:
         content: Its mapping.
         lines: The line of every key and list entry.
         settings: Key path of every setting that was put over the file, and how it was written.
-
     """
 
     path: Path

@@ -19,7 +19,6 @@ class Batch:
         ids: (sentences, subwords) input ids.
         mask: (sentences, subwords) True where there is a subword.
         labels: (sentences, subwords) label or IGNORE.
-
     """
 
     ids: torch.Tensor

@@ -6,11 +6,10 @@ revision, the corpus's digest and size, the layers a strategy freezes. Everythin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -22,6 +21,8 @@ from trials.spec import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recip
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 from trials.tasks import TASKS
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 Problem = tuple[tuple[str | int, ...], str]  # the key path in the draft, and what is wrong there
 
 
@@ -45,7 +46,6 @@ class DataDraft(Frozen):
         folder: A folder with one ``*train.conllu``, one ``*dev.conllu`` and perhaps one ``*test.conllu``.
         train, dev, test: The files themselves.
         format: A registered corpus format.
-
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.+-]+$")] | None = None
@@ -119,7 +119,6 @@ class FreezeDraft(Frozen):
         depth: How many layers it freezes; may be left out where the strategy has only one depth.
         layers: The indices themselves, with the strategy ``layers``.
         embeddings: Whether the embedding tables are frozen as well.
-
     """
 
     strategy: str
@@ -181,7 +180,6 @@ class TrialDraft(Recipe):
         model: ``starter``, or a folder that `transformers` can load.
         freeze: What to freeze; a bare word is a strategy.
         train_size: Sentences of the nested train subset; None means all.
-
     """
 
     data: Annotated[DataDraft, _bare_word("bundled")]
@@ -201,7 +199,7 @@ class TrialDraft(Recipe):
         data = model = freeze = corpus = None
         with found.under("data"):
             data = lookup.data(self.data)
-            corpus = load_corpus(data)
+            corpus = lookup.corpus(data)
         with found.under("model"):
             model = lookup.model(self.model)
         if model is not None:
@@ -224,8 +222,27 @@ class Lookup:
     """Looks each corpus and model up once, for all drafts of a plan."""
 
     def __init__(self) -> None:
-        self.data = cache(DataDraft.resolve)
-        self.model = cache(find_model)
+        self.data = _once(DataDraft.resolve)
+        self.model = _once(find_model)
+        self.corpus = _once(load_corpus)
+
+
+def _once(look_up: Callable[[K], V]) -> Callable[[K], V]:
+    """Remember what was found, and also what was not: a broken corpus is read once, not for every trial."""
+    found: dict[K, V | PermafrostError] = {}
+
+    def remembered(key: K) -> V:
+        if key not in found:
+            try:
+                found[key] = look_up(key)
+            except PermafrostError as error:
+                found[key] = error
+        result = found[key]
+        if isinstance(result, PermafrostError):
+            raise result
+        return result
+
+    return remembered
 
 
 class _Collector:

@@ -60,7 +60,6 @@ class Training:
         batches: Index batches into `examples`, without end.
         n_steps: Optimiser steps of the whole trial.
         step: Steps done.
-
     """
 
     loaded: LoadedModel
@@ -91,7 +90,6 @@ def train_steps(training: Training, n: int) -> tuple[float, ...]:
 
     Raises:
         DivergedError: a loss is not a finite number.
-
     """
     model, losses = training.loaded.model, []
     learning = [p for p in model.parameters() if p.requires_grad]
@@ -134,7 +132,6 @@ class Evaluation:
         loss: Mean cross-entropy a labelled subword.
         n_correct: Words whose predicted label is the gold one.
         n_words: Words of the split, those without a label among them.
-
     """
 
     loss: float

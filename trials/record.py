@@ -30,7 +30,6 @@ class EpochRecord:
         trainable_params: Those of them that learn.
         device: What it ran on, e.g. ``cpu`` or ``NVIDIA H200``.
         time: Unix time at the end of the evaluation.
-
     """
 
     step: int

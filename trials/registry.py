@@ -15,7 +15,6 @@ class Registry(Generic[T]):
 
     Attributes:
         kind: What the plugs are, in the words of an error message.
-
     """
 
     def __init__(self, kind: str) -> None:

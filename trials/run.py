@@ -31,7 +31,6 @@ def run_trial(spec: TrialSpec, *, device: torch.device | None = None) -> Iterato
     Raises:
         DataError, ModelError: a file is absent, broken or not the planned one.
         DivergedError: the training loss is not finite; the records until then stand.
-
     """
     device = device or default_device()
     clock, memory = _Clock(device), PeakMemory(device)

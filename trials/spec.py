@@ -34,7 +34,6 @@ class FreezeSpec(Frozen):
         strategy: A registered strategy, e.g. ``first_k``, or ``layers``.
         layers: Indices of the frozen encoder layers, counted from the embeddings, ascending.
         embeddings: Whether the embedding tables are frozen as well.
-
     """
 
     strategy: str
@@ -72,7 +71,6 @@ class ModelSpec(Frozen):
         family: A registered model family, e.g. ``distilbert``.
         n_layers: Encoder layers.
         n_positions: Longest input in subwords.
-
     """
 
     name: str
@@ -91,7 +89,6 @@ class DataSpec(Frozen):
         train, dev, test: Files of the splits; no part of the trial's identity. The test split may be absent.
         format: A registered corpus format, e.g. ``conllu``.
         fingerprint: SHA-256 over the splits' bytes.
-
     """
 
     name: str
@@ -113,7 +110,6 @@ class OptimSpec(Frozen):
         weight_decay: Decoupled weight decay.
         warmup: Share of all steps over which the rate rises from zero.
         max_grad_norm: Largest norm of the whole gradient.
-
     """
 
     lr: Annotated[float, Field(gt=0)] = 5e-5
@@ -137,7 +133,6 @@ class Recipe(Frozen):
         eval_every: Epochs, or a fraction of one, between two evaluations on dev.
         dropout: Dropout of the trainable parts; None means the model's own.
         frozen_dropout: Whether frozen parts keep their dropout while training, as `Trainer` leaves it.
-
     """
 
     task: str = "pos"
@@ -159,7 +154,6 @@ class TrialSpec(Recipe):
 
     Attributes:
         train_size: Sentences of the nested train subset.
-
     """
 
     data: DataSpec

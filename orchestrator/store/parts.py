@@ -43,7 +43,6 @@ class PartFolder:
 
         Raises:
             StoreError: a part is not Parquet or comes from a newer version.
-
         """
         for attempt in range(_ATTEMPTS):
             try:

@@ -37,7 +37,6 @@ class SweepPlan:
         time: Unix time of the launch.
         source: The YAML file it came from.
         trials: (trial_id, spec as JSON values) in the sweep's order.
-
     """
 
     name: str
@@ -117,7 +116,6 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
 
     Raises:
         StoreError: no store there, a folder of something else, or a store of a newer version.
-
     """
     root = Path(path).expanduser().resolve()
     marker = root / MARKER

@@ -29,7 +29,9 @@ def test_the_store_holds_every_epoch_of_every_trial(sweep: Path, tmp_path: Path,
     trials, epochs = store.trials().to_pylist(), store.epochs().to_pylist()
     assert len(trials) == 8
     assert {row["state"] for row in trials} == {"completed"}
-    assert sorted((r["trial_id"], r["epoch"]) for r in epochs) == sorted((t["trial_id"], e) for t in trials for e in (1.0, 2.0))
+    assert sorted((r["trial_id"], r["epoch"]) for r in epochs) == sorted(
+        (t["trial_id"], e) for t in trials for e in (1.0, 2.0)
+    )
     for trial in trials:
         rows = [row for row in epochs if row["trial_id"] == trial["trial_id"]]
         assert trial["best_score"] == max(row["score"] for row in rows)

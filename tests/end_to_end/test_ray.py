@@ -17,14 +17,15 @@ import pytest
 
 from orchestrator.store import ResultStore, open_store
 from tests.builders import write_sweep, write_tagged_treebank
-from tests.end_to_end.conftest import SMALL, TIMES, BUNDLED, Command, environment
+from tests.end_to_end.conftest import BUNDLED, SMALL, TIMES, Command, environment
 
 pytestmark = pytest.mark.timeout(280)
 
 
 def rows_without_times(store: ResultStore) -> list[dict[str, Any]]:
     keep = [name for name in store.epochs().column_names if name not in TIMES]
-    return store.epochs().select(keep).to_pylist()
+    rows: list[dict[str, Any]] = store.epochs().select(keep).to_pylist()
+    return rows
 
 
 def test_ray_gives_the_rows_of_the_inline_driver_and_leaves_no_litter(
@@ -111,9 +112,7 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     assert (outcome["skipped"], outcome["completed"]) == (len(before), 6 - len(before))
 
 
-def test_a_lost_worker_fails_its_trial_and_the_others_go_on(
-    launched: subprocess.Popen[str], tmp_path: Path
-) -> None:
+def test_a_lost_worker_fails_its_trial_and_the_others_go_on(launched: subprocess.Popen[str], tmp_path: Path) -> None:
     wait_for_rows(tmp_path / "store", 2)
     victims = subprocess.run(["pgrep", "-f", "^ray::one_"], capture_output=True, text=True).stdout.split()
     subprocess.run(["kill", "-KILL", victims[0]], check=True)

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.sweep import Axis, SweepSpec, expand, load_sweep
-from tests.builders import expanded, write_sweep, write_treebank
+from tests.builders import expanded, write_conllu, write_sweep, write_treebank
 from trials.errors import ConfigError
 
 STARTER = Path(__file__).parents[2] / "configs" / "sweeps" / "starter.yaml"
+
+DATA = "trial: {data: UD_Naija-NSC-sample}\n"
 
 
 @pytest.fixture
@@ -114,7 +116,7 @@ def test_all_mistakes_are_told_at_once_with_line_key_and_nearest_name(folder: Pa
 
 
 def test_all_mistakes_of_the_sweep_itself_are_told_at_once(folder: Path) -> None:
-    path = write_sweep(folder.parent / "s.yaml", "name: ../x\nsedes: [1]\nseeds: [-1]\nresources:\n  cpus: 0\n")
+    path = write_sweep(folder.parent / "s.yaml", "name: ../x\nsedes: [1]\nseeds: [-1]\nresources:\n  cpus: 0\n" + DATA)
     problems = refusal(path).problems
     places = [problem.split(": ")[0].removeprefix(f"{path}:") for problem in problems]
     assert sorted(places) == ["1", "2", "3", "5"]
@@ -207,13 +209,8 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
 
 @pytest.mark.parametrize("search", ["random", "{kind: random}", "{cells: 3}"])
 def test_a_random_search_says_how_many_cells(tmp_path: Path, search: str) -> None:
-    path = write_sweep(tmp_path / "s.yaml", f"search: {search}")
+    path = write_sweep(tmp_path / "s.yaml", f"search: {search}\n{DATA}")
     assert str(refusal(path)).endswith("`kind: random` and `cells: N` go together")
-
-
-def test_a_key_below_a_word_is_refused(folder: Path) -> None:
-    path = sweep(folder, "trial: {data: DATA, freeze: first_k}\nspace: {freeze.depth: [1, 2]}")
-    assert str(refusal(path)) == f"{path}:1: trial: freeze is 'first_k', which has no keys."
 
 
 def test_a_list_of_values_is_an_axis_of_choice() -> None:
@@ -225,3 +222,27 @@ def test_loading_looks_no_files_up_but_expanding_does(tmp_path: Path) -> None:
     loaded = load_sweep(write_sweep(tmp_path / "s.yaml", "trial: {data: {folder: /no/where}}"), [])
     with pytest.raises(ConfigError, match="no folder"):
         expand(*loaded)
+
+
+def test_mistakes_of_the_sweep_and_of_its_trials_are_told_together(tmp_path: Path) -> None:
+    path = write_sweep(
+        tmp_path / "s.yaml", "seeds: [-1]\ntrial: {optim: {lr: -2}}\nspace: {data: [UD_Naija-NSC-sample]}\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_sweep(path, [])
+    assert [problem.split(": ")[1] for problem in caught.value.problems] == ["seeds[0]", "space.optim.lr[0]"]
+
+
+def test_a_key_of_the_space_through_a_word_is_placed_at_that_key(tmp_path: Path) -> None:
+    text = "trial: {data: UD_Naija-NSC-sample, freeze: none}\nspace:\n  freeze.depth: [2]\n"
+    with pytest.raises(ConfigError, match=r"s.yaml:3: space.freeze.depth\[0\]: freeze is 'none'"):
+        expanded(write_sweep(tmp_path / "s.yaml", text))
+
+
+def test_a_broken_corpus_is_read_once_for_all_trials(tmp_path: Path) -> None:
+    (tmp_path / "train.conllu").write_text("1\tbroken\n" * 400_000)
+    write_conllu(tmp_path / "dev.conllu", [[("a", "X")]])
+    path = write_sweep(tmp_path / "s.yaml", f"space: {{data: [{{folder: '{tmp_path}'}}]}}\nseeds: {list(range(500))}\n")
+    with pytest.raises(ConfigError) as caught:
+        expanded(path)
+    assert len(caught.value.problems) == 1

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from orchestrator.live import LiveDisplay
 from orchestrator.plan import Plan, make_plan
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
 from orchestrator.summary import Cell
 from orchestrator.sweep import load_sweep
-from orchestrator.terminal import LiveDisplay, cell_tables, plan_lines
+from orchestrator.terminal import cell_tables, plan_lines
 from tests.builders import make_record, make_spec, write_sweep, write_treebank
 from trials.spec import TrialSpec
 
@@ -133,7 +134,7 @@ def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> N
         display.ended(spec, State.COMPLETED, None)
         display.ended(other, State.FAILED, "Traceback\nValueError: [no] such thing")
     first, second = file.getvalue().splitlines()
-    assert first.startswith(f"1/2 completed {spec.label}  score 0.8765  2.0 s the last epoch  ETA ")
+    assert first.startswith(f"1/2 completed {spec.label}  score 0.8765  ETA ")
     assert second.startswith(f"2/2 failed    {other.label}  ValueError: [no] such thing  ETA 0:00")
 
 

@@ -26,7 +26,6 @@ def read_conllu(path: Path) -> list[Sentence]:
 
     Raises:
         DataError: the file is unreadable, not UTF-8, or a line breaks the format; names file and line.
-
     """
     return [_sentence(path, number, block) for number, block in _blocks(path)]
 

@@ -42,7 +42,6 @@ def fingerprint(train: Path, dev: Path, test: Path | None) -> str:
 
     Raises:
         DataError: a file cannot be read, or two splits are the same file's content.
-
     """
     whole, seen = hashlib.sha256(), dict[bytes, str]()
     for split, path in zip(SPLITS, (train, dev, test), strict=True):
@@ -67,7 +66,6 @@ def load_corpus(data: DataSpec) -> Corpus:
 
     Raises:
         DataError: a broken or empty split, or files that changed since the spec was made.
-
     """
     found = fingerprint(Path(data.train), Path(data.dev), Path(data.test) if data.test else None)
     if found != data.fingerprint:

@@ -20,7 +20,6 @@ class Parts:
         embeddings: The embedding tables and their LayerNorm.
         encoder_layers: The layers, from the embeddings up.
         head: What the task put on top.
-
     """
 
     embeddings: nn.Module
@@ -36,7 +35,6 @@ class ModelFamily:
         layers_key: The entry of `config.json` that says how many encoder layers there are.
         dropout_keys: The entries of the config that hold a dropout probability.
         parts: Finds the three parts of a token classifier of the family.
-
     """
 
     layers_key: str

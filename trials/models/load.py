@@ -52,7 +52,6 @@ def load_model(spec: ModelSpec, *, n_labels: int, dropout: float | None, init: t
 
     Raises:
         ModelError: the weights cannot be read or do not fill the encoder.
-
     """
     model = copy.deepcopy(_template(spec, n_labels, dropout))
     loaded = LoadedModel(model, MODEL_FAMILIES[spec.family].parts(model))
@@ -76,7 +75,7 @@ def _template(spec: ModelSpec, n_labels: int, dropout: float | None) -> torch.nn
         with torch.random.fork_rng():  # from_pretrained draws a head that load_model draws anew
             model, report = AutoModelForTokenClassification.from_pretrained(
                 spec.path, num_labels=n_labels, dtype=torch.float32, local_files_only=True, use_safetensors=True,
-                attn_implementation=_attention(), output_loading_info=True, **overrides,
+                output_loading_info=True, **overrides,
             )  # fmt: skip
     except (OSError, RuntimeError, ValueError) as error:
         raise ModelError(f"{spec.path}: its weights cannot be loaded: {error}") from error
@@ -84,11 +83,6 @@ def _template(spec: ModelSpec, n_labels: int, dropout: float | None) -> torch.nn
     if missing:
         raise ModelError(f"{spec.path}: its weights lack {', '.join(sorted(missing)[:3])}: not this architecture.")
     return model
-
-
-def _attention() -> str:
-    """On a CPU the backward pass of fused attention takes several times as long as plain matrix products."""
-    return "sdpa" if torch.cuda.is_available() else "eager"
 
 
 @torch.no_grad()

@@ -24,7 +24,6 @@ def find_model(name: str) -> ModelSpec:
 
     Raises:
         ModelError: no such folder, a file of it missing or broken, or a family nobody registered.
-
     """
     folder = model_path() if name == STARTER else Path(name).expanduser().resolve()
     if not folder.is_dir():

@@ -126,7 +126,6 @@ class Batch:
         visible: (rows, 1, ROW, ROW) which subword sees which.
         chosen: (n,) flat indices of the subwords to predict.
         gold: (n,) what they were.
-
     """
 
     ids: torch.Tensor

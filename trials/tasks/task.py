@@ -25,7 +25,6 @@ class Example:
         ids: (subwords,) input ids, specials included.
         labels: (subwords,) label of a word at its first subword, IGNORE elsewhere.
         n_words: Words of the sentence, among them those cut off or with a tag that train does not have.
-
     """
 
     ids: np.ndarray
