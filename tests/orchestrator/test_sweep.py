@@ -230,7 +230,7 @@ def test_mistakes_of_the_sweep_and_of_its_trials_are_told_together(tmp_path: Pat
     )
     with pytest.raises(ConfigError) as caught:
         load_sweep(path, [])
-    assert [problem.split(": ")[1] for problem in caught.value.problems] == ["seeds[0]", "space.optim.lr[0]"]
+    assert [problem.split(": ")[1] for problem in caught.value.problems] == ["seeds[0]", "trial.optim.lr"]
 
 
 def test_a_key_of_the_space_through_a_word_is_placed_at_that_key(tmp_path: Path) -> None:
