@@ -38,6 +38,7 @@ def reported(*, debug: bool) -> Iterator[None]:
         say(f"error: {error}" if "\n" not in str(error) else f"{str(error).count(chr(10)) + 1} errors:\n{error}")
         raise typer.Exit(error.exit_code) from error
     except KeyboardInterrupt as error:
+        say("stopped; what is finished is in the store, and the same command goes on.")
         raise typer.Exit(INTERRUPTED) from error
     except Exception as error:
         if debug or isinstance(error, typer.Exit):

@@ -24,6 +24,7 @@ class LiveDisplay:
     def __init__(self, plan: Plan, console: Console) -> None:
         self._console, self._started = console, time.monotonic()
         self._total = len(plan.to_run)
+        self._freezes = list(dict.fromkeys(spec.freeze.label for spec in plan.to_run))
         self._work = sum(_work(spec) for spec in plan.to_run)
         self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
         self._best: dict[tuple[str, str], float] = {}
@@ -100,7 +101,7 @@ class LiveDisplay:
         table.add_column("freeze")
         for corpus in corpora:
             table.add_column(corpus, justify="right")
-        for freeze in dict.fromkeys(freeze for _, freeze in self._best):
+        for freeze in self._freezes:
             scores = (self._best.get((corpus, freeze)) for corpus in corpora)
             table.add_row(freeze, *(f"{score:.4f}" if score is not None else "" for score in scores))
         return table

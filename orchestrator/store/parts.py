@@ -102,7 +102,9 @@ class PartFolder:
         except OSError as error:
             with contextlib.suppress(OSError):
                 temporary.unlink()
-            raise StoreError(f"{self.folder}: cannot be written ({error.strerror}). Nothing was lost.") from error
+            raise StoreError(
+                f"{self.folder}: cannot be written ({error.strerror}). What was committed before is whole."
+            ) from error
 
 
 def _fill(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -225,4 +225,4 @@ def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(parts: PartFo
     parts.folder.write_text("a file in its place")
     with pytest.raises(StoreError) as error:
         parts.append([epoch()])
-    assert str(error.value) == f"{parts.folder}: cannot be written (File exists). Nothing was lost."
+    assert str(error.value) == f"{parts.folder}: cannot be written (File exists). What was committed before is whole."
