@@ -55,7 +55,9 @@ class Outcome:
 
 
 def launch(
-    sweep: Annotated[Path, typer.Option(metavar="FILE", help="The sweep, in YAML.")] = DEFAULT_SWEEP,
+    sweep: Annotated[
+        Path, typer.Option(metavar="FILE", help="The sweep, in YAML.", show_default="starter.yaml")
+    ] = DEFAULT_SWEEP,
     cluster: Annotated[
         ClusterName, typer.Option(help="`local`: Ray on this machine. `inline`: this process, without Ray.")
     ] = ClusterName.LOCAL,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from orchestrator.store import open_store
@@ -83,3 +85,17 @@ def test_a_trial_that_diverges_is_kept_counted_and_never_averaged(
     assert all("training loss is" in error for state, error in states if state == "diverged")
     assert "lr=1e+30: 2 diverged" in done.stdout
     assert "8 trials failed" in done.stderr
+
+
+def test_the_console_script_has_both_commands_and_their_help_opens_with_examples() -> None:
+    script = Path(sys.executable).with_name("permafrost")
+    shown = [
+        subprocess.run([script, *words, "--help"], capture_output=True, text=True, check=True).stdout
+        for words in ([], ["launch"], ["status"])
+    ]
+    assert "launch" in shown[0]
+    assert "status" in shown[0]
+    assert all(
+        "Examples" in text and f"permafrost {name}" in text
+        for name, text in zip(("launch", "status"), shown[1:], strict=True)
+    )

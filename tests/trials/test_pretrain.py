@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from transformers import AutoModel, AutoTokenizer
 
 from tests.builders import write_conllu
-from trials.starter.pretrain import MASK, ROW, SPECIAL, Pretraining, mask_rows, pack, prepare, save_encoder
+from trials.starter.pretrain import Pretraining, main
+from trials.starter.text import MASK, ROW, SPECIAL, mask_rows, pack, read_and_encode
 
 LENGTHS = st.lists(st.integers(3, ROW), min_size=1, max_size=120)
 
@@ -58,9 +59,9 @@ def options(tmp_path: Path) -> argparse.Namespace:
     )
 
 
-def test_a_run_ends_with_its_time_goes_on_when_given_more_and_leaves_a_model(options: argparse.Namespace) -> None:
+def test_a_run_ends_with_its_time_and_goes_on_when_given_more(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
-    tokenizer, encoded = prepare(options)
+    _, encoded = read_and_encode(options.corpus)
     first = Pretraining(encoded, options)
     first.run()
     options.minutes = 0.06
@@ -68,6 +69,12 @@ def test_a_run_ends_with_its_time_goes_on_when_given_more_and_leaves_a_model(opt
     assert second.state["step"] == first.state["step"] > 0
     second.run()
     assert second.state["step"] > first.state["step"]
-    save_encoder(second, tokenizer, options.out / "model")
+
+
+def test_the_command_leaves_a_folder_that_transformers_loads(
+    options: argparse.Namespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["--corpus", *options.corpus, "--out", str(options.out), "--minutes", "0.01", "--rows", "2"])
+    assert "final loss" in capsys.readouterr().out
     assert AutoModel.from_pretrained(options.out / "model").config.n_layers == 6
     assert AutoTokenizer.from_pretrained(options.out / "model").pad_token_id == 0

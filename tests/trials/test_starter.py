@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModel, AutoTokenizer
 
+from tests.builders import write_tagged_treebank
 from trials.datasets.conllu_reader import read_conllu
 from trials.draft import DataDraft
 from trials.models.source import find_model
-from trials.starter import BUNDLED_TREEBANKS, model_path, treebank_path
+from trials.starter import BUNDLED_TREEBANKS, figures, model_path, sample, treebank_path
 from trials.starter.sample import read_documents, sample_documents, write_sample
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -73,3 +74,21 @@ def test_documents_are_told_by_newdoc_or_by_the_numbering_of_sentences(tmp_path:
     (tmp_path / "numbers").write_text("".join(f"# sent_id = {i}\n{line}\n\n" for i in ("A__1", "A__2", "B__1")))
     for name in ("newdoc", "numbers"):
         assert [len(document) for document in read_documents(tmp_path / name)] == [2, 1]
+
+
+def test_the_command_cuts_all_three_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bank = write_tagged_treebank(tmp_path / "bank")
+    sample.main([str(bank), "--sizes", "6", "4", "2", "--out", str(tmp_path / "cut")])
+    assert [len(read_conllu(tmp_path / "cut" / f"{split}.conllu")) for split in ("train", "dev", "test")] == [6, 4, 2]
+    assert "train.conllu: 6 sentences" in capsys.readouterr().out
+
+
+def test_the_eight_figures_are_a_table_of_two_weights_by_four_freezes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bank = write_tagged_treebank(tmp_path / "bank")
+    figures.main([str(bank), "--seeds", "0", "1", "--sizes", "24", "8"])
+    table = capsys.readouterr().out.splitlines()
+    assert table[0] == "| weights | none | first 2 | first 4 | all |"
+    assert [line.split(" | ")[0] for line in table[2:]] == ["| pre-trained", "| random weights"]
+    assert all(0 < float(cell.split(" ± ")[0]) <= 1 for line in table[2:] for cell in line.strip("|").split(" | ")[1:])

@@ -53,20 +53,21 @@ def final_accuracy(data: dict[str, str], model: str, freeze: dict[str, Any], see
     return [record.accuracy for record in run_trial(draft.resolve(Lookup()))][-1]
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("treebank", help="folder of UD English-EWT")
     parser.add_argument("--model", default=STARTER)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
-    args = parser.parse_args()
+    parser.add_argument("--sizes", type=int, nargs=2, default=[800, 500], metavar=("TRAIN", "DEV"))
+    args = parser.parse_args(argv)
     torch.set_num_threads(1)
     full = DataDraft(folder=args.treebank).resolve()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data = {
-            "train": write_first(full.train, folder / "train.conllu", 800),
-            "dev": write_first(full.dev, folder / "dev.conllu", 500),
+            "train": write_first(full.train, folder / "train.conllu", args.sizes[0]),
+            "dev": write_first(full.dev, folder / "dev.conllu", args.sizes[1]),
         }
         models = {
             "pre-trained": args.model,

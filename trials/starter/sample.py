@@ -58,13 +58,13 @@ def write_sample(source: Path, target: Path, wanted: int) -> int:
     return len(sentences)
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("treebank", type=Path, help="folder with *train.conllu, *dev.conllu and *test.conllu")
     parser.add_argument("--sizes", type=int, nargs=3, default=[800, 200, 200], metavar=("TRAIN", "DEV", "TEST"))
     parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     data = DataDraft(folder=str(args.treebank)).resolve()
     args.out.mkdir(parents=True, exist_ok=True)
     for split, wanted in zip(("train", "dev", "test"), args.sizes, strict=True):
