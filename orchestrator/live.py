@@ -96,13 +96,14 @@ class LiveDisplay:
         return table
 
     def _best_table(self) -> Table:
+        best = dict(self._best)  # the display draws in a thread of its own
         table = Table(box=None, padding=(0, 2), title="best score so far", title_justify="left")
-        corpora = sorted({corpus for corpus, _ in self._best})
+        corpora = sorted({corpus for corpus, _ in best})
         table.add_column("freeze")
         for corpus in corpora:
-            table.add_column(corpus, justify="right")
+            table.add_column(Text(corpus), justify="right")
         for freeze in self._freezes:
-            scores = (self._best.get((corpus, freeze)) for corpus in corpora)
+            scores = (best.get((corpus, freeze)) for corpus in corpora)
             table.add_row(freeze, *(f"{score:.4f}" if score is not None else "" for score in scores))
         return table
 

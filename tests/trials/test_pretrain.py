@@ -55,13 +55,13 @@ def options(tmp_path: Path) -> argparse.Namespace:
     write_conllu(tmp_path / "train.conllu", [[(word, "X") for word in words[:9]]] * 20)
     corpora = [f"{tmp_path / 'books.txt'}:1", f"{tmp_path / 'train.conllu'}:3"]
     return argparse.Namespace(
-        corpus=corpora, out=tmp_path, minutes=0.03, seed=0, lr=3e-3, warmup=0.1, masked=0.2, rows=2
+        corpus=corpora, out=tmp_path, minutes=0.03, seed=0, lr=3e-3, warmup=0.1, masked=0.2, rows=2, dropout=0.1
     )
 
 
 def test_a_run_ends_with_its_time_and_goes_on_when_given_more(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
-    _, encoded = read_and_encode(options.corpus)
+    _, encoded = read_and_encode(options.corpus, options.out / "tokenizer.json")
     first = Pretraining(encoded, options)
     first.run()
     options.minutes = 0.06

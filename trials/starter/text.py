@@ -140,9 +140,11 @@ def mask_rows(rows: list[Row], share: float, rng: np.random.Generator) -> Batch:
     return Batch(*(torch.from_numpy(a) for a in (ids, positions, visible, chosen, gold)))
 
 
-def read_and_encode(arguments: list[str]) -> tuple[Tokenizer, Encoded]:
-    """Read the corpora, train the vocabulary on them, encode them."""
+def read_and_encode(arguments: list[str], vocabulary: Path) -> tuple[Tokenizer, Encoded]:
+    """Read the corpora and encode them with the vocabulary in a file, which is trained on them where there is none."""
     corpora = [read_corpus(argument) for argument in arguments]
-    tokenizer = train_tokenizer(corpora)
+    if not vocabulary.exists():
+        train_tokenizer(corpora).save(str(vocabulary))
+    tokenizer = Tokenizer.from_file(str(vocabulary))
     encodings = (tokenizer.encode_batch(corpus.sentences, add_special_tokens=False) for corpus in corpora)
     return tokenizer, [(c, [e.ids for e in encoded]) for c, encoded in zip(corpora, encodings, strict=True)]
