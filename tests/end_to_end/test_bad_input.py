@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,11 @@ from tests.end_to_end.conftest import BUNDLED, SMALL, Command
 GOOD = "1\ta\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
 
 
-def check(done: object, tmp_path: Path, code: int, *said: str) -> None:
+def check(done: subprocess.CompletedProcess[str], tmp_path: Path, code: int, *said: str) -> None:
     """What every refusal has in common."""
-    assert done.returncode == code, done.stderr  # type: ignore[attr-defined]
-    err: str = done.stderr  # type: ignore[attr-defined]
-    assert done.stdout == ""  # type: ignore[attr-defined]
+    assert done.returncode == code, done.stderr
+    err = done.stderr
+    assert done.stdout == ""
     assert "Traceback" not in err
     for words in said:
         assert words in err

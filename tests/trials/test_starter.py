@@ -36,7 +36,11 @@ def test_the_model_card_states_licence_data_steps_loss_and_its_eight_figures() -
     assert "CC BY-SA 4.0" in card
     assert f"{facts['steps']:,}" in card
     assert f"{facts['final_loss']:.2f}" in card
-    assert facts["minutes"] > 0
+    assert f"{facts['minutes']:g} minutes" in card
+    rows = [line.strip("| ").split(" | ") for line in card.splitlines() if line.startswith("| ") and " ± " in line]
+    trained, random = ([float(cell.split(" ± ")[0]) for cell in row[1:]] for row in rows)
+    assert len(trained) == len(random) == 4
+    assert all(known > chance + 0.1 for known, chance in zip(trained, random, strict=True))
 
 
 def test_the_starter_model_is_found_by_its_word() -> None:
