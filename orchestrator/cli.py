@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from orchestrator.compare import compare
+from orchestrator.data import app as data
+from orchestrator.export_model import export_model
 from orchestrator.launch import launch
+from orchestrator.predict import predict
+from orchestrator.reproduce import reproduce
 from orchestrator.status import status
 
 app = typer.Typer(
@@ -16,3 +21,8 @@ app = typer.Typer(
 )
 app.command()(launch)
 app.command()(status)
+app.command()(compare)
+app.command()(reproduce)
+app.command("export-model")(export_model)
+app.command()(predict)
+app.add_typer(data, name="data")

@@ -8,8 +8,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TransferSpeedColumn
+from rich.progress import Progress as RichProgress
 
 from trials.errors import PermafrostError
+from trials.sources.cache import Progress
 
 stdout = Console(highlight=False)
 stderr = Console(stderr=True, highlight=False)
@@ -45,6 +48,23 @@ def reported(*, debug: bool) -> Iterator[None]:
             raise
         say(f"internal error: {type(error).__name__}: {error}. Run it again with --debug and report the traceback.")
         raise typer.Exit(INTERNAL) from error
+
+
+@contextmanager
+def download_progress() -> Iterator[Progress]:
+    """Shows downloads on stderr while the block runs: a bar a file on a terminal, else a line a file."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    tasks: dict[str, TaskID] = {}
+    with RichProgress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bars:
+
+        def progress(name: str, done_bytes: int, total_bytes: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total_bytes)
+                if not stderr.is_terminal:
+                    say(f"download {name}")
+            bars.update(tasks[name], completed=done_bytes, total=total_bytes)
+
+        yield progress
 
 
 def run(function: Callable[..., None]) -> None:

@@ -18,11 +18,17 @@ from orchestrator.store.schema import State
 from orchestrator.sweep import Resources
 from orchestrator.trainable import FAILURE, RECORD, TrialTrainable
 from trials.record import EpochRecord
-from trials.spec import TrialSpec
+from trials.spec import Predictions, TrialSpec
 
 
 def run_sweep(
-    specs: Sequence[TrialSpec], listener: Listener, *, cluster: Cluster, resources: Resources, stop: StopRequest
+    specs: Sequence[TrialSpec],
+    listener: Listener,
+    *,
+    cluster: Cluster,
+    resources: Resources,
+    predictions: Predictions,
+    stop: StopRequest,
 ) -> None:
     """Run the trials on a cluster and tell the listener.
 
@@ -33,7 +39,7 @@ def run_sweep(
         tune.Tuner(
             tune.with_resources(TrialTrainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
             tune_config=tune.TuneConfig(
-                search_alg=PlannedTrials(specs, threads=resources.cpus, stop=stop),
+                search_alg=PlannedTrials(specs, threads=resources.cpus, predictions=predictions, stop=stop),
                 num_samples=len(specs),
                 reuse_actors=True,
                 max_concurrent_trials=cluster.slots,  # without it, reused actors leave all slots but one idle
@@ -84,7 +90,8 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
             failed = result[FAILURE]
             self._listener.ended(spec, State(failed["state"]), failed["error"])
             return
-        record = EpochRecord(**result[RECORD])
+        # Taken out, as Tune keeps every trial's last result to the end, and this one may hold its predictions.
+        record: EpochRecord = result[RECORD].pop("record")
         self._listener.evaluated(spec, record)
         if record.last:
             self._listener.ended(spec, State.COMPLETED, None)

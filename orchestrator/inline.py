@@ -11,10 +11,17 @@ from orchestrator.stop import StopRequest
 from orchestrator.store.schema import State
 from orchestrator.sweep import Resources
 from trials.run import run_trial
-from trials.spec import TrialSpec
+from trials.spec import Predictions, TrialSpec
 
 
-def run_inline(specs: Sequence[TrialSpec], listener: Listener, *, resources: Resources, stop: StopRequest) -> None:
+def run_inline(
+    specs: Sequence[TrialSpec],
+    listener: Listener,
+    *,
+    resources: Resources,
+    predictions: Predictions,
+    stop: StopRequest,
+) -> None:
     """Run the trials in order and tell the listener; the same rows as `run_sweep`, but for times."""
     torch.set_num_threads(resources.cpus)
     for spec in specs:
@@ -22,7 +29,7 @@ def run_inline(specs: Sequence[TrialSpec], listener: Listener, *, resources: Res
             return
         listener.started(spec)
         try:
-            for record in run_trial(spec):
+            for record in run_trial(spec, predictions=predictions):
                 listener.evaluated(spec, record)
                 if record.last:
                     listener.ended(spec, State.COMPLETED, None)

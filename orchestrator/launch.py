@@ -18,7 +18,18 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.command import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, run, say, stderr, stdout
+from orchestrator.command import (
+    DEFAULT_STORE,
+    DebugOption,
+    JsonOption,
+    StoreOption,
+    download_progress,
+    reported,
+    run,
+    say,
+    stderr,
+    stdout,
+)
 from orchestrator.events import Listener, Listeners, last_line
 from orchestrator.live import LiveDisplay
 from orchestrator.plan import Plan, make_plan
@@ -29,6 +40,7 @@ from orchestrator.store.schema import State
 from orchestrator.summary import summarise
 from orchestrator.sweep import load_sweep
 from orchestrator.terminal import cell_tables, plan_lines
+from trials.draft import Lookup
 
 DEFAULT_SWEEP = Path(__file__).parent.parent / "configs" / "sweeps" / "starter.yaml"
 
@@ -65,6 +77,7 @@ def launch(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Put a setting over the file's; repeatable.")
     ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Download nothing; fail with what is missing.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -79,14 +92,15 @@ def launch(
     Exit codes: 0 done, 1 some trials failed, 2 a wrong setting, 3 a file is absent or broken, 130 and 143 interrupted.
     """
     with reported(debug=debug):
-        code = _launch(sweep, cluster, store, settings or [], dry_run=dry_run, as_json=as_json)
+        results = open_store(store, must_exist=False)
+        with download_progress() as progress:
+            plan = make_plan(*load_sweep(sweep, settings or []), results, Lookup(offline=offline, progress=progress))
+        code = _launch(plan, cluster, results, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(code)
 
 
-def _launch(path: Path, cluster: ClusterName, folder: str, settings: list[str], *, dry_run: bool, as_json: bool) -> int:
+def _launch(plan: Plan, cluster: ClusterName, results: ResultStore, *, dry_run: bool, as_json: bool) -> int:
     started = time.monotonic()
-    results = open_store(folder, must_exist=False)
-    plan = make_plan(*load_sweep(path, settings), results)
     for line in plan_lines(plan, str(results.root)):
         say(line)
     stop = StopRequest()
@@ -115,7 +129,13 @@ def _run(plan: Plan, cluster: ClusterName, results: ResultStore, stop: StopReque
             from orchestrator.inline import run_inline
 
             with stop.on_signals(say), display:
-                run_inline(plan.to_run, Listeners(recorder, display), resources=plan.sweep.resources, stop=stop)
+                run_inline(
+                    plan.to_run,
+                    Listeners(recorder, display),
+                    resources=plan.sweep.resources,
+                    predictions=plan.sweep.predictions,
+                    stop=stop,
+                )
         else:
             _run_on_ray(plan, Listeners(recorder, display), display, stop)
     finally:
@@ -131,7 +151,9 @@ def _run_on_ray(plan: Plan, listener: Listener, display: LiveDisplay, stop: Stop
 
         say(f"ray     {found.slots} trials at a time; dashboard {found.dashboard} ({found.token_hint})")
         with stop.on_signals(say), display:  # after Ray, which takes SIGTERM for itself when it starts
-            run_sweep(plan.to_run, listener, cluster=found, resources=resources, stop=stop)
+            run_sweep(
+                plan.to_run, listener, cluster=found, resources=resources, predictions=plan.sweep.predictions, stop=stop
+            )
 
 
 def _outcome(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool) -> Outcome:

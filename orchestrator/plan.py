@@ -9,7 +9,9 @@ from orchestrator.store import ResultStore
 from orchestrator.store.results import SweepPlan
 from orchestrator.sweep import SweepSpec, expand
 from orchestrator.yaml_file import Document
+from trials.draft import Lookup
 from trials.spec import TrialSpec
+from trials.tasks.reading import unseen_notes
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Plan:
         trials: All of its trials, in its order.
         to_run: Those that no sweep in this store has completed.
         attempts: The number of each one's next attempt.
+        notes: What a person should know of the data, a sentence each.
     """
 
     sweep: SweepSpec
@@ -29,6 +32,7 @@ class Plan:
     trials: tuple[TrialSpec, ...]
     to_run: tuple[TrialSpec, ...]
     attempts: dict[str, int]
+    notes: tuple[str, ...] = ()
 
     @property
     def n_skipped(self) -> int:
@@ -46,9 +50,11 @@ class Plan:
         return SweepPlan(self.sweep.name, time.time(), self.source, specs)
 
 
-def make_plan(sweep: SweepSpec, document: Document, store: ResultStore) -> Plan:
+def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: Lookup) -> Plan:
     """Expand a sweep and take out what is complete. Raises what `expand` and reading the store raise."""
-    trials, done, attempts = expand(sweep, document), store.completed_ids(), store.attempts()
+    trials, done, attempts = expand(sweep, document, lookup), store.completed_ids(), store.attempts()
     to_run = tuple(spec for spec in trials if spec.trial_id not in done)
     following = {spec.trial_id: attempts.get(spec.trial_id, 0) + 1 for spec in to_run}
-    return Plan(sweep, str(document.path), tuple(trials), to_run, following)
+    corpora = dict.fromkeys((spec.task, spec.data) for spec in to_run)
+    notes = tuple(note for task, data in corpora for note in unseen_notes(task, data))
+    return Plan(sweep, str(document.path), tuple(trials), to_run, following, notes)

@@ -6,7 +6,8 @@ import importlib.metadata
 import platform
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -14,9 +15,13 @@ from typing import Any
 
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import EPOCHS, State
-from trials.record import EpochRecord
+from trials.datasets.corpus import Item, Text
+from trials.record import EpochRecord, SplitReport
 from trials.spec import TrialSpec
+from trials.tasks.reading import read_corpus
+from trials.tasks.task import labels_of
 
+COMMIT_ORDER = ("epochs", "tags", "predictions", "trials")
 FLUSH_EVERY_S = 1.0  # what a killed driver can lose of finished trials, and how many small parts a second there are
 
 
@@ -30,8 +35,7 @@ class Recorder:
     def __init__(self, store: ResultStore, attempts: Mapping[str, int]) -> None:
         self._store, self._attempts = store, attempts
         self._records: dict[str, list[EpochRecord]] = {}
-        self._epochs: list[dict[str, Any]] = []
-        self._trials: list[dict[str, Any]] = []
+        self._held: dict[str, list[dict[str, Any]]] = {table: [] for table in COMMIT_ORDER}
         self._flushed = time.monotonic()
 
     def started(self, spec: TrialSpec) -> None:
@@ -41,13 +45,17 @@ class Recorder:
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Hold an epoch row."""
         self._records[spec.trial_id].append(record)
-        self._epochs.append(epoch_row(spec, self._attempts[spec.trial_id], record))
+        attempt = self._attempts[spec.trial_id]
+        self._held["epochs"].append(epoch_row(spec, attempt, record))
+        for report in record.reports:
+            self._held["tags"] += tag_rows(spec, attempt, report)
+            self._held["predictions"] += prediction_rows(spec, attempt, report)
         self.tick()
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Hold the trial's row."""
         records = self._records.pop(spec.trial_id, [])
-        self._trials.append(trial_row(spec, self._attempts[spec.trial_id], records, state, error))
+        self._held["trials"].append(trial_row(spec, self._attempts[spec.trial_id], records, state, error))
         self.tick()
 
     def tick(self) -> None:
@@ -56,11 +64,10 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Commit what is held: epochs first, so that a trial in the store has all of its epochs there."""
-        self._store.append("epochs", self._epochs)
-        self._epochs.clear()
-        self._store.append("trials", self._trials)
-        self._trials.clear()
+        """Commit what is held: trials last, so that a trial in the store has all that belongs to it there."""
+        for table, rows in self._held.items():
+            self._store.append(table, rows)
+            rows.clear()
         self._flushed = time.monotonic()
 
     def close(self) -> None:
@@ -72,7 +79,7 @@ class Recorder:
 def epoch_row(spec: TrialSpec, attempt: int, record: EpochRecord) -> dict[str, Any]:
     """A row of `schema.EPOCHS`: what of the record has a column there."""
     columns = {name: getattr(record, name) for name in EPOCHS.names if hasattr(record, name)}
-    return {**columns, "trial_id": spec.trial_id, "attempt": attempt, "time": _utc(record.time)}
+    return {**columns, **record.metrics, "trial_id": spec.trial_id, "attempt": attempt, "time": _utc(record.time)}
 
 
 def trial_row(
@@ -110,12 +117,52 @@ def _results(records: list[EpochRecord]) -> dict[str, Any]:
         "best_epoch": best.epoch,
         "last_epoch": last.epoch,
         "test_score": last.test_score,
+        "best_metrics": list(best.metrics.items()),
+        "test_metrics": list(last.test_metrics.items()) if last.test_metrics else None,
         "setup_s": sum(record.setup_s for record in records),
         "train_s": sum(record.train_s for record in records),
         "eval_s": sum(record.eval_s for record in records),
         "peak_memory_bytes": max(record.peak_memory_bytes for record in records),
         "device": last.device,
+        "threads": last.threads,
     }
+
+
+def tag_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:
+    """Rows of `schema.TAGS`."""
+    key = {"trial_id": spec.trial_id, "attempt": attempt, "split": report.split}
+    return [{**key, **asdict(tag)} for tag in report.tags]
+
+
+def prediction_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:
+    """Rows of `schema.PREDICTIONS`; none where the trial kept no predictions. The words come from the corpus."""
+    if not report.gold:
+        return []
+    items: list[Item] = getattr(read_corpus(spec.task, spec.data), report.split)
+    rows, start = [], 0
+    for number, item in enumerate(items):
+        end = start + len(labels_of(item))
+        rows.append(
+            {
+                "trial_id": spec.trial_id,
+                "attempt": attempt,
+                "split": report.split,
+                "sentence": number,
+                "forms": [item.text, item.pair] if isinstance(item, Text) else list(item.forms),
+                "gold": _written(report, report.gold[start:end]),
+                "predicted": _written(report, report.predicted[start:end]),
+                "probability": list(report.probability[start:end]),
+            }
+        )
+        start = end
+    return rows
+
+
+def _written(report: SplitReport, labels: Sequence[float]) -> list[str | None]:
+    """Labels by name, null where there is none; numbers as they are."""
+    if not report.names:
+        return [str(number) for number in labels]
+    return [report.names[int(label)] if label >= 0 else None for label in labels]
 
 
 def _utc(unix_s: float) -> datetime:

@@ -2,13 +2,16 @@
 
 python -m orchestrator.status
 python -m orchestrator.status --store results --json
+python -m orchestrator.status --store results --trials
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from orchestrator.command import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, run, stdout
 from orchestrator.store import open_store
@@ -18,17 +21,27 @@ from orchestrator.terminal import cell_tables
 from trials.spec import TrialSpec
 
 
-def status(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debug: DebugOption = False) -> None:
+def status(
+    store: StoreOption = DEFAULT_STORE,
+    as_json: JsonOption = False,
+    each_trial: Annotated[bool, typer.Option("--trials", help="List every trial with its id.")] = False,
+    debug: DebugOption = False,
+) -> None:
     """Show the sweeps of a store and how far they are.
 
     Examples:
         permafrost status
 
         permafrost status --store results --json
+
+        permafrost status --trials
     """
     with reported(debug=debug):
         results = open_store(store)
         trials = results.trials()
+        if each_trial:
+            _list_trials(trials.to_pylist(), as_json=as_json)
+            return
         found = [(plan, summarise(_specs(plan), trials)) for plan in results.sweeps()]
         if as_json:
             print(json.dumps({"store": str(results.root), "sweeps": [_counts(plan, cells) for plan, cells in found]}))
@@ -40,6 +53,19 @@ def status(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debu
             for table in cell_tables(cells):
                 stdout.print(table)
         stdout.print(f"{len(trials)} trials in {results.root}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _list_trials(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    """A line a trial: id, state, best dev score, label; in the order of the labels."""
+    labels = {row["trial_id"]: TrialSpec.model_validate_json(row["spec"]).label for row in rows}
+    for row in sorted(rows, key=lambda row: labels[row["trial_id"]]):
+        listed = {"trial_id": row["trial_id"], "state": row["state"], "score": row["best_score"]}
+        if as_json:
+            print(json.dumps(listed | {"label": labels[row["trial_id"]]}))
+            continue
+        score = "" if row["best_score"] is None else f"{row['best_score']:.4f}"
+        line = f"{row['trial_id']}  {row['state']:<13}  {score:<6}  {labels[row['trial_id']]}"
+        stdout.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _specs(plan: SweepPlan) -> list[TrialSpec]:

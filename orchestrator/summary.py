@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from orchestrator.store.schema import State
 from trials.spec import TrialSpec
+from trials.tasks import TASKS
 
 Row = dict[str, Any]
+Group = tuple[str, str, str, int]  # objective group: task, metric, corpus, train size; scores compare inside it only
 
 
 @dataclass(frozen=True)
@@ -62,17 +64,20 @@ def summarise(specs: Sequence[TrialSpec], trials: pa.Table) -> list[Cell]:
 
 def varying_settings(specs: Iterable[TrialSpec]) -> list[str]:
     """The dotted settings, other than those every table shows, in which the cells of a sweep differ."""
-    flat = [
-        {"model.name": spec.model.name}
-        | _flatten(spec.model_dump(mode="json", exclude={"data", "model", "freeze", "seed", "train_size"}))
-        for spec in specs
-    ]
-    return [key for key in flat[0] if len({repr(settings[key]) for settings in flat}) > 1] if flat else []
+    shown = {"data", "model", "freeze", "seed", "train_size", "task", "score"}
+    flat = [{"model.name": spec.model.name} | _flatten(spec.model_dump(mode="json", exclude=shown)) for spec in specs]
+    keys = dict.fromkeys(key for settings in flat for key in settings)
+    return [key for key in keys if len({repr(settings.get(key)) for settings in flat}) > 1]
+
+
+def objective_group(spec: TrialSpec) -> Group:
+    """The trials that a score may be compared with."""
+    return spec.task, spec.score or TASKS[spec.task].metrics[0], spec.data.name, spec.train_size
 
 
 def setting(spec: TrialSpec, key: str) -> Any:
-    """The value of a dotted setting."""
-    return _flatten(spec.model_dump(mode="json"))[key]
+    """The value of a dotted setting; None where a part that is not used would hold it."""
+    return _flatten(spec.model_dump(mode="json")).get(key)
 
 
 def _cell(specs: list[TrialSpec], rows: Sequence[Row], baseline: Sequence[Row]) -> Cell:
@@ -112,5 +117,6 @@ def _saved_train(rows: Sequence[Row], baseline: Sequence[Row]) -> float | None:
 def _flatten(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in content.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        inner = _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        flat |= {name: leaf for name, leaf in inner.items() if leaf is not None}
     return flat

@@ -10,6 +10,12 @@
       optim.lr: {log_uniform: [1e-5, 1e-3]}             # a distribution needs a random search
     search: {kind: random, cells: 20, seed: 0}
     seeds: [0, 1, 2]            # replicates of every cell
+    predictions: auto           # kept beside the scores: of tagging up to a size, or `all`, or `none`
+
+Settings that belong together vary as `cases`, each laid over `trial`:
+
+    space:
+      cases: [{task: sst2, data: {...}}, {task: cola, data: {...}}]
 
 Mistakes are collected and told all at once, each with file, line and key.
 """
@@ -30,10 +36,10 @@ from orchestrator.wording import wording
 from orchestrator.yaml_file import Document, KeyPath, set_path
 from trials.draft import DraftError, Lookup, TrialDraft
 from trials.errors import ConfigError
-from trials.spec import Frozen, Positive, TrialSpec
+from trials.spec import Frozen, Positive, Predictions, Seed, TrialSpec
 
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Bounds = tuple[float, float]
+CASES = "cases"  # the key of the space whose choices are several settings at once
 Point = dict[str, tuple[int | None, Any]]  # a cell: key of the space -> (index into its list or None, value)
 
 
@@ -127,11 +133,13 @@ class SweepSpec(Frozen):
     seeds: Annotated[list[Seed], Field(min_length=1)] = [0]
     search: Annotated[SearchSpec, BeforeValidator(_word_is_kind)] = SearchSpec()
     resources: Resources = Resources()
+    predictions: Predictions = "auto"
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:
         if "seed" in self.trial or "seed" in self.space:
             raise ValueError("`seed` does not stand in `trial` or `space`: list the seeds under `seeds`")
+        self._check_cases()
         inside = [f"{b} is inside {a}" for a, b in itertools.permutations(self.space, 2) if b.startswith(f"{a}.")]
         if inside:
             raise ValueError(f"space: {', '.join(inside)}: one would undo the other; give their values under one key")
@@ -141,6 +149,18 @@ class SweepSpec(Frozen):
                 f"a grid needs lists, but {', '.join(continuous)} is a distribution; use search.kind: random"
             )
         return self
+
+    def _check_cases(self) -> None:
+        if CASES not in self.space:
+            return
+        cases = self.space[CASES].choice or []
+        if not cases or not all(isinstance(case, dict) and case for case in cases):
+            raise ValueError("space.cases: a list of mappings, each of settings that belong together")
+        twice = sorted(
+            {str(key).split(".")[0] for case in cases for key in case} & {k.split(".")[0] for k in self.space}
+        )
+        if twice:
+            raise ValueError(f"space: {', '.join(twice)} stands in `cases` too; one would undo the other")
 
     def cells(self) -> Iterator[Point]:
         """Each cell's point in the space, without the seed."""
@@ -177,7 +197,7 @@ def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[st
         return ()
     rest = {key: document.content.get(key, {}) for key in ("trial", "space")}
     try:
-        expand(SweepSpec.model_validate({"name": "rest", **rest}), document)
+        expand(SweepSpec.model_validate({"name": "rest", **rest}), document, Lookup(offline=True))
     except ConfigError as error:
         return error.problems
     except ValidationError:  # a distribution, which needs the search that is among the wrong keys
@@ -185,13 +205,13 @@ def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[st
     return ()
 
 
-def expand(sweep: SweepSpec, document: Document) -> list[TrialSpec]:
+def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSpec]:
     """The trials of a sweep in its order, each once.
 
     Raises:
         ConfigError: with every mistake, each by file, line and key; `exit_code` is 3 if only files are at fault.
     """
-    lookup, specs = Lookup(), dict[str, TrialSpec]()
+    specs = dict[str, TrialSpec]()
     problems: dict[str, int] = {}
     for point in sweep.cells():
         for seed in sweep.seeds:
@@ -213,7 +233,7 @@ def expand(sweep: SweepSpec, document: Document) -> list[TrialSpec]:
 
 def _draft(sweep: SweepSpec, point: Point, seed: int) -> TrialDraft:
     content = copy.deepcopy(sweep.trial)
-    for key, (_, value) in point.items():
+    for key, value in _settings(point):
         path = tuple(key.split("."))
         try:
             set_path(content, path, copy.deepcopy(value))
@@ -222,9 +242,18 @@ def _draft(sweep: SweepSpec, point: Point, seed: int) -> TrialDraft:
     return TrialDraft.model_validate({**content, "seed": seed})
 
 
+def _settings(point: Point) -> Iterator[tuple[str, Any]]:
+    """The dotted settings of a point, those of its case among them."""
+    for key, (_, value) in point.items():
+        yield from value.items() if key == CASES else [(key, value)]
+
+
 def _in_sweep(path: tuple[int | str, ...], point: Point) -> KeyPath:
     """Where in the sweep's file the setting at a draft's path was given."""
-    for key, (index, _) in point.items():
+    for key, (index, value) in point.items():
+        for inner in value if key == CASES else ():
+            if path[: len(parts := tuple(inner.split(".")))] == parts:
+                return ("space", CASES, *(() if index is None else (index,)), inner, *path[len(parts) :])
         parts = tuple(key.split("."))
         if path[: len(parts)] == parts:
             return ("space", key, *(() if index is None else (index,)), *path[len(parts) :])

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Group as Stack
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from orchestrator.plan import Plan
 from orchestrator.store.schema import State
-from orchestrator.summary import Cell, setting, varying_settings
+from orchestrator.summary import Cell, Group, objective_group, setting, varying_settings
+from trials.tasks import TASKS
 
 
 def plan_lines(plan: Plan, store: str) -> list[str]:
@@ -22,17 +24,18 @@ def plan_lines(plan: Plan, store: str) -> list[str]:
         f"sweep   {plan.sweep.name} ({plan.source})",
         f"trials  {len(plan.trials)} = {plan.n_cells} cells x {len(set(plan.sweep.seeds))} seeds; "
         f"{plan.n_skipped} complete in the store, {len(plan.to_run)} to run",
-        f"work    {epochs} epochs, {sentences:,} train sentences; nothing to download",
+        f"work    {epochs} epochs, {sentences:,} train sentences",
         f"store   {store}",
+        *(f"note    {note}" for note in plan.notes),
     ]
 
 
 def cell_tables(cells: Sequence[Cell]) -> Iterator[RenderableType]:
-    """A table for each corpus and train size, a row a cell: score over seeds, parameters, time, what freezing saves."""
+    """A table for each objective group, a row a cell: score over seeds, parameters, time, what freezing saves."""
     varying = varying_settings([cell.spec for cell in cells])
     width = max((len(_label(cell, varying)) for cell in cells), default=0)
-    for (corpus, size), group in _grouped(cells).items():
-        title = Text(f"{corpus}, {size:,} train sentences")
+    for (task, metric, corpus, size), group in _grouped(cells).items():
+        title = Text(f"{corpus}, {size:,} train {_ITEMS[TASKS[task].head]}, {metric.replace('_', ' ')}")
         table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
         table.add_column("freeze", overflow="fold", min_width=min(width, _FREEZE_WIDTH))
         for name, figure_width in _FIGURES.items():
@@ -40,7 +43,7 @@ def cell_tables(cells: Sequence[Cell]) -> Iterator[RenderableType]:
         for cell in group:
             table.add_row(Text(_label(cell, varying)), *_figures(cell))
         notes = [Text(f"{_label(cell, varying)}: {lost}") for cell in group if (lost := _lost(cell))]
-        yield Padding(Group(table, *notes), (1, 0, 0, 0))
+        yield Padding(Stack(table, *notes), (1, 0, 0, 0))
 
 
 def _label(cell: Cell, varying: Sequence[str]) -> str:
@@ -55,14 +58,15 @@ def _lost(cell: Cell) -> str:
 
 
 # Column names and the widths at which the tables of a sweep stand under one another, in 80 columns.
+_ITEMS = {"tokens": "sentences", "text": "texts"}
 _FREEZE_WIDTH = 13
 _FIGURES = {"seeds": 5, "dev score": 12, "test": 5, "trainable": 9, "saved": 6, "train s": 7, "saved s": 7}
 
 
-def _grouped(cells: Sequence[Cell]) -> dict[tuple[str, int], list[Cell]]:
-    groups: dict[tuple[str, int], list[Cell]] = {}
+def _grouped(cells: Sequence[Cell]) -> dict[Group, list[Cell]]:
+    groups: dict[Group, list[Cell]] = {}
     for cell in cells:
-        groups.setdefault((cell.spec.data.name, cell.spec.train_size), []).append(cell)
+        groups.setdefault(objective_group(cell.spec), []).append(cell)
     return groups
 
 

@@ -7,7 +7,6 @@ corpora from one to the next.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from ray import tune
@@ -22,7 +21,7 @@ RECORD, FAILURE = "permafrost_record", "permafrost_failure"
 
 
 class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types here
-    """`config` holds one key, `spec`: a TrialSpec as JSON values, and `threads`."""
+    """`config` holds `spec`, a TrialSpec as JSON values, `threads`, and which `predictions` to keep."""
 
     _label = "a worker"
     _records: Iterator[EpochRecord]
@@ -42,7 +41,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         from trials.run import run_trial
 
         spec = TrialSpec.model_validate(new_config["spec"])
-        self._label, self._records = spec.label, run_trial(spec)
+        self._label, self._records = spec.label, run_trial(spec, predictions=new_config["predictions"])
         return True
 
     def step(self) -> dict[str, Any]:
@@ -53,7 +52,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         except Exception as error:
             state, text = failure(error)
             return {FAILURE: {"state": state.value, "error": text}, "done": True}
-        return {RECORD: asdict(record), "done": record.last}
+        return {RECORD: {"record": record}, "done": record.last}
 
     def cleanup(self) -> None:
         """Drop the trial."""

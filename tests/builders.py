@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.sweep import expand, load_sweep
+from trials.draft import Lookup
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -17,9 +18,9 @@ Tagged = Sequence[tuple[str, str]]  # a sentence: (form, upos) of every word
 SPEC: dict[str, Any] = {
     "data": {
         "name": "tiny",
-        "train": "train.conllu",
-        "dev": "dev.conllu",
-        "test": "test.conllu",
+        "train": ("train.conllu",),
+        "dev": ("dev.conllu",),
+        "test": ("test.conllu",),
         "format": "conllu",
         "fingerprint": "d" * 64,
     },
@@ -50,7 +51,7 @@ def make_record(**changes: Any) -> EpochRecord:
         "train_loss": 1.5,
         "dev_loss": 1.25,
         "score": 0.5,
-        "accuracy": 0.5,
+        "metrics": {"accuracy": 0.5, "macro_f1": 0.25},
         "examples_seen": 200,
         "lr": 1e-3,
         "setup_s": 0.5,
@@ -58,10 +59,13 @@ def make_record(**changes: Any) -> EpochRecord:
         "eval_s": 0.25,
         "peak_memory_bytes": 1 << 30,
         "test_score": 0.75,
+        "test_metrics": {"accuracy": 0.75, "macro_f1": 0.5},
+        "reports": (),
         "last": True,
         "total_params": 1000,
         "trainable_params": 250,
         "device": "cpu",
+        "threads": 1,
         "time": 1_750_000_000.0,
     }
     return EpochRecord(**(values | changes))
@@ -97,18 +101,14 @@ def write_sweep(path: Path, text: str) -> Path:
 
 def expanded(path: Path, *settings: str) -> list[TrialSpec]:
     """The trials of a sweep's file."""
-    return expand(*load_sweep(path, list(settings)))
+    return expand(*load_sweep(path, list(settings)), Lookup(offline=True))
 
 
-def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of nested mappings with single keys changed."""
-    return {
-        **base,
-        **{
-            key: merged(base.get(key, {}), value) if isinstance(value, Mapping) else value
-            for key, value in changes.items()
-        },
-    }
+def merged(base: object, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of nested mappings with single keys changed; what was no mapping becomes one."""
+    before = dict(base) if isinstance(base, Mapping) else {}
+    inner = {key: merged(before.get(key), value) for key, value in changes.items() if isinstance(value, Mapping)}
+    return {**before, **changes, **inner}
 
 
 def write_tagged_treebank(folder: Path, *, train: int = 24, dev: int = 8, test: int = 8, seed: int = 0) -> Path:
@@ -122,3 +122,26 @@ def write_tagged_treebank(folder: Path, *, train: int = 24, dev: int = 8, test: 
 def _tagged_sentence(rng: np.random.Generator) -> Tagged:
     words = ["".join(rng.choice(list("abcdeAB"), rng.integers(1, 4))) for _ in range(rng.integers(2, 13))]
     return [(word, {"a": "NOUN", "b": "VERB", "c": "ADJ"}.get(word[0], "X")) for word in words]
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Write rows as a TSV file with a header and return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ["\t".join(rows[0]), *("\t".join(map(str, row.values())) for row in rows)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def write_texts(folder: Path, *, train: int = 40, dev: int = 12, test: int = 12, seed: int = 0) -> Path:
+    """Tables with a text, a pair of texts, a class that is a matter of the first letter, and a number that is too."""
+    rng = np.random.default_rng(seed)
+    for split, size in (("train", train), ("dev", dev), ("test", test)):
+        if size:
+            write_table(folder / f"{split}.tsv", [_text_row(rng) for _ in range(size)])
+    return folder
+
+
+def _text_row(rng: np.random.Generator) -> dict[str, object]:
+    first, second = (" ".join("".join(rng.choice(list("abcde"), 3)) for _ in range(n)) for n in rng.integers(1, 5, 2))
+    label = int(first[0] in "ab")
+    return {"sentence": first, "sentence1": first, "sentence2": second, "label": label, "score": label + 0.5}

@@ -13,28 +13,43 @@ from trials.tasks.task import IGNORE, Example
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Padded sentences.
+    """Padded sentences or texts.
 
     Attributes:
-        ids: (sentences, subwords) input ids.
-        mask: (sentences, subwords) True where there is a subword.
-        labels: (sentences, subwords) label or IGNORE.
+        ids: (examples, subwords) input ids.
+        mask: (examples, subwords) 1 where there is a subword; integers, as DeBERTa calculates with it.
+        labels: (examples, subwords) label or IGNORE; of texts (examples, 1).
+        types: (examples, subwords) which text of a pair a subword belongs to, or None.
     """
 
     ids: torch.Tensor
     mask: torch.Tensor
     labels: torch.Tensor
+    types: torch.Tensor | None
+
+    def logits(self, model: torch.nn.Module) -> torch.Tensor:
+        """(examples, subwords, labels) in fp32; of texts (examples, 1, labels)."""
+        types = {} if self.types is None else {"token_type_ids": self.types}
+        logits: torch.Tensor = model(input_ids=self.ids, attention_mask=self.mask, **types).logits.float()
+        return logits if logits.dim() == 3 else logits.unsqueeze(1)
 
 
 def collate(examples: Sequence[Example], pad_id: int, device: torch.device) -> Batch:
     """Pad to the longest of these examples."""
-    shape = (len(examples), max(len(example.ids) for example in examples))
-    ids, mask = np.full(shape, pad_id, dtype=np.int64), np.zeros(shape, dtype=bool)
-    labels = np.full(shape, IGNORE, dtype=np.int64)
-    for row, example in enumerate(examples):
-        n = len(example.ids)
-        ids[row, :n], mask[row, :n], labels[row, :n] = example.ids, True, example.labels
-    return Batch(*(torch.from_numpy(array).to(device) for array in (ids, mask, labels)))
+    ids = _padded([example.ids for example in examples], pad_id)
+    mask = (np.arange(ids.shape[1]) < np.array([[len(example.ids)] for example in examples])).astype(np.int64)
+    labels = _padded([example.labels for example in examples], IGNORE)
+    types = [example.types for example in examples if example.types is not None]
+    on_device = [torch.from_numpy(array).to(device) for array in (ids, mask, labels)]
+    token_types = torch.from_numpy(_padded(types, 0)).to(device) if types else None
+    return Batch(on_device[0], on_device[1], on_device[2], token_types)
+
+
+def _padded(rows: Sequence[np.ndarray], filler: int) -> np.ndarray:
+    padded = np.full((len(rows), max(map(len, rows))), filler, dtype=rows[0].dtype)
+    for row, values in zip(padded, rows, strict=True):
+        row[: len(values)] = values
+    return padded
 
 
 def shuffled_batches(n: int, batch_size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
@@ -44,7 +59,7 @@ def shuffled_batches(n: int, batch_size: int, order: np.random.Generator) -> Ite
         yield from (epoch[start : start + batch_size] for start in range(0, n, batch_size))
 
 
-def batches_by_length(examples: Sequence[Example], batch_size: int) -> Iterator[list[Example]]:
-    """All examples, longest first: little padding, and memory peaks at the first batch."""
-    ranked = sorted(examples, key=lambda example: -len(example.ids))
+def batches_by_length(examples: Sequence[Example], batch_size: int) -> Iterator[list[int]]:
+    """Indices of all examples, longest first: little padding, and memory peaks at the first batch."""
+    ranked = sorted(range(len(examples)), key=lambda i: -len(examples[i].ids))
     yield from (ranked[start : start + batch_size] for start in range(0, len(ranked), batch_size))

@@ -1,27 +1,28 @@
 """A trial as a person writes it, and its resolution into a `TrialSpec`.
 
-A draft names things (`starter`, a folder, `first_k`); resolving looks them up on this machine: the model's sizes and
-revision, the corpus's digest and size, the layers a strategy freezes. Everything that is wrong is collected first.
+A draft names things (`starter`, a folder, a treebank, `first_k`); resolving looks them up, and downloads what it must:
+the model's sizes and revision, the corpus's digest and size, the layers a strategy freezes. Everything that is wrong is
+collected first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint, load_corpus
-from trials.errors import DataError, PermafrostError, unknown
+from trials.errors import PermafrostError, unknown
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
-from trials.models.source import STARTER, find_model
-from trials.spec import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, TrialSpec
-from trials.starter import BUNDLED_TREEBANKS, treebank_path
+from trials.models.source import STARTER, ModelDraft, find_model
+from trials.sources.cache import Progress, no_progress
+from trials.sources.draft import DataDraft
+from trials.spec import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, TrialSpec, misfits
 from trials.tasks import TASKS
+from trials.tasks.reading import read_corpus
 
-K = TypeVar("K", bound=Hashable)
+K = ParamSpec("K")
 V = TypeVar("V")
 Problem = tuple[tuple[str | int, ...], str]  # the key path in the draft, and what is wrong there
 
@@ -37,92 +38,19 @@ class DraftError(PermafrostError):
         super().__init__("\n".join(f"{'.'.join(map(str, path))}: {text}" for path, text in problems))
 
 
-class DataDraft(Frozen):
-    """A corpus as a person names it: a bundled sample, a folder, or its files.
-
-    Attributes:
-        name: What to call it; by default the sample's, folder's or train file's name.
-        bundled: A sample that comes with the project, e.g. ``UD_English-EWT-sample``.
-        folder: A folder with one ``*train.conllu``, one ``*dev.conllu`` and perhaps one ``*test.conllu``.
-        train, dev, test: The files themselves.
-        format: A registered corpus format.
-    """
-
-    name: Annotated[str, Field(pattern=r"^[\w.+-]+$")] | None = None
-    bundled: str | None = None
-    folder: str | None = None
-    train: str | None = None
-    dev: str | None = None
-    test: str | None = None
-    format: str = "conllu"
-
-    @model_validator(mode="after")
-    def _one_way(self) -> DataDraft:
-        ways = [self.bundled is not None, self.folder is not None, (self.train or self.dev or self.test) is not None]
-        if sum(ways) != 1:
-            raise ValueError("name the corpus in one way: `bundled`, `folder`, or `train` and `dev`")
-        if ways[2] and not (self.train and self.dev):
-            raise ValueError("`train` and `dev` are both needed; `test` may be left out")
-        return self
-
-    @field_validator("bundled")
-    @classmethod
-    def _is_bundled(cls, name: str | None) -> str | None:
-        if name is not None and name not in BUNDLED_TREEBANKS:
-            raise ValueError(unknown(name, BUNDLED_TREEBANKS))
-        return name
-
-    @field_validator("format")
-    @classmethod
-    def _is_format(cls, name: str) -> str:
-        CORPUS_FORMATS[name]
-        return name
-
-    def resolve(self) -> DataSpec:
-        """Find the files and digest them. Raises DataError."""
-        train, dev, test = self._files()
-        return DataSpec(
-            name=self.name or self.bundled or (Path(self.folder).resolve().name if self.folder else train.stem),
-            train=str(train),
-            dev=str(dev),
-            test=str(test) if test else None,
-            format=self.format,
-            fingerprint=fingerprint(train, dev, test),
-        )
-
-    def _files(self) -> tuple[Path, Path, Path | None]:
-        if self.train is not None and self.dev is not None:
-            return _absolute(self.train), _absolute(self.dev), _absolute(self.test) if self.test else None
-        folder = treebank_path(self.bundled) if self.bundled else _absolute(self.folder or "")
-        if not folder.is_dir():
-            raise DataError(f"no folder {folder}. Give the folder that holds the treebank's files.")
-        train, dev, test = (sorted(folder.glob(f"*{split}.conllu")) for split in SPLITS)
-        return _only(folder, "train", train), _only(folder, "dev", dev), _only(folder, "test", test) if test else None
-
-
-def _absolute(path: str) -> Path:
-    return Path(path).expanduser().resolve()
-
-
-def _only(folder: Path, split: str, found: list[Path]) -> Path:
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "none"
-        raise DataError(f"{folder}: needs one file *{split}.conllu, found {names}. Name the files with train/dev/test.")
-    return found[0]
-
-
 class FreezeDraft(Frozen):
     """Which parts to freeze, in a person's words; a bare word is a strategy.
 
     Attributes:
         strategy: A registered strategy, or ``layers``.
-        depth: How many layers it freezes; may be left out where the strategy has only one depth.
+        depth: How many layers it freezes; may be left out where the strategy has only one depth. -1 freezes the
+            embeddings only, as the "frozen layers" of the freezing-BERT post count.
         layers: The indices themselves, with the strategy ``layers``.
         embeddings: Whether the embedding tables are frozen as well.
     """
 
     strategy: str
-    depth: Annotated[int, Field(ge=0)] | None = None
+    depth: Annotated[int, Field(ge=-1)] | None = None
     layers: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     embeddings: bool = False
 
@@ -143,6 +71,8 @@ class FreezeDraft(Frozen):
 
     def resolve(self, model: ModelSpec) -> FreezeSpec:
         """The layers this freezes in a model. Raises DraftError with a path inside `freeze`."""
+        if self.depth == -1:
+            return FreezeSpec(strategy="none", layers=(), embeddings=True)
         layers = self._listed(model) if self.layers is not None else self._ruled(model)
         strategy = self.strategy if layers else "none"
         return FreezeSpec(strategy=strategy, layers=tuple(sorted(layers)), embeddings=self.embeddings)
@@ -177,13 +107,13 @@ class TrialDraft(Recipe):
 
     Attributes:
         data: The corpus; a bare word is a bundled sample.
-        model: ``starter``, or a folder that `transformers` can load.
+        model: The pretrained encoder; a bare word is ``starter``, or a folder that `transformers` can load.
         freeze: What to freeze; a bare word is a strategy.
         train_size: Sentences of the nested train subset; None means all.
     """
 
     data: Annotated[DataDraft, _bare_word("bundled")]
-    model: str = STARTER
+    model: Annotated[ModelDraft, _bare_word("folder")] = ModelDraft(folder=STARTER)
     freeze: Annotated[FreezeDraft, _bare_word("strategy")] = FreezeDraft(strategy="none")
     train_size: Positive | None = None
 
@@ -193,13 +123,18 @@ class TrialDraft(Recipe):
         TASKS[name]
         return name
 
+    @model_validator(mode="after")
+    def _score_is_measured(self) -> TrialDraft:
+        if self.task in TASKS and self.score is not None and self.score not in TASKS[self.task].metrics:
+            raise ValueError(f"score: {unknown(self.score, TASKS[self.task].metrics)} ({self.task} measures these.)")
+        return self
+
     def resolve(self, lookup: Lookup) -> TrialSpec:
         """Look everything up. Raises DraftError with all that is wrong."""
         found = _Collector()
-        data = model = freeze = corpus = None
+        data = model = freeze = None
         with found.under("data"):
-            data = lookup.data(self.data)
-            corpus = lookup.corpus(data)
+            data = lookup.data(self.data, self.task)
         with found.under("model"):
             model = lookup.model(self.model)
         if model is not None:
@@ -207,8 +142,10 @@ class TrialDraft(Recipe):
                 freeze = self.freeze.resolve(model)
             if self.max_length > model.n_positions:
                 found.add("max_length", f"{self.max_length} is beyond the {model.n_positions} positions of the model.")
-        n_train = len(corpus.train) if corpus else 0
-        if corpus and self.train_size and self.train_size > n_train:
+        for key, reason in misfits(self, freeze, model) if freeze and model else ():
+            found.add(key, reason)
+        n_train = data.sizes[0] if data and data.sizes else 0
+        if data and self.train_size and self.train_size > n_train:
             found.add("train_size", f"{self.train_size} is larger than the train split, which has {n_train} sentences.")
         found.raise_if_any()
         assert data is not None
@@ -219,22 +156,31 @@ class TrialDraft(Recipe):
 
 
 class Lookup:
-    """Looks each corpus and model up once, for all drafts of a plan."""
+    """Looks each corpus and model up once, for all drafts of a plan.
 
-    def __init__(self) -> None:
-        self.data = _once(DataDraft.resolve)
-        self.model = _once(find_model)
-        self.corpus = _once(load_corpus)
+    Attributes:
+        data: A `DataDraft` and a task's name to a `DataSpec`, its corpus read and checked.
+        model: A `ModelDraft` to a `ModelSpec`.
+    """
+
+    def __init__(self, *, offline: bool = False, progress: Progress = no_progress) -> None:
+        def find_data(draft: DataDraft, task: str) -> DataSpec:
+            data = draft.resolve(TASKS[task].columns, offline=offline, progress=progress)
+            corpus = read_corpus(task, data)
+            return data.model_copy(update={"sizes": (len(corpus.train), len(corpus.dev), len(corpus.test))})
+
+        self.data = _once(find_data)
+        self.model = _once(lambda draft: find_model(draft, offline=offline, progress=progress))
 
 
-def _once(look_up: Callable[[K], V]) -> Callable[[K], V]:
+def _once(look_up: Callable[K, V]) -> Callable[K, V]:
     """Remember what was found, and also what was not: a broken corpus is read once, not for every trial."""
-    found: dict[K, V | PermafrostError] = {}
+    found: dict[Hashable, V | PermafrostError] = {}
 
-    def remembered(key: K) -> V:
+    def remembered(*key: K.args, **unused: K.kwargs) -> V:
         if key not in found:
             try:
-                found[key] = look_up(key)
+                found[key] = look_up(*key, **unused)
             except PermafrostError as error:
                 found[key] = error
         result = found[key]
@@ -253,7 +199,7 @@ class _Collector:
         self.codes: set[int] = set()
 
     def add(self, key: str, text: str, *, code: int = 2) -> None:
-        self.problems.append(((key,), text))
+        self.problems.append((tuple(key.split(".")), text))
         self.codes.add(code)
 
     @contextmanager

@@ -5,21 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from trials.datasets.corpus import load_corpus
-from trials.models.load import load_tokenizer
+from trials.models.load import family_of, load_tokenizer
 from trials.spec import DataSpec, ModelSpec, TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.task import Example
+from trials.tasks.reading import read_corpus
+from trials.tasks.task import Split, unseen_labels
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A corpus as the model takes it; `test` is empty where the corpus has no test split."""
+    """A corpus as the model takes it; `test` is empty where the corpus has no test split.
+
+    Attributes:
+        labels: What the head tells apart, as train has it.
+        names: The labels, and after them those that only dev or test have: they are never predicted.
+    """
 
     labels: tuple[str, ...]
-    train: list[Example]
-    dev: list[Example]
-    test: list[Example]
+    names: tuple[str, ...]
+    train: Split
+    dev: Split
+    test: Split
 
 
 def encode_for(spec: TrialSpec) -> Encoded:
@@ -29,10 +35,19 @@ def encode_for(spec: TrialSpec) -> Encoded:
 
 @lru_cache(maxsize=4)
 def _encode(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> Encoded:
-    corpus, task, tokenizer = load_corpus(data), TASKS[task_name], load_tokenizer(model)
+    corpus, task = read_corpus(task_name, data), TASKS[task_name]
     labels = task.label_names(corpus.train)
+    extra = () if task.regression else unseen_labels([*corpus.dev, *corpus.test], labels)
+    names = (*labels, *sorted(extra))
+    tokenizer, token_types = load_tokenizer(model, task.head), family_of(model).token_types
     train, dev, test = (
-        task.encode(split, labels, tokenizer, max_length=max_length, lowercase=lowercase) if split else []
-        for split in (corpus.train, corpus.dev, corpus.test)
-    )
-    return Encoded(labels, train, dev, test)
+        Split(
+            task.encode(
+                items, names, len(labels), tokenizer,
+                max_length=max_length, lowercase=lowercase, token_types=token_types,
+            )
+            if items else []
+        )
+        for items in (corpus.train, corpus.dev, corpus.test)
+    )  # fmt: skip
+    return Encoded(labels, names, train, dev, test)

@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from trials.metrics.table import TagScore
+
+
+@dataclass(frozen=True, slots=True)
+class SplitReport:
+    """What the weights of the best epoch do on a split.
+
+    Attributes:
+        split: ``dev`` or ``test``.
+        tags: Support, precision, recall and F1 of every label.
+        names: The labels that `gold` and `predicted` count in; empty where predictions are not kept, and for numbers.
+        gold: A label a word, or one a text, in the corpus's order; a number of a regression.
+        predicted: The same; -1 where a word was cut off.
+        probability: Of the predicted label; None where there is none.
+    """
+
+    split: str
+    tags: tuple[TagScore, ...]
+    names: tuple[str, ...] = ()
+    gold: tuple[float, ...] = ()
+    predicted: tuple[float, ...] = ()
+    probability: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +38,9 @@ class EpochRecord:
         epoch: Passes over the train subset so far; a fraction where `eval_every` is one.
         step_losses: Training loss of every step since the record before.
         train_loss: Their mean.
-        dev_loss: Mean cross-entropy a labelled dev subword.
-        score: The task's primary metric on dev; larger is better.
-        accuracy: Token accuracy on dev; words cut off by `max_length` count as errors.
+        dev_loss: Mean loss a label of dev.
+        score: The metric that selects the best epoch, on dev; larger is better.
+        metrics: All metrics of the task on dev, by name; words cut off by `max_length` count as errors.
         examples_seen: Train sentences so far, repeats included.
         lr: Learning rate of the last step.
         setup_s: Seconds of set-up (data, model, optimiser); only the first record has any.
@@ -25,10 +49,14 @@ class EpochRecord:
         peak_memory_bytes: Largest memory of the process (on a GPU: of torch's allocator there) in this trial.
         test_score: The primary metric on test with the weights of the best dev score; only in the last record, and
             only where the corpus has a test split. It selects nothing.
+        test_metrics: All metrics of the task on test, likewise.
+        reports: Of dev, and of test where there is one, with the weights of the best dev score; only in the last
+            record.
         last: Whether the trial is complete with this record.
         total_params: Parameters of encoder and head.
         trainable_params: Those of them that learn.
         device: What it ran on, e.g. ``cpu`` or ``NVIDIA H200``.
+        threads: CPU threads of its arithmetic; another number may change the last digits.
         time: Unix time at the end of the evaluation.
     """
 
@@ -38,7 +66,7 @@ class EpochRecord:
     train_loss: float
     dev_loss: float
     score: float
-    accuracy: float
+    metrics: Mapping[str, float]
     examples_seen: int
     lr: float
     setup_s: float
@@ -46,8 +74,11 @@ class EpochRecord:
     eval_s: float
     peak_memory_bytes: int
     test_score: float | None
+    test_metrics: Mapping[str, float] | None
+    reports: tuple[SplitReport, ...]
     last: bool
     total_params: int
     trainable_params: int
     device: str
+    threads: int
     time: float

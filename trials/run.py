@@ -5,27 +5,44 @@ To stop a trial early, stop iterating. Nothing is handed in but the spec, and no
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from trials.batching import shuffled_batches
+from trials.best import Best, split_report
 from trials.device import PeakMemory, default_device, device_name, wait_for
 from trials.encoding import Encoded, encode_for
-from trials.freeze.apply import freeze_parts, train_mode
-from trials.loop import Training, evaluate, train_steps
-from trials.models.load import LoadedModel, load_model, load_tokenizer
-from trials.record import EpochRecord
+from trials.freeze.apply import freeze_parts
+from trials.loop import Training, evaluate
+from trials.models.load import LoadedModel, family_of, load_model, load_tokenizer
+from trials.record import EpochRecord, SplitReport
 from trials.seeding import GlobalStream, numpy_stream, torch_stream
-from trials.spec import TrialSpec
-from trials.subsets import nested_subset
+from trials.spec import Predictions, TrialSpec
+from trials.steps import evaluation_steps, examples_seen, steps_an_epoch
+from trials.subsets import nested_subset, stratified_subset
 from trials.tasks import TASKS
+from trials.tasks.task import Split
+from trials.thawing import Thawing, frozen_for_ever
+
+_AUTOCAST = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def run_trial(spec: TrialSpec, *, device: torch.device | None = None) -> Iterator[EpochRecord]:
+@dataclass(frozen=True)
+class Trained:
+    """What a whole trial leaves: the model with the weights of its best dev score, and the labels of its head."""
+
+    loaded: LoadedModel
+    labels: tuple[str, ...]
+
+
+def run_trial(
+    spec: TrialSpec, *, device: torch.device | None = None, predictions: Predictions = "auto"
+) -> Generator[EpochRecord, None, Trained]:
     """Train one model and yield a record at every evaluation on dev; the last one holds the test score.
 
     Raises:
@@ -35,27 +52,30 @@ def run_trial(spec: TrialSpec, *, device: torch.device | None = None) -> Iterato
     device = device or default_device()
     clock, memory = _Clock(device), PeakMemory(device)
     task, data = TASKS[spec.task], encode_for(spec)
+    scored_by = spec.score or task.metrics[0]
     training = _set_up(spec, data, device)
     loaded, dropout = training.loaded, GlobalStream(spec.seed, "dropout", device)
-    best = _Best(loaded)
+    best, thawing = Best(loaded), Thawing(spec, training)
     setup_s = clock.lap()
 
     stops = evaluation_steps(training.n_steps, spec.optim.epochs, spec.eval_every)
     for stop in stops:
-        train_mode(loaded.model, loaded.parts, spec.freeze, frozen_dropout=spec.frozen_dropout)
         clock.lap()
         with dropout.drawn():
-            losses = train_steps(training, stop - training.step)
+            losses = thawing.train_to(stop)
         train_s = clock.lap()
 
         dev = evaluate(training, data.dev)
-        score = task.score(dev.n_correct, dev.n_words)
-        best.offer(score)
-        test_score, last = None, stop == stops[-1]
-        if last and data.test:
+        metrics = task.measure(data.dev.gold, dev.predicted, data.dev.starts, data.names)
+        best.offer(metrics[scored_by], dev)
+        test_metrics, reports, last = None, list[SplitReport](), stop == stops[-1]
+        if last:
             best.restore()
+            reports.append(split_report(task, data, "dev", data.dev, best.dev, predictions))
+        if last and data.test.examples:
             test = evaluate(training, data.test)
-            test_score = task.score(test.n_correct, test.n_words)
+            test_metrics = task.measure(data.test.gold, test.predicted, data.test.starts, data.names)
+            reports.append(split_report(task, data, "test", data.test, test, predictions))
         eval_s = clock.lap()
 
         yield EpochRecord(
@@ -64,81 +84,68 @@ def run_trial(spec: TrialSpec, *, device: torch.device | None = None) -> Iterato
             step_losses=losses,
             train_loss=sum(losses) / len(losses),
             dev_loss=dev.loss,
-            score=score,
-            accuracy=dev.n_correct / dev.n_words,
-            examples_seen=_examples_seen(spec, training.step),
+            score=metrics[scored_by],
+            metrics=metrics,
+            examples_seen=examples_seen(spec, training.step),
             lr=training.lr,
             setup_s=setup_s,
             train_s=train_s,
             eval_s=eval_s,
             peak_memory_bytes=memory.read_bytes(),
-            test_score=test_score,
+            test_score=test_metrics[scored_by] if test_metrics else None,
+            test_metrics=test_metrics,
+            reports=tuple(reports),
             last=last,
             total_params=loaded.params(),
-            trainable_params=loaded.trainable_params(),
+            trainable_params=thawing.trainable_params,
             device=device_name(device),
+            threads=torch.get_num_threads(),
             time=time.time(),
         )
         setup_s = 0.0
+    return Trained(loaded, data.labels)
 
 
-def steps_an_epoch(spec: TrialSpec) -> int:
-    """Optimiser steps of one pass over the train subset; the last batch may be smaller."""
-    return math.ceil(spec.train_size / spec.optim.batch_size)
-
-
-def evaluation_steps(n_steps: int, epochs: int, eval_every: float) -> list[int]:
-    """The steps after which dev is evaluated: every `eval_every` epochs, and at the end."""
-    n_evaluations = math.ceil(epochs / eval_every - 1e-9)
-    stops = {round(k * eval_every * n_steps / epochs) for k in range(1, n_evaluations)}
-    return sorted(stop for stop in stops | {n_steps} if 0 < stop <= n_steps)
+def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
+    """Indices (train_size,) of the nested train subset; of texts with classes it is stratified by class."""
+    seed = spec.seed if spec.subset_seed is None else spec.subset_seed
+    task = TASKS[spec.task]
+    if task.head == "text" and not task.regression:
+        return stratified_subset(train.gold, spec.train_size, seed)
+    return nested_subset(len(train.examples), spec.train_size, seed)
 
 
 def _set_up(spec: TrialSpec, data: Encoded, device: torch.device) -> Training:
-    init = torch_stream(spec.seed, "init")
-    loaded = load_model(spec.model, n_labels=len(data.labels), dropout=spec.dropout, init=init)
-    freeze_parts(loaded.parts, spec.freeze)
+    task = TASKS[spec.task]
+    loaded = load_model(
+        spec.model,
+        head=task.head,
+        n_outputs=len(data.labels),
+        dropout=spec.dropout,
+        init=torch_stream(spec.seed, "init"),
+    )
+    freeze_parts(loaded.parts, frozen_for_ever(spec))
+    if spec.lora is not None:
+        from trials.models.adapters import add_adapters  # importing peft takes two seconds
+
+        with GlobalStream(spec.seed, "adapters", device).drawn():
+            add_adapters(loaded, family_of(spec.model), spec.lora, spec.freeze)
     loaded.model.to(device)
-    subset = nested_subset(len(data.train), spec.train_size, spec.seed)
     return Training(
         loaded=loaded,
         optim=spec.optim,
-        examples=[data.train[i] for i in subset],
+        examples=[data.train.examples[i] for i in train_subset(spec, data.train)],
         batches=shuffled_batches(spec.train_size, spec.optim.batch_size, numpy_stream(spec.seed, "order")),
-        pad_id=load_tokenizer(spec.model).pad_token_id,
+        pad_id=load_tokenizer(spec.model, task.head).pad_token_id,
         device=device,
         precision=_precision(spec, device),
         n_steps=steps_an_epoch(spec) * spec.optim.epochs,
+        scaled=spec.precision == "fp16",
     )
 
 
 def _precision(spec: TrialSpec, device: torch.device) -> AbstractContextManager[object]:
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=spec.precision == "bf16")
-
-
-def _examples_seen(spec: TrialSpec, step: int) -> int:
-    epochs, steps = divmod(step, steps_an_epoch(spec))
-    return epochs * spec.train_size + min(steps * spec.optim.batch_size, spec.train_size)
-
-
-class _Best:
-    """The trainable weights at the best dev score so far, the earliest of equals: what the test split is shown."""
-
-    def __init__(self, loaded: LoadedModel) -> None:
-        self._learning = [p for p in loaded.model.parameters() if p.requires_grad]
-        self._score = -math.inf
-        self._weights: list[torch.Tensor] = []
-
-    def offer(self, score: float) -> None:
-        """Keep the weights if they score better than all before."""
-        if score > self._score:
-            self._score, self._weights = score, [p.detach().clone() for p in self._learning]
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        """Put the best weights back into the model."""
-        for parameter, best in zip(self._learning, self._weights, strict=True):
-            parameter.copy_(best)
+    return torch.autocast(device.type, dtype=_AUTOCAST[spec.precision], enabled=spec.precision != "fp32")
 
 
 class _Clock:

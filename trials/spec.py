@@ -11,14 +11,19 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS
 
 SCHEMA_VERSION = 1  # of a trial's meaning: raise it when the same spec would give other numbers
 
 Positive = Annotated[int, Field(gt=0)]
+Scheme = Literal["auto", "iob1", "iob2", "bioes"]  # how span tags are written; `auto`: find out and check
+Predictions = Literal["auto", "all", "none"]  # which of them a trial gives; `auto`: of tagging, up to a size
 Share = Annotated[float, Field(ge=0, lt=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+# A split's files in order; older plans in a store hold one path, or null where there is no such split.
+Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: () if v is None else (v,) if isinstance(v, str) else v)]
 
 
 class Frozen(BaseModel):
@@ -50,9 +55,18 @@ class FreezeSpec(Frozen):
         """Whether nothing is frozen at all."""
         return not self.layers and not self.embeddings
 
+    def after_thaws(self, n: int) -> FreezeSpec:
+        """What is still frozen after `n` thaws: each takes the highest frozen layer, the last one the embeddings."""
+        if n == 0:
+            return self
+        layers = self.layers[: max(self.depth - n, 0)]
+        return FreezeSpec(strategy=LAYERS, layers=layers, embeddings=self.embeddings and n <= self.depth)
+
     @property
     def label(self) -> str:
         """A short name for tables: `none`, `first 2`, `layers 0,3`; `+E` where the embeddings are frozen too."""
+        if self.embeddings and not self.layers:
+            return "embeddings"
         word = self.strategy.removesuffix("_k").removesuffix("_encoder")
         if self.strategy == LAYERS:
             word = f"layers {','.join(map(str, self.layers))}"
@@ -68,9 +82,10 @@ class ModelSpec(Frozen):
         name: What people call it; no part of the trial's identity.
         path: Folder with `config.json`, weights and tokenizer; no part of the trial's identity.
         revision: SHA-256 over the folder's files that matter.
-        family: A registered model family, e.g. ``distilbert``.
+        family: The architecture, as `config.json` calls it, e.g. ``distilbert``.
         n_layers: Encoder layers.
         n_positions: Longest input in subwords.
+        pickle: Whether the weights are a pickle, which the person has agreed to run.
     """
 
     name: str
@@ -79,6 +94,27 @@ class ModelSpec(Frozen):
     family: str
     n_layers: Positive
     n_positions: Positive
+    pickle: bool = False
+
+
+class Columns(Frozen):
+    """Which column of a file holds what, by name or by position from 0 (-1 is the last); None is the reader's own.
+
+    A file whose columns are all given by position has no header line.
+
+    Attributes:
+        text: What is classified.
+        pair: The second text of a pair.
+        label: Its class, or its number for a regression.
+        tokens: The words of a sentence (in a column file: the word of a line).
+        tags: Their tags, one each (in CoNLL-U: `upos` or `xpos`).
+    """
+
+    text: str | int | None = None
+    pair: str | int | None = None
+    label: str | int | None = None
+    tokens: str | int | None = None
+    tags: str | int | None = None
 
 
 class DataSpec(Frozen):
@@ -89,18 +125,26 @@ class DataSpec(Frozen):
         train, dev, test: Files of the splits; no part of the trial's identity. The test split may be absent.
         format: A registered corpus format, e.g. ``conllu``.
         fingerprint: SHA-256 over the splits' bytes.
+        columns: Where the files hold what.
+        scheme: How span tags are written: ``iob1``, ``iob2``, ``bioes``, or ``auto`` to find out.
+        source: Where the files came from, e.g. ``ud:UD_English-EWT@2.16``; no part of the trial's identity.
+        sizes: Sentences or texts of train, dev and test; no part of the trial's identity, as they follow from it.
     """
 
     name: str
-    train: str
-    dev: str
-    test: str | None
+    train: Files
+    dev: Files
+    test: Files = ()
     format: str
     fingerprint: str
+    columns: Columns = Columns()
+    scheme: Scheme = "auto"
+    source: str | None = None
+    sizes: tuple[int, int, int] | None = None
 
 
 class OptimSpec(Frozen):
-    """The optimiser: AdamW without decay on biases and LayerNorm, a linear schedule to zero, gradient clipping.
+    """The optimiser: AdamW without decay on biases and LayerNorm, a schedule, gradient clipping.
 
     Attributes:
         lr: Peak learning rate.
@@ -109,7 +153,10 @@ class OptimSpec(Frozen):
         epochs: Passes over the train subset.
         weight_decay: Decoupled weight decay.
         warmup: Share of all steps over which the rate rises from zero.
-        max_grad_norm: Largest norm of the whole gradient.
+        max_grad_norm: Largest norm of the whole gradient; None does not clip.
+        schedule: What the rate does after the warm-up: ``linear`` down to zero, or ``constant``.
+        layer_decay: Factor of the rate from each layer to the one below it, the head being the highest and the
+            embeddings the lowest (layer-wise learning-rate decay, as in BEiT); None means one rate for all.
     """
 
     lr: Annotated[float, Field(gt=0)] = 5e-5
@@ -118,7 +165,27 @@ class OptimSpec(Frozen):
     epochs: Positive = 5
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     warmup: Share = 0.0
-    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    max_grad_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    schedule: Literal["linear", "constant"] = "linear"
+    layer_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
+
+
+class LoraSpec(Frozen):
+    """Low-rank adapters (Hu et al. 2021) in place of the weights of encoder layers, which then keep their values.
+
+    Attributes:
+        rank: Rank of an adapter.
+        alpha: Its output is scaled by `alpha / rank`.
+        dropout: Dropout of an adapter's input.
+        layers: ``unfrozen`` for the layers the freeze leaves, ``all`` for every layer.
+        targets: ``attention`` for the query and value projections, as in the paper; ``linear`` for every projection.
+    """
+
+    rank: Positive = 8
+    alpha: Annotated[float, Field(gt=0)] = 16.0
+    dropout: Share = 0.0
+    layers: Literal["unfrozen", "all"] = "unfrozen"
+    targets: Literal["attention", "linear"] = "attention"
 
 
 class Recipe(Frozen):
@@ -127,26 +194,47 @@ class Recipe(Frozen):
     Attributes:
         task: A registered task, e.g. ``pos``.
         seed: Feeds the named streams of `trials.seeding`: subset, init, order, dropout.
-        precision: ``fp32``, or ``bf16`` for autocast to bfloat16.
+        precision: ``fp32``; ``bf16`` or ``fp16`` for autocast, the latter with a scaled loss.
         max_length: Longest input in subwords, specials included; words beyond it count as errors.
         lowercase: Whether word forms are lower-cased before the tokenizer sees them.
         eval_every: Epochs, or a fraction of one, between two evaluations on dev.
         dropout: Dropout of the trainable parts; None means the model's own.
         frozen_dropout: Whether frozen parts keep their dropout while training, as `Trainer` leaves it.
+        score: The metric that selects the best epoch; None means the task's own, e.g. ``accuracy`` for POS.
+        subset_seed: Draws the train subset instead of `seed`, so that it is the same in every trial.
+        thaw_every: Gradual unfreezing (Howard & Ruder 2018): after each so many epochs the highest frozen layer
+            begins to learn, the embeddings last; None leaves frozen what is frozen.
+        lora: Low-rank adapters; None trains the weights themselves.
     """
 
     task: str = "pos"
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seed: Seed = 0
     optim: OptimSpec = OptimSpec()
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     max_length: Annotated[int, Field(ge=4)] = 128
     lowercase: bool = False
     eval_every: Annotated[float, Field(gt=0, le=1)] = 1.0
     dropout: Share | None = None
     frozen_dropout: bool = True
+    score: str | None = None
+    subset_seed: Seed | None = None
+    thaw_every: Positive | None = None
+    lora: LoraSpec | None = None
 
 
-NOT_IDENTITY = {"data": {"name", "train", "dev", "test"}, "model": {"name", "path"}, "freeze": {"strategy"}}
+NOT_IDENTITY = {
+    "data": {"name", "train", "dev", "test", "source", "sizes"},
+    "model": {"name", "path"},
+    "freeze": {"strategy"},
+}
+# Fields that came after the first release. At these values they change nothing and are left out of the identity, so
+# that a trial that was finished before them is not run again.
+LATER: dict[str, dict[str, Any]] = {
+    "": {"score": None, "subset_seed": None, "thaw_every": None, "lora": None},
+    "optim": {"schedule": "linear", "layer_decay": None},
+    "data": {"columns": Columns().model_dump(), "scheme": "auto"},
+    "model": {"pickle": False},
+}
 
 
 class TrialSpec(Recipe):
@@ -174,9 +262,19 @@ class TrialSpec(Recipe):
                 raise ValueError(f"freeze.layers: {list(layers)} is not what {self.freeze.strategy} freezes")
         return self
 
+    @model_validator(mode="after")
+    def _makes_sense(self) -> TrialSpec:
+        for key, text in misfits(self, self.freeze, self.model):
+            raise ValueError(f"{key}: {text}")
+        return self
+
     def identity(self) -> dict[str, Any]:
         """What `trial_id` is a digest of. Two strategies that freeze the same layers are the same trial."""
         payload = {"schema_version": SCHEMA_VERSION, **self.model_dump(mode="json", exclude=NOT_IDENTITY)}
+        for part, fields in LATER.items():
+            values = payload[part] if part else payload
+            for name in [name for name, unused in fields.items() if values[name] == unused]:
+                del values[name]
         if self.freeze.is_baseline:  # no frozen part, so nothing its dropout could change
             del payload["frozen_dropout"]
         return payload
@@ -195,13 +293,40 @@ class TrialSpec(Recipe):
     def baseline_id(self) -> str:
         """The cell that differs from this one only in freezing nothing."""
         nothing = FreezeSpec(strategy="none", layers=(), embeddings=False)
-        return self.model_copy(update={"freeze": nothing}).cell_id
+        return self.model_copy(update={"freeze": nothing, "thaw_every": None}).cell_id
 
     @property
     def label(self) -> str:
         """A readable name, for Ray's dashboard and the terminal."""
         freeze = self.freeze.label.replace(" ", "-")
         return f"{self.data.name}_{freeze}_n{self.train_size}_s{self.seed}_{self.trial_id[:6]}"
+
+
+def misfits(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tuple[str, str]]:
+    """(setting, reason) of every pair of settings that contradict each other."""
+    found = []
+    everything = len(freeze.layers) == model.n_layers
+    if recipe.thaw_every is not None and freeze.is_baseline:
+        found.append(
+            ("thaw_every", "nothing is frozen, so there is nothing to thaw. Freeze some layers or leave it out.")
+        )
+    if recipe.optim.layer_decay is not None and everything and freeze.embeddings and recipe.thaw_every is None:
+        found.append(("optim.layer_decay", "only the head learns, so there are no layers with rates of their own."))
+    if recipe.lora is not None:
+        found += [("lora", reason) for reason in _lora_misfits(recipe.lora, freeze, everything, recipe.thaw_every)]
+    return found
+
+
+def _lora_misfits(lora: LoraSpec, freeze: FreezeSpec, everything: bool, thaw_every: int | None) -> list[str]:
+    found = []
+    if lora.layers == "all" and freeze.layers:
+        found.append("with `layers: all` every layer learns by its adapter and none by its weights, so freezing layers "
+                     "says nothing. Use `layers: unfrozen`, or freeze only the embeddings.")  # fmt: skip
+    if lora.layers == "unfrozen" and everything:
+        found.append("every layer is frozen, so none is left for adapters. Freeze fewer, or use `layers: all`.")
+    if thaw_every is not None:
+        found.append("adapters are put on when a trial starts, so they do not go with `thaw_every`. Leave one out.")
+    return found
 
 
 def _digest(payload: dict[str, Any]) -> str:

@@ -1,6 +1,8 @@
-"""Nested train subsets: the first `size` of one random order, so that 200 sentences are inside 800."""
+"""Nested train subsets: the first `size` of one order, so that 200 sentences are inside 800."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,3 +13,32 @@ def nested_subset(n: int, size: int, seed: int) -> np.ndarray:
     """Indices (size,) of a train subset of `n` sentences; under one seed a smaller one begins a larger one."""
     assert 0 < size <= n, f"a subset of {size} of {n}"
     return numpy_stream(seed, "subset").permutation(n)[:size]
+
+
+def stratified_subset(classes: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """The same of examples with classes (n,), so that every class has its share of every subset.
+
+    With m classes a subset of k examples holds of a class with share p between p k - d and p k + d, where d is
+    1 - 1 / (2 m - 2): the best that nested subsets can do (Tijdeman 1980, the chairman assignment problem), and the
+    nearest whole number of examples where there are two classes.
+    """
+    assert 0 < size <= len(classes), f"a subset of {size} of {len(classes)}"
+    rng = numpy_stream(seed, "subset")
+    members = [iter(rng.permutation(np.flatnonzero(classes == label))) for label in np.unique(classes)]
+    shares = np.unique(classes, return_counts=True)[1] / len(classes)
+    return np.array([next(members[turn]) for turn in _turns(shares, size)])
+
+
+def _turns(shares: np.ndarray, size: int) -> Iterator[int]:
+    """Whose turn it is: of the classes that are due, the one whose turn could wait least."""
+    if len(shares) == 1:
+        yield from [0] * size
+        return
+    slack = 1 - 1 / (2 * len(shares) - 2)
+    taken = np.zeros(len(shares))
+    for k in range(1, size + 1):
+        due = shares * k - taken >= 1 - slack - 1e-9
+        wait = np.where(due, (taken + slack) / shares, np.inf)
+        turn = int(np.argmin(wait))
+        taken[turn] += 1
+        yield turn

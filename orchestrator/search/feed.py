@@ -8,22 +8,25 @@ from typing import Any
 from ray.tune.search import Searcher
 
 from orchestrator.stop import StopRequest
-from trials.spec import TrialSpec
+from trials.spec import Predictions, TrialSpec
 
 
 class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
     """A Tune searcher that only reads a list. Tune asks when a worker is free, so the list can end early."""
 
-    def __init__(self, specs: Iterable[TrialSpec], *, threads: int, stop: StopRequest) -> None:
+    def __init__(
+        self, specs: Iterable[TrialSpec], *, threads: int, predictions: Predictions, stop: StopRequest
+    ) -> None:
         super().__init__()
-        self._specs, self._threads, self._stop = iter(list(specs)), threads, stop
+        self._specs, self._stop = iter(list(specs)), stop
+        self._same = {"threads": threads, "predictions": predictions}
 
     def suggest(self, trial_id: str) -> Any:
         """The next trial's config, or the word that there is none."""
         spec = None if self._stop.asked else next(self._specs, None)
         if spec is None:
             return Searcher.FINISHED
-        return {"spec": spec.model_dump(mode="json"), "threads": self._threads}
+        return {"spec": spec.model_dump(mode="json"), **self._same}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Nothing to learn from."""

@@ -38,15 +38,15 @@ class PartFolder:
         if rows:
             self._write(pa.Table.from_pylist(list(rows), schema=self.schema))
 
-    def read(self) -> pa.Table:
-        """All rows of all parts, oldest part first; duplicates are the caller's.
+    def read(self, trial_id: str | None = None) -> pa.Table:
+        """All rows of all parts, or those of one trial, oldest part first; duplicates are the caller's.
 
         Raises:
             StoreError: a part is not Parquet or comes from a newer version.
         """
         for attempt in range(_ATTEMPTS):
             try:
-                return self._concat(self.names())
+                return self._concat(self.names(), trial_id)
             except FileNotFoundError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -64,12 +64,13 @@ class PartFolder:
             for path in old:
                 path.unlink(missing_ok=True)
 
-    def _concat(self, paths: Sequence[Path]) -> pa.Table:
-        return pa.concat_tables([self.schema.empty_table(), *(self._read_part(path) for path in paths)])
+    def _concat(self, paths: Sequence[Path], trial_id: str | None = None) -> pa.Table:
+        return pa.concat_tables([self.schema.empty_table(), *(self._read_part(path, trial_id) for path in paths)])
 
-    def _read_part(self, path: Path) -> pa.Table:
+    def _read_part(self, path: Path, trial_id: str | None) -> pa.Table:
+        wanted = None if trial_id is None else [("trial_id", "==", trial_id)]
         try:
-            table = pq.read_table(path, partitioning=None)
+            table = pq.read_table(path, partitioning=None, filters=wanted)
         except FileNotFoundError:
             raise
         except (OSError, pa.ArrowInvalid) as error:

@@ -46,7 +46,7 @@ class SweepPlan:
 
 
 class ResultStore:
-    """A folder with `epochs/`, `trials/` and `sweeps/`. Trials belong to the store, not to a sweep."""
+    """A folder with a folder for each of `schema.TABLES`, and `sweeps/`. Trials belong to the store, not to a sweep."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -61,12 +61,24 @@ class ResultStore:
 
         Columns: `schema.EPOCHS`; ordered by trial and step.
         """
-        rows, ended = self._parts["epochs"].read(), self.trials()
+        return self._committed("epochs", ["trial_id", "step"])
+
+    def tags(self) -> pa.Table:
+        """One row a label of each scored split of each trial. Columns: `schema.TAGS`."""
+        return self._committed("tags", ["trial_id", "split", "level", "tag"])
+
+    def predictions(self, trial_id: str) -> pa.Table:
+        """One row a sentence of each scored split of a trial. Columns: `schema.PREDICTIONS`."""
+        return self._committed("predictions", ["trial_id", "split", "sentence"], trial_id)
+
+    def _committed(self, table: str, keys: list[str], trial_id: str | None = None) -> pa.Table:
+        """Rows of each trial's newest attempt that has ended, else of its newest one; one a key, in order."""
+        rows, ended = self._parts[table].read(trial_id), self.trials()
         committed = dict(zip(ended["trial_id"].to_pylist(), ended["attempt"].to_pylist(), strict=True))
         chosen = newest_attempts(rows) | committed
         ids, attempts = rows["trial_id"].to_pylist(), rows["attempt"].to_pylist()
         wanted = pa.array([chosen[i] == a for i, a in zip(ids, attempts, strict=True)], pa.bool_())
-        return _newest(rows.filter(wanted), ["trial_id", "step"])
+        return _newest(rows.filter(wanted), keys)
 
     def completed_ids(self) -> frozenset[str]:
         """The trials that need not run again."""
@@ -75,11 +87,11 @@ class ResultStore:
 
     def attempts(self) -> dict[str, int]:
         """The number of the newest attempt of every trial that has left a row."""
-        tables = [parts.read().select(["trial_id", "attempt"]) for parts in self._parts.values()]
+        tables = [self._parts[name].read().select(["trial_id", "attempt"]) for name in ("epochs", "trials")]
         return newest_attempts(pa.concat_tables(tables))
 
     def append(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Commit rows of `epochs` or `trials`. Only the Recorder calls this."""
+        """Commit rows of a table. Only the Recorder calls this."""
         self._create()
         self._parts[table].append(rows)
 

@@ -25,6 +25,12 @@ class State(enum.StrEnum):
     FAILED = "failed"
 
 
+# Every metric that a task may measure, each a column. `span_`: whole entities, strict IOB2; `macro_`: mean over labels.
+METRICS = (
+    "accuracy", "macro_f1", "span_precision", "span_recall", "span_f1", "span_macro_precision", "span_macro_recall",
+    "span_macro_f1", "matthews", "f1", "pearson", "spearman",
+)  # fmt: skip
+
 EPOCHS = pa.schema(
     [
         ("trial_id", pa.string()),
@@ -34,8 +40,8 @@ EPOCHS = pa.schema(
         ("train_loss", pa.float64()),  # mean since the evaluation before
         ("step_losses", pa.list_(pa.float32())),  # the same, one a step
         ("dev_loss", pa.float64()),
-        ("score", pa.float64()),  # the task's primary metric on dev
-        ("accuracy", pa.float64()),
+        ("score", pa.float64()),  # the metric that selects, on dev
+        *((name, pa.float64()) for name in METRICS),  # on dev; null where the task does not measure it
         ("examples_seen", pa.int64()),
         ("lr", pa.float64()),
         ("setup_s", pa.float64()),  # these three: since the evaluation before
@@ -66,11 +72,14 @@ TRIALS = pa.schema(
         ("best_epoch", pa.float64()),
         ("last_epoch", pa.float64()),  # how far the attempt came
         ("test_score", pa.float64()),  # with the weights of best_epoch
+        ("best_metrics", pa.map_(pa.string(), pa.float64())),  # all metrics on dev at best_epoch
+        ("test_metrics", pa.map_(pa.string(), pa.float64())),  # and on test
         ("setup_s", pa.float64()),
         ("train_s", pa.float64()),
         ("eval_s", pa.float64()),
         ("peak_memory_bytes", pa.int64()),
         ("device", pa.string()),
+        ("threads", pa.int32()),  # of a CPU's arithmetic: the last digits may depend on them
         ("git_commit", pa.string()),
         ("versions", pa.map_(pa.string(), pa.string())),
         ("error", pa.string()),
@@ -79,4 +88,35 @@ TRIALS = pa.schema(
     ]
 )
 
-TABLES = {"epochs": EPOCHS, "trials": TRIALS}
+# With the weights of the best epoch: a row a label of a split ...
+TAGS = pa.schema(
+    [
+        ("trial_id", pa.string()),
+        ("attempt", pa.int32()),
+        ("split", pa.string()),  # dev or test
+        ("level", pa.string()),  # token, span or class
+        ("tag", pa.string()),
+        ("support", pa.int64()),  # how often it is the gold label
+        ("predicted", pa.int64()),
+        ("correct", pa.int64()),
+        ("precision", pa.float64()),
+        ("recall", pa.float64()),
+        ("f1", pa.float64()),
+    ]
+)
+
+# ... and a row a sentence or text of a split.
+PREDICTIONS = pa.schema(
+    [
+        ("trial_id", pa.string()),
+        ("attempt", pa.int32()),
+        ("split", pa.string()),
+        ("sentence", pa.int64()),  # from 0, in the order of the corpus
+        ("forms", pa.list_(pa.string())),  # the words; of a text the text, and its pair
+        ("gold", pa.list_(pa.string())),
+        ("predicted", pa.list_(pa.string())),  # null where a word was cut off
+        ("probability", pa.list_(pa.float32())),  # of the predicted label
+    ]
+)
+
+TABLES = {"epochs": EPOCHS, "trials": TRIALS, "tags": TAGS, "predictions": PREDICTIONS}

@@ -12,6 +12,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from orchestrator.sweep import load_sweep
 from tests.builders import make_record, write_sweep, write_treebank
+from trials.draft import Lookup
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def sweep(tmp_path: Path) -> Path:
 
 
 def plan(sweep: Path, store: ResultStore, *settings: str) -> Plan:
-    return make_plan(*load_sweep(sweep, list(settings)), store)
+    return make_plan(*load_sweep(sweep, list(settings)), store, Lookup(offline=True))
 
 
 def end(store: ResultStore, planned: Plan, index: int, state: State) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ import pytest
 
 from orchestrator.recorder import Recorder, epoch_row, trial_row
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.schema import EPOCHS, TRIALS, State
+from orchestrator.store.schema import EPOCHS, METRICS, TRIALS, State
 from tests.builders import make_record, make_spec
 from trials.errors import StoreError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.tasks import TASKS
 
 SPEC = make_spec()
 EARLY = make_record(step=1, epoch=0.5, score=0.25, test_score=None, last=False, setup_s=1.0, train_s=2.0, eval_s=4.0)
@@ -50,7 +52,19 @@ def test_a_recorded_epoch_reads_back_as_it_was_reported(store: ResultStore) -> N
 
 
 def test_every_column_of_an_epoch_is_filled() -> None:
-    assert set(epoch_row(SPEC, 1, LAST)) == set(EPOCHS.names)
+    everything = replace(LAST, metrics=dict.fromkeys(METRICS, 0.5))
+    assert set(epoch_row(SPEC, 1, everything)) == set(EPOCHS.names)
+
+
+def test_a_metric_that_the_task_does_not_measure_is_null(store: ResultStore) -> None:
+    record(store, EARLY)
+    (found,) = store.epochs().to_pylist()
+    assert {name: found[name] for name in METRICS if found[name] is not None} == EARLY.metrics
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_every_metric_of_every_task_has_its_column(task: str) -> None:
+    assert set(TASKS[task].metrics) <= set(METRICS)
 
 
 def test_every_column_of_a_trial_is_filled() -> None:

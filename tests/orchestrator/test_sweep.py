@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.sweep import Axis, SweepSpec, expand, load_sweep
 from tests.builders import expanded, write_conllu, write_sweep, write_treebank
+from trials.draft import Lookup
 from trials.errors import ConfigError
 
 STARTER = Path(__file__).parents[2] / "configs" / "sweeps" / "starter.yaml"
@@ -131,7 +132,7 @@ def test_a_mistake_in_a_setting_is_placed_at_the_setting(folder: Path) -> None:
 def test_a_mistake_that_every_seed_shares_is_told_once(folder: Path) -> None:
     path = sweep(folder, "trial: {data: DATA, precision: fp8}\nseeds: [0, 1, 2]")
     (problem,) = refusal(path).problems
-    assert problem == f"{path}:1: trial.precision: 'fp8': Input should be 'fp32' or 'bf16'"
+    assert problem == f"{path}:1: trial.precision: 'fp8': Input should be 'fp32', 'bf16' or 'fp16'"
 
 
 def test_a_depth_beyond_the_models_layers_is_refused(folder: Path) -> None:
@@ -221,7 +222,7 @@ def test_a_list_of_values_is_an_axis_of_choice() -> None:
 def test_loading_looks_no_files_up_but_expanding_does(tmp_path: Path) -> None:
     loaded = load_sweep(write_sweep(tmp_path / "s.yaml", "trial: {data: {folder: /no/where}}"), [])
     with pytest.raises(ConfigError, match="no folder"):
-        expand(*loaded)
+        expand(*loaded, Lookup(offline=True))
 
 
 def test_mistakes_of_the_sweep_and_of_its_trials_are_told_together(tmp_path: Path) -> None:

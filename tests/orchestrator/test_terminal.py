@@ -17,6 +17,7 @@ from orchestrator.summary import Cell
 from orchestrator.sweep import load_sweep
 from orchestrator.terminal import cell_tables, plan_lines
 from tests.builders import make_record, make_spec, write_sweep, write_treebank
+from trials.draft import Lookup
 from trials.spec import TrialSpec
 
 
@@ -114,7 +115,7 @@ def plan(tmp_path: Path) -> Plan:
     folder = write_treebank(tmp_path / "tiny")
     text = f"trial: {{data: {{folder: {folder}}}, optim: {{epochs: 2}}}}\nseeds: [0, 1, 1]"
     store = open_store(tmp_path / "results", must_exist=False)
-    return make_plan(*load_sweep(write_sweep(tmp_path / "s.yaml", text), []), store)
+    return make_plan(*load_sweep(write_sweep(tmp_path / "s.yaml", text), []), store, Lookup(offline=True))
 
 
 def test_the_plan_says_what_is_about_to_happen(plan: Plan) -> None:

@@ -11,39 +11,69 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
-from tests.builders import merged, write_tagged_treebank
+from tests.builders import merged, write_tagged_treebank, write_texts
 from trials.draft import Lookup, TrialDraft
 from trials.models.family import MODEL_FAMILIES
 from trials.spec import TrialSpec
 
+BERT_SIZES = {"num_hidden_layers": 4, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
 SIZES: dict[str, dict[str, Any]] = {
     "distilbert": {"n_layers": 4, "dim": 16, "n_heads": 2, "hidden_dim": 32},
-    "bert": {"num_hidden_layers": 4, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32},
-}
+    "bert": BERT_SIZES,
+    "roberta": BERT_SIZES,
+    "xlm-roberta": BERT_SIZES,
+    "camembert": BERT_SIZES,
+    "electra": BERT_SIZES | {"embedding_size": 8},
+    "deberta-v2": BERT_SIZES | {
+        "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False,
+        "position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True, "conv_kernel_size": 3, "conv_act": "gelu",
+    },
+}  # fmt: skip
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'-"
 
 TrialMaker = Callable[..., TrialSpec]
 
 
-def save_tiny_model(family: str, folder: Path, *, positions: int = 32) -> Path:
-    """A seeded random encoder of four layers of width 16, and a tokenizer of single characters."""
-    vocabulary = [*SPECIALS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
-    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(vocabulary)}, unk_token="[UNK]"))
+VOCABULARY = [*SPECIALS, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+
+
+def save_tiny_tokenizer(folder: Path) -> Path:
+    """One subword a character."""
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(VOCABULARY)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIALS, strict=True))
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
-    config = AutoConfig.for_model(
-        family, vocab_size=len(vocabulary), max_position_embeddings=positions, pad_token_id=0, **SIZES[family]
-    )
+    return folder
+
+
+def tiny_encoder(family: str, *, positions: int = 32, **changes: Any) -> Any:
+    """A seeded random encoder of four layers of width 16; `changes` are entries of its configuration."""
+    known = family in MODEL_FAMILIES
+    table = positions + 1 if known and MODEL_FAMILIES[family].positions_from_pad else positions
+    sizes = {"vocab_size": len(VOCABULARY), "max_position_embeddings": table, "pad_token_id": 0}
+    config = AutoConfig.for_model(family, **(sizes | SIZES.get(family, BERT_SIZES) | changes))
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        AutoModel.from_config(config).save_pretrained(folder)
-    return folder
+        return AutoModel.from_config(config)
+
+
+def save_tiny_model(family: str, folder: Path, *, positions: int = 32, **changes: Any) -> Path:
+    """A tiny encoder and its tokenizer in a folder."""
+    tiny_encoder(family, positions=positions, **changes).save_pretrained(folder)
+    return save_tiny_tokenizer(folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """As in a trial of a sweep; two threads that wait for each other make a busy machine's tests many times slower."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
@@ -56,6 +86,12 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def treebank(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """40 train, 12 dev and 12 test sentences of 2 to 12 words, whose tag is a matter of their first letter."""
     return write_tagged_treebank(tmp_path_factory.mktemp("treebank"), train=40, dev=12, test=12)
+
+
+@pytest.fixture(scope="session")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 train, 12 dev and 12 test texts and pairs, whose class is a matter of their first letter."""
+    return write_texts(tmp_path_factory.mktemp("texts"))
 
 
 @pytest.fixture

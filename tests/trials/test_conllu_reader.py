@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.builders import write_conllu
 from trials.datasets.conllu_reader import read_conllu
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, Sentence
 from trials.errors import DataError
+from trials.spec import Columns
 from trials.starter import BUNDLED_TREEBANKS
 
 TREEBANK = Path(__file__).parents[3] / "shared" / "data" / "UD_English-EWT"
@@ -23,9 +25,10 @@ def line(number: str, form: str, tag: str) -> str:
     return f"{number}\t{form}\t_\t{tag}{TAIL}\n"
 
 
-def read(tmp_path: Path, content: str | bytes) -> list[Sentence]:
+def read(tmp_path: Path, content: str | bytes, tags: str | int | None = None) -> list[Sentence]:
+    """The sentences, without their places."""
     (tmp_path / "x.conllu").write_bytes(content.encode() if isinstance(content, str) else content)
-    return read_conllu(tmp_path / "x.conllu")
+    return [s._replace(place="") for s in read_conllu(tmp_path / "x.conllu", Columns(tags=tags))]
 
 
 def refusal(tmp_path: Path, content: str | bytes) -> str:
@@ -38,7 +41,8 @@ def refusal(tmp_path: Path, content: str | bytes) -> str:
 
 def test_sentences_are_read_in_order(tmp_path: Path) -> None:
     path = write_conllu(tmp_path / "x.conllu", [[("Dogs", "NOUN"), ("bark", "VERB")], [("Why", "ADV")]])
-    assert read_conllu(path) == [Sentence(("Dogs", "bark"), ("NOUN", "VERB")), Sentence(("Why",), ("ADV",))]
+    expected = [Sentence(("Dogs", "bark"), ("NOUN", "VERB"), f"{path}:1"), Sentence(("Why",), ("ADV",), f"{path}:4")]
+    assert read_conllu(path, Columns()) == expected
 
 
 def test_the_reader_is_registered_under_its_formats_name() -> None:
@@ -73,7 +77,7 @@ def test_an_empty_file_has_no_sentences(tmp_path: Path) -> None:
     assert read(tmp_path, "") == []
 
 
-@pytest.mark.parametrize("form", ["_", "New York", "10 000", "\u00a0", "a\u2028b", "e\u0301", "🐻", '"', "#"])
+@pytest.mark.parametrize("form", ["_", "New York", "10 000", "\u00a0", "a\u2028b", "é", "🐻", '"', "#"])
 def test_a_form_is_read_as_it_stands(tmp_path: Path, form: str) -> None:
     assert read(tmp_path, line("1", form, "X")) == [Sentence((form,), ("X",))]
 
@@ -84,8 +88,28 @@ FORMS = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)
 @given(st.lists(st.lists(st.tuples(FORMS, st.sampled_from(["NOUN", "VERB"])), min_size=1, max_size=4), max_size=4))
 def test_what_is_written_is_read(sentences: list[list[tuple[str, str]]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = read_conllu(write_conllu(Path(folder) / "x.conllu", sentences))
-    assert [list(zip(sentence.forms, sentence.tags, strict=True)) for sentence in found] == sentences
+        found = read_conllu(write_conllu(Path(folder) / "x.conllu", sentences), Columns())
+    composed = [[(unicodedata.normalize("NFC", form), tag) for form, tag in sentence] for sentence in sentences]
+    assert [list(zip(sentence.forms, sentence.tags, strict=True)) for sentence in found] == composed
+
+
+def test_a_decomposed_letter_spells_the_same_word_as_a_composed_one(tmp_path: Path) -> None:
+    assert read(tmp_path, line("1", "cafe\u0301", "NOUN")) == read(tmp_path, line("1", "caf\u00e9", "NOUN"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_sentences_place_is_the_line_of_its_first_word(tmp_path: Path, end: str) -> None:
+    first = "# text = I don't" + "\n" + line("0.1", "so", "ADV") + line("1", "I", "PRON")
+    second = "\n\n" + line("1-2", "don't", "_") + line("1", "do", "AUX") + line("2", "n't", "PART")
+    (tmp_path / "x.conllu").write_bytes((first + second).replace("\n", end).encode())
+    places = [sentence.place for sentence in read_conllu(tmp_path / "x.conllu", Columns())]
+    assert places == [f"{tmp_path / 'x.conllu'}:{number}" for number in (3, 7)]
+
+
+@pytest.mark.parametrize(("tags", "expected"), [(None, "NOUN"), ("upos", "NOUN"), ("xpos", "NNS")])
+def test_the_tags_are_universal_or_the_languages_own(tmp_path: Path, tags: str | None, expected: str) -> None:
+    content = "1\tdogs\tdog\tNOUN\tNNS\t_\t_\t_\t_\t_\n"
+    assert read(tmp_path, content, tags) == [Sentence(("dogs",), (expected,))]
 
 
 # --- What it refuses
@@ -130,6 +154,29 @@ def test_a_word_without_tag_is_named(tmp_path: Path, tag: str) -> None:
     assert message == "x.conllu:1: word 2 of the sentence that starts here has no UPOS tag."
 
 
+def test_a_word_without_a_tag_of_the_languages_own_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"x\.conllu:1: word 1 of the sentence that starts here has no XPOS tag"):
+        read(tmp_path, line("1", "a", "DET"), "xpos")
+
+
+@pytest.mark.parametrize("tags", ["lemma", "upso", 3])
+def test_another_column_of_tags_is_refused(tmp_path: Path, tags: str | int) -> None:
+    with pytest.raises(DataError, match=rf"columns\.tags: unknown '{tags}'.* Known: upos, xpos\."):
+        read(tmp_path, line("1", "a", "DET"), tags)
+
+
+def test_a_key_that_a_treebank_has_no_use_for_is_refused(tmp_path: Path) -> None:
+    path = write_conllu(tmp_path / "x.conllu", [[("a", "DET")]])
+    with pytest.raises(DataError) as error:
+        read_conllu(path, Columns(text=1))
+    assert str(error.value) == f"{path}: columns.text: a CoNLL-U file has no such column. It takes tags."
+
+
+def test_two_spaces_in_front_of_the_languages_own_tag_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"x\.conllu:1: a column holds two spaces in a row"):
+        read(tmp_path, "1\ta\t_\tDET\tD  T\t_\t_\t_\t_\t_\n", "xpos")
+
+
 @pytest.mark.parametrize("content", ["# only a comment\n", line("1-2", "don't", "_"), line("0.1", "go", "VERB")])
 def test_a_sentence_without_words_is_named(tmp_path: Path, content: str) -> None:
     message = refusal(tmp_path, line("1", "a", "DET") + "\n" + content)
@@ -137,18 +184,19 @@ def test_a_sentence_without_words_is_named(tmp_path: Path, content: str) -> None
 
 
 def test_text_that_is_not_utf8_is_named_with_its_byte(tmp_path: Path) -> None:
-    message = refusal(tmp_path, line("1", "caf", "NOUN").encode().replace(b"caf", b"caf\xe9"))
-    assert message == "x.conllu: not UTF-8 text (invalid continuation byte at byte 5)."
+    message = refusal(tmp_path, b"# text\n" + line("1", "caf", "NOUN").encode().replace(b"caf", b"caf\xe9"))
+    rule = "not UTF-8 text (invalid continuation byte at byte 12 of the file). Save it as UTF-8."
+    assert message == f"x.conllu:2: {rule}"
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.conllu: cannot be read \(No such file or directory\)"):
-        read_conllu(tmp_path / "none.conllu")
+        read_conllu(tmp_path / "none.conllu", Columns())
 
 
 def read_or_refused(path: Path) -> tuple[list[Sentence], str]:
     try:
-        return read_conllu(path), ""
+        return read_conllu(path, Columns()), ""
     except DataError as error:
         return [], str(error)
 
@@ -175,14 +223,14 @@ def test_the_bundled_samples_are_read_whole(name: str) -> None:
     for split in SPLITS:
         path = BUNDLED_TREEBANKS[name] / f"{split}.conllu"
         ids = [row.split("\t")[0] for row in path.read_text(encoding="utf-8").splitlines() if "\t" in row]
-        sentences = read_conllu(path)
+        sentences = read_conllu(path, Columns())
         assert sum(len(sentence.forms) for sentence in sentences) == sum(number.isdigit() for number in ids)
         assert len(sentences) == ids.count("1")
 
 
 @pytest.mark.skipif(not TREEBANK.is_dir(), reason=f"UD_English-EWT is not at {TREEBANK}")
 def test_the_english_treebank_has_the_published_sizes() -> None:
-    sentences = {split: read_conllu(TREEBANK / f"en_ewt-ud-{split}.conllu") for split in SPLITS}
+    sentences = {split: read_conllu(TREEBANK / f"en_ewt-ud-{split}.conllu", Columns()) for split in SPLITS}
     assert {split: len(found) for split, found in sentences.items()} == {"train": 12_544, "dev": 2_001, "test": 2_077}
     # 25,510 lines of dev, less 359 ranges and 4 empty nodes
     assert sum(len(sentence.forms) for sentence in sentences["dev"]) == 25_147

@@ -9,8 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from tests.builders import make_spec, write_conllu, write_treebank
-from trials.draft import DataDraft, DraftError, FreezeDraft, Lookup, TrialDraft
+from trials.draft import DraftError, FreezeDraft, Lookup, TrialDraft
 from trials.errors import DataError
+from trials.sources.draft import DataDraft
 from trials.spec import FreezeSpec, TrialSpec
 
 MODEL = make_spec().model
@@ -107,33 +108,34 @@ def test_a_folder_may_be_named_from_where_one_stands(folder: Path, monkeypatch: 
 def test_the_files_may_have_the_treebanks_own_names(folder: Path) -> None:
     for split in ("train", "dev", "test"):
         (folder / f"{split}.conllu").rename(folder / f"en_ewt-ud-{split}.conllu")
-    assert DataDraft(folder=str(folder)).resolve().train == str(folder / "en_ewt-ud-train.conllu")
+    assert DataDraft(folder=str(folder)).resolve().train == (str(folder / "en_ewt-ud-train.conllu"),)
 
 
 def test_a_corpus_may_be_named_by_its_files(folder: Path) -> None:
     train, dev = (str(folder / f"{split}.conllu") for split in ("train", "dev"))
-    data = DataDraft(train=train, dev=dev).resolve()
-    assert (data.name, data.train, data.dev, data.test) == ("train", train, dev, None)
+    data = DataDraft.model_validate({"train": train, "dev": dev}).resolve()
+    assert (data.name, data.train, data.dev, data.test) == ("train", (train,), (dev,), ())
 
 
 def test_a_folder_needs_one_file_a_split(folder: Path) -> None:
     write_conllu(folder / "more-train.conllu", [[("a", "DET")]])
     with pytest.raises(DataError) as error:
         DataDraft(folder=str(folder)).resolve()
-    found = "needs one file *train.conllu, found more-train.conllu, train.conllu."
-    assert str(error.value) == f"{folder}: {found} Name the files with train/dev/test."
+    found = "needs one file with 'train' in its name, found more-train.conllu, train.conllu."
+    way_out = "Rename them, or give the files as `train`, `dev` and `test`, several in a list."
+    assert str(error.value) == f"{folder}: {found} {way_out}"
 
 
 def test_a_folder_without_dev_is_refused(folder: Path) -> None:
     (folder / "dev.conllu").unlink()
-    with pytest.raises(DataError, match=r"needs one file \*dev\.conllu, found none\."):
+    with pytest.raises(DataError, match=r"needs one file with 'dev' in its name, found none\."):
         DataDraft(folder=str(folder)).resolve()
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({}, "name the corpus in one way: `bundled`, `folder`, or `train` and `dev`"),
+        ({}, "name the corpus in one way: `bundled`, `folder`, `train` and `dev`, `ud`, or `hub`"),
         ({"folder": "a", "train": "b", "dev": "c"}, "name the corpus in one way"),
         ({"folder": "a", "bundled": "UD_Naija-NSC-sample"}, "name the corpus in one way"),
         ({"train": "a"}, "`train` and `dev` are both needed; `test` may be left out"),
@@ -207,7 +209,7 @@ def test_a_freeze_the_model_does_not_have_is_refused(draft: dict[str, Any], path
         ({"strategy": "layers"}, "`layers: [...]` and `strategy: layers` go together"),
         ({"strategy": "none", "layers": [0]}, "`layers: [...]` and `strategy: layers` go together"),
         ({"strategy": "layers", "layers": [0], "depth": 1}, "`depth` is the length of `layers`; leave it out"),
-        ({"strategy": "first_k", "depth": -1}, "greater than or equal to 0"),
+        ({"strategy": "first_k", "depth": -2}, "greater than or equal to -1"),
         ({"strategy": "layers", "layers": [-1]}, "greater than or equal to 0"),
     ],
 )

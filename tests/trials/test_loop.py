@@ -24,7 +24,8 @@ SIZES = st.integers(1, 40)
 
 
 def example(n: int, label: int = 0) -> Example:
-    return Example(np.arange(1, n + 1), np.full(n, label), n)
+    """A sentence of `n` words, one subword each."""
+    return Example(np.arange(1, n + 1), np.full(n, label), gold=np.full(n, label), at=np.arange(n))
 
 
 @given(n_steps=st.integers(2, 60), warmup=st.floats(0, 0.9))
@@ -39,7 +40,7 @@ def test_the_schedule_is_transformers_linear_one(n_steps: int, warmup: float) ->
 
 
 def test_biases_and_layer_norms_do_not_decay_and_the_head_has_its_rate(make_trial: TrialMaker) -> None:
-    loaded = load_model(make_trial().model, n_labels=3, dropout=None, init=torch.Generator())
+    loaded = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=None, init=torch.Generator())
     loaded.parts.embeddings.requires_grad_(False)
     optimizer = new_optimizer(loaded, OptimSpec(lr=1e-3, head_lr=1e-2, weight_decay=0.5))
     names = {id(p): name for name, p in loaded.model.named_parameters()}
@@ -51,14 +52,14 @@ def test_biases_and_layer_norms_do_not_decay_and_the_head_has_its_rate(make_tria
 
 
 def test_a_batch_without_a_single_label_has_no_loss_rather_than_none(make_trial: TrialMaker) -> None:
-    model = load_model(make_trial().model, n_labels=3, dropout=0.0, init=torch.Generator()).model
+    model = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator()).model
     loss = mean_loss(model, collate([example(3, IGNORE)], 0, CPU))
     loss.backward()
     assert loss.item() == 0.0
 
 
 def test_padding_changes_no_loss(make_trial: TrialMaker) -> None:
-    model = load_model(make_trial().model, n_labels=3, dropout=0.0, init=torch.Generator()).model.eval()
+    model = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator()).model.eval()
     alone = [mean_loss(model, collate([e], 0, CPU)).item() * len(e.ids) for e in (example(3), example(9))]
     together = mean_loss(model, collate([example(3), example(9)], 0, CPU)).item() * 12
     assert together == pytest.approx(sum(alone), abs=1e-5)
@@ -76,13 +77,17 @@ def test_an_epoch_of_batches_holds_every_sentence_once(n: int, batch_size: int, 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=50), st.integers(1, 8))
 def test_evaluation_batches_hold_every_example_once_longest_first(lengths: list[int], batch_size: int) -> None:
     batches = list(batches_by_length([example(n) for n in lengths], batch_size))
-    assert [len(e.ids) for batch in batches for e in batch] == sorted(lengths, reverse=True)
+    order = [i for batch in batches for i in batch]
+    assert sorted(order) == list(range(len(lengths)))
+    assert [lengths[i] for i in order] == sorted(lengths, reverse=True)
+    assert max(map(len, batches)) <= batch_size
 
 
 def test_collating_pads_to_the_longest_and_masks_the_padding() -> None:
     batch = collate([example(2), example(4)], pad_id=9, device=CPU)
     assert batch.ids.tolist() == [[1, 2, 9, 9], [1, 2, 3, 4]]
-    assert batch.mask.sum(dim=1).tolist() == [2, 4]
+    assert batch.mask.tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
+    assert (batch.mask.dtype, batch.types) == (torch.int64, None)
     assert batch.labels.tolist() == [[0, 0, IGNORE, IGNORE], [0, 0, 0, 0]]
 
 

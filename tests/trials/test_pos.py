@@ -13,10 +13,11 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from trials.datasets.corpus import Sentence
 from trials.starter import model_path
 from trials.tasks import TASKS
-from trials.tasks.task import IGNORE, Example
+from trials.tasks.task import IGNORE, NO_PREDICTION, Example
 
 POS = TASKS["pos"]
 LABELS = ("ADJ", "NOUN", "VERB")
+STARTS = np.array([0])  # of one sentence
 
 
 @pytest.fixture(scope="module")
@@ -27,32 +28,36 @@ def tokenizer(tiny_models: dict[str, Path]) -> PreTrainedTokenizerBase:
 
 def encode(tokenizer: PreTrainedTokenizerBase, *pairs: tuple[str, str], max_length: int = 32) -> Example:
     sentence = Sentence(tuple(form for form, _ in pairs), tuple(tag for _, tag in pairs))
-    return POS.encode([sentence], LABELS, tokenizer, max_length=max_length, lowercase=False)[0]
+    names = (*LABELS, *sorted({tag for _, tag in pairs} - set(LABELS)))
+    return POS.encode(
+        [sentence], names, len(LABELS), tokenizer, max_length=max_length, lowercase=False, token_types=False
+    )[0]
 
 
 def test_labels_stand_at_first_subwords_and_specials_have_none(tokenizer: PreTrainedTokenizerBase) -> None:
     example = encode(tokenizer, ("abc", "NOUN"), ("d", "ADJ"))
     assert example.labels.tolist() == [IGNORE, 1, IGNORE, IGNORE, 0, IGNORE]
-    assert example.n_words == 2
+    assert example.gold.tolist() == [1, 0]
+    assert example.at.tolist() == [1, 4]
 
 
 def test_a_word_cut_off_keeps_its_place_in_the_count(tokenizer: PreTrainedTokenizerBase) -> None:
     example = encode(tokenizer, ("abc", "NOUN"), ("d", "ADJ"), max_length=4)
     assert example.labels.tolist() == [IGNORE, 1, IGNORE, IGNORE]
-    assert example.n_words == 2
-    assert POS.score(1, example.n_words) == 0.5
+    assert (example.gold.tolist(), example.at.tolist()) == ([1, 0], [1, -1])
+    assert POS.measure(example.gold, np.array([1, NO_PREDICTION]), STARTS, LABELS)["accuracy"] == 0.5
 
 
 def test_a_tag_that_train_lacks_cannot_be_right(tokenizer: PreTrainedTokenizerBase) -> None:
     example = encode(tokenizer, ("a", "INTJ"), ("b", "VERB"))
     assert example.labels.tolist() == [IGNORE, IGNORE, 2, IGNORE]
-    assert example.n_words == 2
+    assert (example.gold.tolist(), example.at.tolist()) == ([3, 2], [1, 2])
 
 
 def test_a_word_of_nothing_but_dropped_characters_is_an_error_not_a_shift(tokenizer: PreTrainedTokenizerBase) -> None:
     example = encode(tokenizer, ("a", "NOUN"), ("\u200b", "ADJ"), ("b", "VERB"))
     assert [int(label) for label in example.labels if label != IGNORE] == [1, 2]
-    assert example.n_words == 3
+    assert (example.gold.tolist(), example.at.tolist()) == ([1, 0, 2], [1, -1, 2])
 
 
 def test_tags_are_read_from_train_and_sorted() -> None:
@@ -63,7 +68,8 @@ def test_tags_are_read_from_train_and_sorted() -> None:
 def test_lowercasing_changes_the_subwords_of_a_cased_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     sentences = [Sentence(("Ab",), ("NOUN",))]
     kept, lowered = (
-        POS.encode(sentences, LABELS, tokenizer, max_length=8, lowercase=lowercase)[0] for lowercase in (False, True)
+        POS.encode(sentences, LABELS, 3, tokenizer, max_length=8, lowercase=lowercase, token_types=False)[0]
+        for lowercase in (False, True)
     )
     assert tokenizer.convert_ids_to_tokens(kept.ids)[1:3] == ["A", "##b"]
     assert tokenizer.convert_ids_to_tokens(lowered.ids)[1:3] == ["a", "##b"]
@@ -76,7 +82,8 @@ WORDS = st.text(alphabet="abcdefgXYZ'-.", min_size=1, max_size=8)
 def test_tags_survive_encoding_with_the_starter_tokenizer(pairs: list[tuple[str, str]]) -> None:
     example = encode(STARTER_TOKENIZER, *pairs, max_length=256)
     decoded = [LABELS[label] for label in example.labels[example.labels != IGNORE]]
-    assert decoded == [tag for _, tag in pairs]
+    assert decoded == [LABELS[label] for label in example.gold] == [tag for _, tag in pairs]
+    assert np.array_equal(example.labels[example.at], example.gold)
     assert np.array_equal(example.ids[[0, -1]], [2, 3])  # [CLS] and [SEP]
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from trials.errors import ModelError
-from trials.models.source import STARTER, find_model
+from trials.models.source import STARTER, ModelDraft
+from trials.models.source import find_model as find_draft
+from trials.spec import ModelSpec
 from trials.starter import model_path
 
 CONFIG = {"model_type": "distilbert", "n_layers": 3, "max_position_embeddings": 64}
@@ -24,9 +26,13 @@ def write_model(folder: Path, **config: Any) -> Path:
     return folder
 
 
+def find_model(name: str | Path) -> ModelSpec:
+    return find_draft(ModelDraft(folder=str(name)))
+
+
 def refusal(name: str | Path) -> str:
     with pytest.raises(ModelError) as error:
-        find_model(str(name))
+        find_model(name)
     return str(error.value)
 
 
@@ -37,7 +43,7 @@ def test_the_starter_model_is_bundled() -> None:
 
 
 def test_a_folder_is_a_model_by_its_files(tmp_path: Path) -> None:
-    found = find_model(str(write_model(tmp_path / "mine")))
+    found = find_model(write_model(tmp_path / "mine"))
     assert (found.name, found.n_layers, found.n_positions) == ("mine", 3, 64)
     assert len(found.revision) == 64
 
@@ -45,21 +51,22 @@ def test_a_folder_is_a_model_by_its_files(tmp_path: Path) -> None:
 def test_the_revision_is_of_the_files_that_matter_and_not_of_the_place(tmp_path: Path) -> None:
     first, second = write_model(tmp_path / "a"), write_model(tmp_path / "b")
     (second / "README.md").write_text("about")
-    assert find_model(str(first)).revision == find_model(str(second)).revision
+    assert find_model(first).revision == find_model(second).revision
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"])
 def test_another_file_that_matters_is_another_revision(tmp_path: Path, name: str) -> None:
     folder = write_model(tmp_path / "mine")
-    before = find_model(str(folder)).revision
+    before = find_model(folder).revision
     with (folder / name).open("a") as file:
         file.write(" ")
-    assert find_model(str(folder)).revision != before
+    assert find_model(folder).revision != before
 
 
 def test_a_folder_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) -> None:
     path = tmp_path / "none"
-    assert refusal(path) == f"no model folder at {path}. Give a folder with config.json, or 'starter'."
+    way_out = f"Give a folder with config.json, 'starter', or a repository of the hub as {{hub: {path}, revision: ...}}."
+    assert refusal(path) == f"no model folder at {path}. {way_out}"
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
@@ -70,7 +77,7 @@ def test_a_broken_configuration_is_named(tmp_path: Path, content: bytes) -> None
 
 def test_a_family_nobody_registered_is_named_with_the_known_ones(tmp_path: Path) -> None:
     message = refusal(write_model(tmp_path / "mine", model_type="distilbret"))
-    assert "model_type: unknown 'distilbret', did you mean 'distilbert'? Known: bert, distilbert" in message
+    assert "model_type: unknown 'distilbret', did you mean 'distilbert'? Known: bert, camembert, deberta-v2, distilbert" in message
 
 
 @pytest.mark.parametrize("layers", [0, -1, "six", None])
@@ -89,5 +96,6 @@ def test_a_model_without_weights_is_named_with_the_way_out(tmp_path: Path) -> No
 def test_a_model_without_tokenizer_is_named_with_the_way_out(tmp_path: Path) -> None:
     (write_model(tmp_path / "mine") / "tokenizer.json").unlink()
     assert refusal(tmp_path / "mine").endswith(
-        "has no tokenizer (tokenizer.json or vocab.txt). Save it beside the weights."
+        "has no tokenizer (tokenizer.json, vocab.txt, vocab.json, spm.model, sentencepiece.bpe.model, "
+        "spiece.model). Save it beside the weights."
     )

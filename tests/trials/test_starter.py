@@ -13,8 +13,9 @@ from transformers import AutoModel, AutoTokenizer
 
 from tests.builders import write_tagged_treebank
 from trials.datasets.conllu_reader import read_conllu
-from trials.draft import DataDraft
-from trials.models.source import find_model
+from trials.models.source import ModelDraft, find_model
+from trials.sources.draft import DataDraft
+from trials.spec import Columns
 from trials.starter import BUNDLED_TREEBANKS, figures, model_path, sample, treebank_path
 from trials.starter.sample import read_documents, sample_documents, write_sample
 
@@ -44,15 +45,15 @@ def test_the_model_card_states_licence_data_steps_loss_and_its_eight_figures() -
 
 
 def test_the_starter_model_is_found_by_its_word() -> None:
-    spec = find_model("starter")
+    spec = find_model(ModelDraft(folder="starter"))
     assert (spec.name, spec.family, spec.n_layers, spec.n_positions) == ("starter", "distilbert", 6, 128)
 
 
 @pytest.mark.parametrize("name", list(BUNDLED_TREEBANKS))
 def test_a_sample_has_800_200_200_sentences_and_its_licence(name: str) -> None:
     data = DataDraft(bundled=name).resolve()
-    assert data.test is not None
-    assert [len(read_conllu(Path(path))) for path in (data.train, data.dev, data.test)] == [800, 200, 200]
+    files = (*data.train, *data.dev, *data.test)
+    assert [len(read_conllu(Path(path), Columns())) for path in files] == [800, 200, 200]
     assert "CC BY-SA 4.0" in (treebank_path(name) / "README.md").read_text(encoding="utf-8")
 
 
@@ -61,7 +62,7 @@ def test_a_sample_has_800_200_200_sentences_and_its_licence(name: str) -> None:
 def test_cutting_a_sample_again_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
     source = DataDraft(folder=str(SHARED / name.removesuffix("-sample"))).resolve()
     for split, size in (("train", 800), ("dev", 200), ("test", 200)):
-        write_sample(Path(getattr(source, split)), tmp_path / split, size)
+        write_sample(Path(getattr(source, split)[0]), tmp_path / split, size)
         assert (tmp_path / split).read_bytes() == (treebank_path(name) / f"{split}.conllu").read_bytes()
 
 
@@ -83,7 +84,8 @@ def test_documents_are_told_by_newdoc_or_by_the_numbering_of_sentences(tmp_path:
 def test_the_command_cuts_all_three_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bank = write_tagged_treebank(tmp_path / "bank")
     sample.main([str(bank), "--sizes", "6", "4", "2", "--out", str(tmp_path / "cut")])
-    assert [len(read_conllu(tmp_path / "cut" / f"{split}.conllu")) for split in ("train", "dev", "test")] == [6, 4, 2]
+    cut = [read_conllu(tmp_path / "cut" / f"{split}.conllu", Columns()) for split in ("train", "dev", "test")]
+    assert [len(sentences) for sentences in cut] == [6, 4, 2]
     assert "train.conllu: 6 sentences" in capsys.readouterr().out
 
 

@@ -39,7 +39,7 @@ class RecordingTrainer(Trainer):  # type: ignore[misc]  # transformers has no ty
 
 def fresh(spec: TrialSpec) -> LoadedModel:
     n_labels = len(encode_for(spec).labels)
-    loaded = load_model(spec.model, n_labels=n_labels, dropout=0.0, init=torch.Generator().manual_seed(3))
+    loaded = load_model(spec.model, head="tokens", n_outputs=n_labels, dropout=0.0, init=torch.Generator().manual_seed(3))
     freeze_parts(loaded.parts, spec.freeze)
     return loaded
 
@@ -47,7 +47,7 @@ def fresh(spec: TrialSpec) -> LoadedModel:
 def our_losses(spec: TrialSpec, order: np.ndarray) -> tuple[float, ...]:
     loaded = fresh(spec)
     training = Training(
-        loaded=loaded, optim=spec.optim, examples=encode_for(spec).train, batches=iter(order), pad_id=0,
+        loaded=loaded, optim=spec.optim, examples=encode_for(spec).train.examples, batches=iter(order), pad_id=0,
         device=torch.device("cpu"), precision=torch.autocast("cpu", enabled=False), n_steps=STEPS,
     )  # fmt: skip
     train_mode(loaded.model, loaded.parts, spec.freeze, frozen_dropout=True)
@@ -55,7 +55,7 @@ def our_losses(spec: TrialSpec, order: np.ndarray) -> tuple[float, ...]:
 
 
 def trainer_losses(spec: TrialSpec, order: np.ndarray, folder: Path) -> list[float]:
-    examples = [encode_for(spec).train[i] for i in order.flatten()]
+    examples = [encode_for(spec).train.examples[i] for i in order.flatten()]
     rows = [{"input_ids": e.ids.tolist(), "labels": e.labels.tolist()} for e in examples]
     arguments = TrainingArguments(
         output_dir=str(folder), learning_rate=spec.optim.lr, weight_decay=spec.optim.weight_decay,
@@ -64,7 +64,7 @@ def trainer_losses(spec: TrialSpec, order: np.ndarray, folder: Path) -> list[flo
     )  # fmt: skip
     trainer = RecordingTrainer(
         model=fresh(spec).model, args=arguments, train_dataset=rows,
-        data_collator=DataCollatorForTokenClassification(load_tokenizer(spec.model)),
+        data_collator=DataCollatorForTokenClassification(load_tokenizer(spec.model, "tokens")),
     )  # fmt: skip
     trainer.train()
     return trainer.losses

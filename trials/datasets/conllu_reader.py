@@ -12,44 +12,48 @@ from pathlib import Path
 import conllu
 from conllu.exceptions import ParseException
 
+from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
-from trials.errors import DataError
+from trials.datasets.text_file import read_lines
+from trials.errors import DataError, unknown
+from trials.spec import Columns
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-# Only id, form and upos are used; the parsers of the others cost more than half of the reading time.
+TAGS = ("upos", "xpos")
+# Only id, form and a tag are used; the parsers of the others cost more than half of the reading time.
 _CHEAP = {name: (lambda line, i: line[i]) for name in ("feats", "head", "deps", "misc", "xpos", "lemma", "deprel")}
 
 
-@CORPUS_FORMATS.register("conllu")
-def read_conllu(path: Path) -> list[Sentence]:
-    """All sentences of a treebank file, in its order.
+def read_conllu(path: Path, columns: Columns) -> list[Sentence]:
+    """All sentences of a treebank file, in its order; `columns.tags` is `upos`, which is meant by None, or `xpos`.
 
     Raises:
         DataError: the file is unreadable, not UTF-8, or a line breaks the format; names file and line.
     """
-    return [_sentence(path, number, block) for number, block in _blocks(path)]
+    check_keys(path, columns, "a CoNLL-U file", "tags")
+    tag = "upos" if columns.tags is None else columns.tags
+    if tag not in TAGS:
+        raise DataError(f"{path}: columns.tags: {unknown(str(tag), TAGS)}")
+    assert isinstance(tag, str)
+    return [_sentence(path, number, block, tag) for number, block in _blocks(path, COLUMNS.index(tag))]
 
 
-def _blocks(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number of its first line, text) of every sentence; blank lines end a sentence."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}).") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+CORPUS_FORMATS.register("conllu")(read_conllu)  # not as a decorator, which would widen its type
+
+
+def _blocks(path: Path, tag_column: int) -> Iterator[tuple[int, list[str]]]:
+    """(line number of its first line, lines) of every sentence; blank lines end a sentence."""
     block: list[str] = []
-    for number, line in enumerate([*lines, ""], start=1):
-        line = line.rstrip("\r")
+    for number, line in enumerate([*read_lines(path), ""], start=1):
         if line.strip():
-            _check_line(path, number, line)
+            _check_line(path, number, line, tag_column)
             block.append(line)
         elif block:
-            yield number - len(block), "\n".join(block)
+            yield number - len(block), block
             block = []
 
 
-def _check_line(path: Path, number: int, line: str) -> None:
+def _check_line(path: Path, number: int, line: str, tag_column: int) -> None:
     if line.startswith("#"):
         return
     columns = line.split("\t")
@@ -58,7 +62,7 @@ def _check_line(path: Path, number: int, line: str) -> None:
             f"{path}:{number}: a token line has {len(columns)} columns, CoNLL-U needs {len(COLUMNS)}, "
             "separated by tabs. Mend the line or take it out."
         )
-    if any("  " in column for column in columns[: COLUMNS.index("upos") + 1]):
+    if any("  " in column for column in columns[: tag_column + 1]):
         # The conllu package would take them for the end of a column and give the word another one's tag.
         raise DataError(f"{path}:{number}: a column holds two spaces in a row. Put one in their place.")
     if not columns[0].replace("-", "").replace(".", "").isdigit():
@@ -68,15 +72,19 @@ def _check_line(path: Path, number: int, line: str) -> None:
         )
 
 
-def _sentence(path: Path, number: int, block: str) -> Sentence:
+def _sentence(path: Path, number: int, block: list[str], tag: str) -> Sentence:
     try:
-        parsed = conllu.parse(block, fields=COLUMNS, field_parsers=_CHEAP)
+        parsed = conllu.parse("\n".join(block), fields=COLUMNS, field_parsers=_CHEAP)
     except ParseException as error:
         raise DataError(f"{path}:{number}: the sentence that starts here is not CoNLL-U: {error}.") from error
     words = [token for sentence in parsed for token in sentence if isinstance(token["id"], int)]
     if not words:
         raise DataError(f"{path}:{number}: the sentence that starts here has no words. Take it out.")
-    untagged = next((word for word in words if word["upos"] in (None, "_", "")), None)
+    untagged = next((word for word in words if word[tag] in (None, "_", "")), None)
     if untagged is not None:
-        raise DataError(f"{path}:{number}: word {untagged['id']} of the sentence that starts here has no UPOS tag.")
-    return Sentence(tuple(word["form"] for word in words), tuple(word["upos"] for word in words))
+        raise DataError(
+            f"{path}:{number}: word {untagged['id']} of the sentence that starts here has no {tag.upper()} tag."
+        )
+    first = next(i for i, line in enumerate(block) if line.partition("\t")[0].isdigit())
+    place = f"{path}:{number + first}"
+    return Sentence(tuple(word["form"] for word in words), tuple(word[tag] for word in words), place)

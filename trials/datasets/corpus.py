@@ -11,17 +11,38 @@ from typing import NamedTuple
 
 from trials.errors import DataError
 from trials.registry import Registry
-from trials.spec import DataSpec
+from trials.spec import Columns, DataSpec, Files
 
 
 class Sentence(NamedTuple):
-    """Words and their tags, one each."""
+    """Words and their tags, one each.
+
+    Attributes:
+        place: `file:line` of its first word, for an error to name.
+    """
 
     forms: tuple[str, ...]
     tags: tuple[str, ...]
+    place: str = ""
 
 
-CorpusReader = Callable[[Path], list[Sentence]]
+class Text(NamedTuple):
+    """A text, or a pair of them, and what is said of it.
+
+    Attributes:
+        pair: The second text, None where there is one only.
+        label: Its class, or its number as written.
+        place: `file:line`, for an error to name.
+    """
+
+    text: str
+    pair: str | None
+    label: str
+    place: str = ""
+
+
+Item = Sentence | Text
+CorpusReader = Callable[[Path, Columns], list[Sentence] | list[Text]]
 
 CORPUS_FORMATS: Registry[CorpusReader] = Registry("corpus format")
 
@@ -30,54 +51,56 @@ SPLITS = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class Corpus:
-    """The sentences of each split; `test` is empty where the corpus has none."""
+    """The items of each split, as its files have them; `test` is empty where the corpus has none."""
 
-    train: list[Sentence]
-    dev: list[Sentence]
-    test: list[Sentence]
+    train: list[Item]
+    dev: list[Item]
+    test: list[Item]
 
 
-def fingerprint(train: Path, dev: Path, test: Path | None) -> str:
-    """SHA-256 over the bytes of the splits, each preceded by its name.
+def fingerprint(train: Files, dev: Files, test: Files) -> str:
+    """SHA-256 over the bytes of the splits' files, each preceded by its split's name.
 
     Raises:
-        DataError: a file cannot be read, or two splits are the same file's content.
+        DataError: a file cannot be read, or stands in two splits.
     """
     whole, seen = hashlib.sha256(), dict[bytes, str]()
-    for split, path in zip(SPLITS, (train, dev, test), strict=True):
-        if path is None:
-            continue
-        try:
-            digest = hashlib.sha256(path.read_bytes()).digest()
-        except OSError as error:
-            raise DataError(f"{path}: the {split} split cannot be read ({error.strerror}).") from error
-        if digest in seen:
-            raise DataError(
-                f"{path}: the {split} split is the same text as {seen[digest]}; a score would mean nothing."
-            )
-        seen[digest] = split
-        whole.update(split.encode() + digest)
+    for split, paths in zip(SPLITS, (train, dev, test), strict=True):
+        for path in paths:
+            digest = _digest(path, split)
+            if digest in seen:
+                raise DataError(
+                    f"{path}: the {split} split is the same text as {seen[digest]}; a score would mean nothing."
+                )
+            seen[digest] = split
+            whole.update(split.encode() + digest)
     return whole.hexdigest()
+
+
+def _digest(path: str, split: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise DataError(f"{path}: the {split} split cannot be read ({error.strerror}).") from error
 
 
 @lru_cache(maxsize=8)
 def load_corpus(data: DataSpec) -> Corpus:
-    """The sentences that a spec names, kept for the life of the process.
+    """The items that a spec names, kept for the life of the process.
 
     Raises:
         DataError: a broken or empty split, or files that changed since the spec was made.
     """
-    found = fingerprint(Path(data.train), Path(data.dev), Path(data.test) if data.test else None)
-    if found != data.fingerprint:
+    if fingerprint(data.train, data.dev, data.test) != data.fingerprint:
         raise DataError(f"{data.name}: its files changed since the plan was made. Launch again to plan anew.")
     return Corpus(*(_split(data, name) for name in SPLITS))
 
 
-def _split(data: DataSpec, name: str) -> list[Sentence]:
-    path: str | None = getattr(data, name)
-    if path is None:
-        return []
-    sentences = CORPUS_FORMATS[data.format](Path(path))
-    if not sentences:
-        raise DataError(f"{path}: the {name} split has no sentences. Give a file that has some.")
-    return sentences
+def _split(data: DataSpec, name: str) -> list[Item]:
+    paths: Files = getattr(data, name)
+    read = CORPUS_FORMATS[data.format]
+    items: list[Item] = [item for path in paths for item in read(Path(path), data.columns)]
+    if paths and not items:
+        raise DataError(f"{paths[0]}: the {name} split has no sentences. Give a file that has some.")
+    return items

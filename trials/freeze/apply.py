@@ -15,7 +15,9 @@ def frozen_modules(parts: Parts, freeze: FreezeSpec) -> list[nn.Module]:
 
 
 def freeze_parts(parts: Parts, freeze: FreezeSpec) -> None:
-    """Take the frozen parts out of training."""
+    """Take the frozen parts out of training, and all others into it."""
+    for module in (parts.embeddings, *parts.encoder_layers, *parts.head):
+        module.requires_grad_(True)
     for module in frozen_modules(parts, freeze):
         module.requires_grad_(False)
 

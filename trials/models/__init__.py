@@ -1,4 +1,6 @@
-"""Pretrained encoders. Importing the package registers the model families, one module a family."""
+"""Pretrained encoders. Importing the package registers the model families, one module a kind."""
 
 from trials.models import bert as bert
+from trials.models import deberta as deberta
 from trials.models import distilbert as distilbert
+from trials.models import refused as refused

@@ -1,31 +1,42 @@
-"""Build a token classifier from a model folder; a process reads each folder once."""
+"""Build a model with a task head from a model folder; a process reads each folder once."""
 
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerBase
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedTokenizerBase,
+)
 
 from trials.errors import ModelError
-from trials.models.family import MODEL_FAMILIES, Parts
+from trials.models.family import MODEL_FAMILIES, Head, ModelFamily, Parts
+from trials.models.generic import generic_family
 from trials.spec import ModelSpec
 
 transformers.logging.set_verbosity_error()  # "newly initialized: classifier" is what a trial is about
 transformers.logging.disable_progress_bar()
 
 HEAD_STD = 0.02  # initializer_range of BERT and DistilBERT
+_CLASSES = {"tokens": AutoModelForTokenClassification, "text": AutoModelForSequenceClassification}
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A token classifier and where its parts are."""
+    """A model with a task head, and where its parts are."""
 
-    model: torch.nn.Module
+    model: nn.Module
     parts: Parts
 
     def params(self) -> int:
@@ -37,58 +48,86 @@ class LoadedModel:
         return sum(p.numel() for p in self.model.parameters() if p.requires_grad)
 
 
+def family_of(spec: ModelSpec) -> ModelFamily:
+    """The registered family of a model, or one made from its configuration."""
+    if spec.family in MODEL_FAMILIES:
+        return MODEL_FAMILIES[spec.family]
+    config = json.loads((Path(spec.path) / "config.json").read_text(encoding="utf-8"))
+    family = generic_family(config)
+    assert family is not None, "find_model refuses such a model"
+    return family
+
+
 @lru_cache(maxsize=4)
-def load_tokenizer(spec: ModelSpec) -> PreTrainedTokenizerBase:
-    """The model's tokenizer, kept for the life of the process."""
+def load_tokenizer(spec: ModelSpec, head: Head) -> PreTrainedTokenizerBase:
+    """The model's tokenizer, kept for the life of the process. Raises ModelError."""
+    options = {"add_prefix_space": True} if head == "tokens" and family_of(spec).prefix_space else {}
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(spec.path, local_files_only=True)
-    except (OSError, ValueError) as error:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(spec.path, local_files_only=True, **options)
+    except Exception as error:  # of a broken file the tokenizers library raises just that
         raise ModelError(f"{spec.path}: its tokenizer cannot be loaded: {error}") from error
+    if not tokenizer.is_fast:
+        raise ModelError(f"{spec.path}: its tokenizer has no fast version, which tells words and subwords apart.")
     return tokenizer
 
 
-def load_model(spec: ModelSpec, *, n_labels: int, dropout: float | None, init: torch.Generator) -> LoadedModel:
+def load_model(
+    spec: ModelSpec, *, head: Head, n_outputs: int, dropout: float | None, init: torch.Generator
+) -> LoadedModel:
     """Pretrained encoder in fp32 on the CPU, with a new head drawn from `init`.
 
     Raises:
         ModelError: the weights cannot be read or do not fill the encoder.
     """
-    model = copy.deepcopy(_template(spec, n_labels, dropout))
-    loaded = LoadedModel(model, MODEL_FAMILIES[spec.family].parts(model))
+    template, missing = _template(spec, head, n_outputs, dropout)
+    model = copy.deepcopy(template)
+    loaded = LoadedModel(model, family_of(spec).parts(model))
+    names = {id(p): name for name, p in model.named_parameters()}
+    prefix = f"{model.base_model_prefix}."
     for module in loaded.parts.head:
-        _draw_head(module, init)
+        for inner in module.modules():
+            new = [names[id(p)] for p in inner.parameters(recurse=False)]
+            if new and all(name in missing or not name.startswith(prefix) for name in new):
+                _draw(inner, init)
     return loaded
 
 
-def build_model(family: str, config: dict[str, Any], *, n_labels: int) -> LoadedModel:
-    """A token classifier from configuration entries alone; inside `torch.device("meta")` it costs no memory."""
-    model = AutoModelForTokenClassification.from_config(AutoConfig.for_model(family, **config, num_labels=n_labels))
+def build_model(family: str, config: dict[str, Any], *, head: Head = "tokens", n_outputs: int) -> LoadedModel:
+    """A model from configuration entries alone; inside `torch.device("meta")` it costs no memory."""
+    model = _CLASSES[head].from_config(AutoConfig.for_model(family, **config, num_labels=n_outputs))
     return LoadedModel(model, MODEL_FAMILIES[family].parts(model))
 
 
 @lru_cache(maxsize=2)
-def _template(spec: ModelSpec, n_labels: int, dropout: float | None) -> torch.nn.Module:
-    keys = MODEL_FAMILIES[spec.family].dropout_keys
-    model: torch.nn.Module
-    overrides: dict[str, Any] = dict.fromkeys(keys, dropout) if dropout is not None else {}
+def _template(spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None) -> tuple[Any, frozenset[str]]:
+    """The model with a head nobody has drawn, and the names of the parameters its files lack."""
+    family = family_of(spec)
     try:
+        config = AutoConfig.from_pretrained(spec.path, local_files_only=True, num_labels=n_outputs)
+        for key in family.dropout_keys if dropout is not None else ():
+            setattr(config, key, dropout)
         with torch.random.fork_rng():  # from_pretrained draws a head that load_model draws anew
-            model, report = AutoModelForTokenClassification.from_pretrained(
-                spec.path, num_labels=n_labels, dtype=torch.float32, local_files_only=True, use_safetensors=True,
-                output_loading_info=True, **overrides,
+            model, report = _CLASSES[head].from_pretrained(
+                spec.path, config=config, dtype=torch.float32, local_files_only=True, use_safetensors=not spec.pickle,
+                ignore_mismatched_sizes=True, output_loading_info=True,
             )  # fmt: skip
     except (OSError, RuntimeError, ValueError) as error:
         raise ModelError(f"{spec.path}: its weights cannot be loaded: {error}") from error
-    missing = [key for key in report["missing_keys"] if not key.startswith("classifier.")]
-    if missing:
-        raise ModelError(f"{spec.path}: its weights lack {', '.join(sorted(missing)[:3])}: not this architecture.")
-    return model
+    missing = frozenset(report["missing_keys"]) | {mismatch[0] for mismatch in report["mismatched_keys"]}
+    names = {id(p): name for name, p in model.named_parameters()}
+    head_names = {names[id(p)] for module in family.parts(model).head for p in module.parameters()}
+    lost = sorted(missing & set(names.values()) - head_names)
+    if lost:
+        raise ModelError(f"{spec.path}: its weights lack {', '.join(lost[:3])}: not this architecture.")
+    return model, missing
 
 
 @torch.no_grad()
-def _draw_head(module: torch.nn.Module, init: torch.Generator) -> None:
-    for name, parameter in module.named_parameters():
+def _draw(module: nn.Module, init: torch.Generator) -> None:
+    for name, parameter in module.named_parameters(recurse=False):
         if name.endswith("bias"):
             parameter.zero_()
+        elif isinstance(module, nn.LayerNorm):
+            parameter.fill_(1.0)
         else:
             parameter.normal_(0.0, HEAD_STD, generator=init)

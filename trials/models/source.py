@@ -1,4 +1,4 @@
-"""Look a model folder up without loading it: its family, sizes and revision, all from its files."""
+"""Look a model up without loading it: its family, sizes and revision, all from its files."""
 
 from __future__ import annotations
 
@@ -7,39 +7,109 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trials.errors import ModelError, unknown
-from trials.models.family import MODEL_FAMILIES
-from trials.spec import ModelSpec
+from pydantic import model_validator
+
+from trials.errors import ModelError
+from trials.models.family import MODEL_FAMILIES, REFUSED
+from trials.sources.cache import Progress, no_progress
+from trials.spec import Frozen, ModelSpec
 from trials.starter import model_path
 
 STARTER = "starter"
-WEIGHTS = "model.safetensors"
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
+WEIGHTS, SHARDS, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
 # What decides the numbers; a README or an optimiser state beside it does not.
-_IDENTITY_FILES = ("config.json", WEIGHTS, "tokenizer_config.json", *_TOKENIZER_FILES)
+_IDENTITY_FILES = (
+    "config.json",
+    WEIGHTS,
+    "tokenizer_config.json",
+    *_TOKENIZER_FILES,
+    "merges.txt",
+    "added_tokens.json",
+)
 
 
-def find_model(name: str) -> ModelSpec:
-    """The model that a YAML file names: `starter`, or a folder on this machine.
+class ModelDraft(Frozen):
+    """A model as a person names it; a bare word is `starter` or a folder.
+
+    Attributes:
+        folder: `starter`, or a folder with config.json, weights and a tokenizer.
+        hub: A repository of the model hub, e.g. ``FacebookAI/roberta-base``.
+        revision: Its commit, tag or branch; a commit is what stays the same.
+        allow_pickle: Whether weights may be a pickle, which can run any code when it is loaded.
+    """
+
+    folder: str | None = None
+    hub: str | None = None
+    revision: str | None = None
+    allow_pickle: bool = False
+
+    @model_validator(mode="after")
+    def _one_way(self) -> ModelDraft:
+        if (self.folder is None) == (self.hub is None):
+            raise ValueError("name the model in one way: `folder`, or `hub` and `revision`")
+        if (self.hub is None) != (self.revision is None):
+            raise ValueError("`hub` and `revision` go together, as `main` means other weights tomorrow")
+        return self
+
+
+def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress = no_progress) -> ModelSpec:
+    """The model that a YAML file names, downloaded if it must be.
 
     Raises:
-        ModelError: no such folder, a file of it missing or broken, or a family nobody registered.
+        ModelError: no such folder or repository, a file of it missing or broken, weights that are a pickle without
+            leave, or an architecture that cannot be frozen layer by layer.
     """
-    folder = model_path() if name == STARTER else Path(name).expanduser().resolve()
+    if draft.hub is not None and draft.revision is not None:
+        from trials.sources.hub import fetch_model
+
+        fetched = fetch_model(
+            draft.hub, draft.revision, allow_pickle=draft.allow_pickle, offline=offline, progress=progress
+        )
+        return _described(fetched, draft.hub.rpartition("/")[2], allow_pickle=draft.allow_pickle)
+    assert draft.folder is not None
+    if draft.folder == STARTER:
+        return _described(model_path(), STARTER, allow_pickle=False)
+    folder = Path(draft.folder).expanduser().resolve()
     if not folder.is_dir():
-        raise ModelError(f"no model folder at {folder}. Give a folder with config.json, or {STARTER!r}.")
+        raise ModelError(
+            f"no model folder at {folder}. Give a folder with config.json, {STARTER!r}, or a repository of the hub as "
+            f"{{hub: {draft.folder}, revision: ...}}."
+        )
+    return _described(folder, folder.name, allow_pickle=draft.allow_pickle)
+
+
+def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
     config = _config(folder)
-    family = config.get("model_type", "")
+    family = str(config.get("model_type", ""))
+    if family in REFUSED:
+        raise ModelError(f"{folder / 'config.json'}: {family} is refused: {REFUSED[family]}. Use another model.")
     if family not in MODEL_FAMILIES:
-        raise ModelError(f"{folder / 'config.json'}: model_type: {unknown(family, MODEL_FAMILIES)}")
+        layers_key = _generic_layers_key(folder, config)
+        taken = 0
+    else:
+        layers_key = MODEL_FAMILIES[family].layers_key
+        taken = int(config.get("pad_token_id") or 0) + 1 if MODEL_FAMILIES[family].positions_from_pad else 0
+    pickle = _is_pickle(folder, allow_pickle=allow_pickle)
     return ModelSpec(
-        name=name if name == STARTER else folder.name,
+        name=name,
         path=str(folder),
-        revision=_revision(folder),
+        revision=_revision(folder, pickle=pickle),
         family=family,
-        n_layers=_number(folder, config, MODEL_FAMILIES[family].layers_key),
-        n_positions=_number(folder, config, "max_position_embeddings"),
+        n_layers=_number(folder, config, layers_key),
+        n_positions=_number(folder, config, "max_position_embeddings") - taken,
+        pickle=pickle,
     )
+
+
+def _generic_layers_key(folder: Path, config: dict[str, Any]) -> str:
+    """For a family nobody registered: build it without memory, and see whether its parts can be told apart."""
+    from trials.models.generic import check_generic, generic_family
+
+    check_generic(folder, config)
+    family = generic_family(config)
+    assert family is not None
+    return family.layers_key
 
 
 def _config(folder: Path) -> dict[str, Any]:
@@ -60,14 +130,40 @@ def _number(folder: Path, config: dict[str, Any], key: str) -> int:
     return number
 
 
-def _revision(folder: Path) -> str:
-    if not (folder / WEIGHTS).is_file():
+def _is_pickle(folder: Path, *, allow_pickle: bool) -> bool:
+    if (folder / WEIGHTS).is_file() or (folder / SHARDS).is_file():
+        return False
+    if not (folder / PICKLE).is_file():
         raise ModelError(f"{folder}: has no {WEIGHTS}. Save the model with `save_pretrained`, as safetensors.")
+    if not allow_pickle:
+        raise ModelError(
+            f"{folder}: its weights are a pickle ({PICKLE}), which can run any code when it is loaded. Save it as "
+            "safetensors, or say `allow_pickle: true` if you trust where it came from."
+        )
+    return True
+
+
+def _revision(folder: Path, *, pickle: bool) -> str:
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
-        raise ModelError(f"{folder}: has no tokenizer ({' or '.join(_TOKENIZER_FILES)}). Save it beside the weights.")
+        raise ModelError(f"{folder}: has no tokenizer ({', '.join(_TOKENIZER_FILES)}). Save it beside the weights.")
     digest = hashlib.sha256()
-    for name in _IDENTITY_FILES:
+    for name in [*_IDENTITY_FILES, *([PICKLE] if pickle else _shards(folder))]:
         if (folder / name).is_file():
             with (folder / name).open("rb") as file:
                 digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
+
+
+def _shards(folder: Path) -> list[str]:
+    """The files of weights that are kept in several."""
+    if not (folder / SHARDS).is_file():
+        return []
+    try:
+        index = json.loads((folder / SHARDS).read_text(encoding="utf-8"))
+        names = sorted(set(index["weight_map"].values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"{folder / SHARDS}: not a readable index of weights ({error}).") from error
+    lost = [name for name in names if not (folder / name).is_file()]
+    if lost:
+        raise ModelError(f"{folder}: {lost[0]} is missing, which {SHARDS} names. Fetch the model again.")
+    return names

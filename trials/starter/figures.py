@@ -20,9 +20,10 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel
 
-from trials.draft import DataDraft, Lookup, TrialDraft
-from trials.models.source import STARTER, find_model
+from trials.draft import Lookup, TrialDraft
+from trials.models.source import STARTER, ModelDraft, find_model
 from trials.run import run_trial
+from trials.sources.draft import DataDraft
 
 FREEZES: dict[str, dict[str, Any]] = {
     "none": {"freeze": "none"},
@@ -52,7 +53,7 @@ def final_accuracy(data: dict[str, str], model: str, freeze: dict[str, Any], see
     optim = {"lr": 1e-3, "epochs": 5, "batch_size": 16} | freeze.get("optim", {})
     content = {"data": data, "model": model, "seed": seed, "frozen_dropout": False, **freeze, "optim": optim}
     draft = TrialDraft.model_validate(content)
-    return [record.accuracy for record in run_trial(draft.resolve(Lookup()))][-1]
+    return [record.score for record in run_trial(draft.resolve(Lookup()))][-1]
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -68,12 +69,14 @@ def main(argv: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data = {
-            "train": write_first(full.train, folder / "train.conllu", args.sizes[0]),
-            "dev": write_first(full.dev, folder / "dev.conllu", args.sizes[1]),
+            "train": write_first(full.train[0], folder / "train.conllu", args.sizes[0]),
+            "dev": write_first(full.dev[0], folder / "dev.conllu", args.sizes[1]),
         }
         models = {
             "pre-trained": args.model,
-            "random weights": write_random_model(Path(find_model(args.model).path), folder / "random"),
+            "random weights": write_random_model(
+                Path(find_model(ModelDraft(folder=args.model)).path), folder / "random"
+            ),
         }
         print(f"| weights | {' | '.join(FREEZES)} |\n|---|{'---|' * len(FREEZES)}")
         for weights, model in models.items():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trials.draft import DataDraft
+from trials.sources.draft import DataDraft
 
 SEED = 0
 
@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> None:
     data = DataDraft(folder=str(args.treebank)).resolve()
     args.out.mkdir(parents=True, exist_ok=True)
     for split, wanted in zip(("train", "dev", "test"), args.sizes, strict=True):
-        n = write_sample(Path(getattr(data, split)), args.out / f"{split}.conllu", wanted)
+        n = write_sample(Path(getattr(data, split)[0]), args.out / f"{split}.conllu", wanted)
         print(f"{args.out / split}.conllu: {n} sentences")
 
 

@@ -11,6 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from trials.datasets.conllu_reader import read_conllu
+from trials.spec import Columns
 
 VOCAB_SIZE = 8_000
 ROW = 128  # subwords a packed row, and the model's number of positions
@@ -33,7 +34,7 @@ def read_corpus(argument: str) -> Corpus:
     file, _, times = argument.rpartition(":")
     path = Path(file)
     if path.suffix == ".conllu":
-        sentences = [" ".join(s.forms) for s in read_conllu(path)]
+        sentences = [" ".join(s.forms) for s in read_conllu(path, Columns())]
         return Corpus(path, int(times), sentences, prose=False)
     lines = path.read_text(encoding="utf-8").splitlines()
     return Corpus(path, int(times), [line for line in lines if line.strip()], prose=True)

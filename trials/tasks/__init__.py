@@ -1,4 +1,5 @@
-"""What is learnt: encode, score. Importing the package registers the tasks, one module a task."""
+"""What is learnt: read, encode, measure. Importing the package registers the tasks, one module a kind."""
 
-from trials.tasks import pos as pos
+from trials.tasks import classification as classification
+from trials.tasks import tagging as tagging
 from trials.tasks.task import TASKS as TASKS

@@ -2,58 +2,139 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from trials.datasets.corpus import Sentence
+from trials.datasets.corpus import Item, Text
+from trials.metrics.table import TagScore
+from trials.models.family import Head
 from trials.registry import Registry
+from trials.spec import Columns, Scheme
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 IGNORE = -100  # cross_entropy's own default for "not a label"
+NO_PREDICTION = -1  # of a word that no subword of the input stands for
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One sentence as the model takes it.
+    """One sentence or text as the model takes it. "Places" are its words, or the one label of a text.
 
     Attributes:
         ids: (subwords,) input ids, specials included.
-        labels: (subwords,) label of a word at its first subword, IGNORE elsewhere.
-        n_words: Words of the sentence, among them those cut off or with a tag that train does not have.
+        labels: (subwords,) label of a word at its first subword, IGNORE elsewhere; of a text (1,), a number if the
+            task is a regression.
+        gold: (places,) label of every place, those cut off and those with a tag that train lacks included.
+        at: (places,) index of the subword that a place's prediction is read from, -1 where none is left.
+        types: (subwords,) which text of a pair a subword belongs to; None where that says nothing.
     """
 
     ids: np.ndarray
     labels: np.ndarray
-    n_words: int
+    gold: np.ndarray
+    at: np.ndarray
+    types: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Split:
+    """An encoded split.
+
+    Attributes:
+        gold: (places,) of all examples, one after the other.
+        starts: (examples,) where each one's places begin.
+    """
+
+    examples: list[Example]
+    gold: np.ndarray = field(init=False)
+    starts: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        lengths = [len(example.gold) for example in self.examples]
+        gold = np.concatenate([example.gold for example in self.examples]) if self.examples else np.empty(0)
+        object.__setattr__(self, "gold", gold)
+        object.__setattr__(self, "starts", np.cumsum([0, *lengths[:-1]]) if lengths else np.empty(0, np.int64))
 
 
 class Task(Protocol):
     """What a task answers to the trial."""
 
-    def label_names(self, train: Sequence[Sentence]) -> tuple[str, ...]:
-        """The labels, read from the train split and sorted."""
+    @property
+    def head(self) -> Head:
+        """Whether a word or a whole text has a label."""
+        ...
+
+    @property
+    def regression(self) -> bool:
+        """Whether the label is a number rather than a class."""
+        ...
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics it measures, the one that selects the best epoch first."""
+        ...
+
+    @property
+    def columns(self) -> Columns:
+        """Where a table of this task has what, unless the YAML says otherwise."""
+        ...
+
+    def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
+        """The items of one split, checked and brought to one way of writing. Raises DataError."""
+        ...
+
+    def label_names(self, train: Sequence[Item]) -> tuple[str, ...]:
+        """The labels, read from the whole train split and sorted; not of the subset, so that sizes share them."""
         ...
 
     def encode(
         self,
-        sentences: Sequence[Sentence],
-        labels: tuple[str, ...],
+        items: Sequence[Item],
+        names: tuple[str, ...],
+        n_labels: int,
         tokenizer: PreTrainedTokenizerBase,
         *,
         max_length: int,
         lowercase: bool,
+        token_types: bool,
     ) -> list[Example]:
-        """The sentences as examples, in the same order."""
+        """The items as examples, in the same order; `names` are the labels and then those that train lacks."""
         ...
 
-    def score(self, n_correct: int, n_words: int) -> float:
-        """The primary metric, larger is better."""
+    def measure(
+        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """Each of `metrics`; larger is better."""
+        ...
+
+    def table(
+        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
+    ) -> tuple[TagScore, ...]:
+        """Support, precision, recall and F1 of every label; empty for a regression."""
         ...
 
 
 TASKS: Registry[Task] = Registry("task")
+
+
+def unseen_labels(items: Sequence[Item], labels: tuple[str, ...]) -> dict[str, int]:
+    """How often each label that train lacks occurs, the most frequent first."""
+    known = set(labels)
+    found = Counter(name for item in items for name in labels_of(item) if name not in known)
+    return dict(found.most_common())
+
+
+def labels_of(item: Item) -> tuple[str, ...]:
+    """The tags of a sentence, or the one label of a text."""
+    return (item.label,) if isinstance(item, Text) else item.tags
+
+
+def sorted_labels(items: Sequence[Item]) -> tuple[str, ...]:
+    """Every label that occurs, in alphabetical order."""
+    return tuple(sorted({label for item in items for label in labels_of(item)}))

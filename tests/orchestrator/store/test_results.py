@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.results import MARKER, SweepPlan
-from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, TABLES, TRIALS
+from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from tests.assets import make_store_v1 as v1
-from tests.orchestrator.store.rows import epoch, trial
+from tests.orchestrator.store.rows import epoch, prediction, tag, trial
 from trials.errors import StoreError
 
 Rows = list[dict[str, Any]]
@@ -43,14 +43,16 @@ def test_rows_read_back_with_every_column_as_they_were_written(store: ResultStor
     store.append("epochs", v1.EPOCHS)
     store.append("trials", v1.TRIALS)
     again = open_store(store.root)
-    assert again.epochs().to_pylist() == v1.EPOCHS
-    assert again.trials().to_pylist() == v1.TRIALS
+    assert known(again.epochs().to_pylist(), v1.EPOCHS) == v1.EPOCHS
+    assert known(again.trials().to_pylist(), v1.TRIALS) == v1.TRIALS
     assert (again.epochs().schema, again.trials().schema) == (store.epochs().schema, store.trials().schema)
 
 
 def test_a_new_store_is_empty_with_all_columns(store: ResultStore) -> None:
     assert (store.epochs().schema.names, len(store.epochs())) == (EPOCHS.names, 0)
     assert (store.trials().schema.names, len(store.trials())) == (TRIALS.names, 0)
+    assert (store.tags().schema.names, len(store.tags())) == (TAGS.names, 0)
+    assert (store.predictions("a").schema.names, len(store.predictions("a"))) == (PREDICTIONS.names, 0)
     assert (store.completed_ids(), store.attempts(), store.sweeps()) == (frozenset(), {}, [])
 
 
@@ -105,17 +107,43 @@ def test_attempts_count_those_that_left_only_epochs(store: ResultStore) -> None:
     assert store.attempts() == {"a": 1, "b": 3, "c": 2}
 
 
+def test_tags_and_predictions_are_those_of_the_attempt_that_ended(store: ResultStore) -> None:
+    for attempt in (1, 2):
+        store.append("tags", [tag(attempt=attempt, support=attempt)])
+        store.append("predictions", [prediction(attempt=attempt)])
+    store.append("trials", [trial(attempt=1)])
+    assert store.tags()["support"].to_pylist() == [1]
+    assert store.predictions("a")["attempt"].to_pylist() == [1]
+
+
+def test_predictions_are_read_of_one_trial_in_the_corpus_order(store: ResultStore) -> None:
+    store.append("predictions", [prediction("b"), *(prediction("a", sentence=n) for n in (10, 2, 0))])
+    assert store.predictions("a")["sentence"].to_pylist() == [0, 2, 10]
+    assert store.predictions("b").to_pylist() == [prediction("b")]
+    assert len(store.predictions("nobody")) == 0
+
+
+def test_one_tag_of_two_levels_and_two_splits_is_four_rows(store: ResultStore) -> None:
+    rows = [tag(split=split, level=level) for split in ("dev", "test") for level in ("span", "token")]
+    store.append("tags", [*rows, *rows])
+    found = [(row["split"], row["level"]) for row in store.tags().to_pylist()]
+    assert found == [("dev", "span"), ("dev", "token"), ("test", "span"), ("test", "token")]
+
+
 # --- Compaction and kills
 
 
-def snapshot(store: ResultStore) -> tuple[Rows, Rows]:
-    return store.epochs().to_pylist(), store.trials().to_pylist()
+def snapshot(store: ResultStore) -> list[Rows]:
+    tables = (store.epochs(), store.trials(), store.tags(), store.predictions("a"), store.predictions("b"))
+    return [table.to_pylist() for table in tables]
 
 
 def filled(store: ResultStore) -> ResultStore:
     for attempt in (1, 2, 3):
         store.append("epochs", [epoch("a", attempt, step=1), epoch("b", 1, step=attempt)])
         store.append("trials", [trial("a", attempt, "failed")])
+        store.append("tags", [tag("a", attempt), tag("b", 1, name=f"T{attempt}")])
+        store.append("predictions", [prediction("a", attempt), prediction("b", 1, sentence=attempt)])
     return store
 
 
@@ -123,7 +151,7 @@ def test_compaction_changes_nothing_that_is_read(store: ResultStore) -> None:
     before = snapshot(filled(store))
     store.compact()
     assert snapshot(store) == before
-    assert [len(list((store.root / table).iterdir())) for table in TABLES] == [1, 1]
+    assert [len(list((store.root / table).iterdir())) for table in TABLES] == [1, 1, 1, 1]
 
 
 def test_a_kill_in_mid_compaction_gives_no_duplicates(store: ResultStore, tmp_path: Path) -> None:
@@ -210,6 +238,7 @@ def test_a_store_of_version_1_still_reads_exactly() -> None:
     store = open_store(Path(v1.__file__).parent / "store_v1")
     assert known(store.epochs().to_pylist(), v1.EPOCHS) == v1.EPOCHS
     assert known(store.trials().to_pylist(), v1.TRIALS) == v1.TRIALS
+    assert (len(store.tags()), len(store.predictions("0123456789abcdef"))) == (0, 0)
     assert store.sweeps() == [v1.PLAN]
     assert store.completed_ids() == {"0123456789abcdef"}
     assert store.attempts() == {"0123456789abcdef": 2, "fedcba9876543210": 1}

@@ -1,0 +1,260 @@
+"""Every YAML file of the project is loaded and planned, in full, against stand-ins for what it downloads.
+
+One process plans all of them, as the imports take longer than the plans.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from orchestrator.published import STUDIES, load_study
+from tests.end_to_end.conftest import environment
+from tests.servers import HubServer, UdServer
+from tests.stand_ins import hub_repos, treebanks, write_local_files
+from trials.spec import FreezeSpec, TrialSpec
+
+V = TypeVar("V")
+
+ROOT = Path(__file__).parents[2]
+SWEEPS = ROOT / "configs" / "sweeps"
+COUNTS = {  # trials, cells
+    "brown_pos": (10, 2),
+    "brown_pos_demo": (6, 2),
+    "emekaeze_pos": (50, 10),
+    "emekaeze_pos_demo": (20, 10),
+    "freezing_bert_glue": (350, 70),
+    "freezing_bert_glue_demo": (32, 16),
+    "kairatuly_ner": (144, 48),
+    "kairatuly_ner_demo": (16, 8),
+    "starter": (60, 20),
+    "your_data": (60, 12),
+}
+DOWNLOADS = {  # what each study names that is not on a fresh machine
+    "brown_pos": ["UD_English-EWT 2.16", "model distilbert/distilbert-base-uncased"],
+    "emekaeze_pos": ["UD_English-EWT 2.16", "UD_Naija-NSC 2.16", "model distilbert/distilbert-base-multilingual-cased"],
+    "freezing_bert_glue": [
+        "dataset nyu-mll/glue (sst2", "dataset nyu-mll/glue (cola", "model FacebookAI/roberta-base",
+    ],
+    "kairatuly_ner": [
+        "dataset eriktks/conll2003", "dataset yeshpanovrustem/ner-kazakh", "model google-bert/bert-base-cased",
+        "model google-bert/bert-base-multilingual-cased",
+    ],
+}  # fmt: skip
+PLAN_ALL = """
+import json, sys
+from pathlib import Path
+from orchestrator.sweep import expand, load_sweep
+from trials.draft import Lookup
+
+found = {}
+for path in map(Path, sys.argv[1:]):
+    sweep, document = load_sweep(path, [])
+    specs = expand(sweep, document, Lookup())
+    found[path.stem] = [sweep.predictions, [spec.model_dump_json() for spec in specs]]
+print(json.dumps(found))
+"""
+
+
+@dataclass
+class Machine:
+    """A machine with the servers that it sees, its caches, and the plans that were made on it.
+
+    Attributes:
+        plans: The trials of every sweep.
+        predictions: What every sweep keeps of them.
+    """
+
+    hub: HubServer
+    ud: UdServer
+    folder: Path
+    plans: dict[str, list[TrialSpec]]
+    predictions: dict[str, str]
+
+    def env(self, cache: Path) -> dict[str, str]:
+        env = {name: value for name, value in environment().items() if not name.startswith("HF_")}
+        env |= {"HF_ENDPOINT": self.hub.url, "HF_HOME": str(cache / "hf"), "HF_HUB_DISABLE_XET": "1"}
+        env |= {"HF_HUB_DISABLE_TELEMETRY": "1", "PERMAFROST_UD_URL": self.ud.url, "NO_PROXY": "*"}
+        return env | {"PERMAFROST_CACHE": str(cache / "permafrost")}
+
+    def run(self, *words: object, cache: Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *map(str, words)]
+        return subprocess.run(
+            command, cwd=self.folder, env=self.env(cache), capture_output=True, text=True, timeout=200
+        )
+
+    def asked(self) -> list[str]:
+        return [request.path for request in (*self.hub.asked(), *self.ud.asked())]
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    folder = tmp_path_factory.mktemp("machine")
+    write_local_files(folder)
+    with HubServer(*hub_repos(tmp_path_factory.mktemp("models"))) as hub, UdServer(treebanks()) as ud:
+        machine = Machine(hub, ud, folder, {}, {})
+        done = machine.run("-c", PLAN_ALL, *sorted(SWEEPS.glob("*.yaml")), cache=folder)
+        assert done.returncode == 0, done.stderr
+        for name, (predictions, specs) in json.loads(done.stdout).items():
+            machine.plans[name] = [TrialSpec.model_validate_json(spec) for spec in specs]
+            machine.predictions[name] = predictions
+        yield machine
+
+
+def varied(specs: Iterable[TrialSpec], what: Callable[[TrialSpec], V]) -> set[V]:
+    return {what(spec) for spec in specs}
+
+
+def frozen(spec: TrialSpec) -> tuple[tuple[int, ...], bool]:
+    return spec.freeze.layers, spec.freeze.embeddings
+
+
+def below(*depths: int) -> set[tuple[int, ...]]:
+    return {tuple(range(depth)) for depth in depths}
+
+
+# --- All of them
+
+
+def test_every_sweep_is_counted_here() -> None:
+    assert {path.stem for path in SWEEPS.glob("*.yaml")} == set(COUNTS)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_sweep_has_the_trials_and_cells_it_is_meant_to_have(name: str, machine: Machine) -> None:
+    specs = machine.plans[name]
+    assert (len(specs), len(varied(specs, lambda spec: spec.cell_id))) == COUNTS[name]
+    assert len(varied(specs, lambda spec: spec.trial_id)) == len(specs)
+
+
+@pytest.mark.parametrize("name", sorted(set(COUNTS) - {"starter", "your_data"}))
+def test_the_comment_at_the_top_tells_how_many_trials(name: str) -> None:
+    top = (SWEEPS / f"{name}.yaml").read_text(encoding="utf-8").partition("\nname:")[0]
+    told = re.search(r"(\d+) trials", top)
+    assert told is not None
+    assert int(told[1]) == COUNTS[name][0]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_every_cell_has_its_baseline_in_the_same_sweep(name: str, machine: Machine) -> None:
+    cells = varied(machine.plans[name], lambda spec: spec.cell_id)
+    assert varied(machine.plans[name], lambda spec: spec.baseline_id) <= cells
+
+
+def test_every_published_study_loads_and_has_a_sweep() -> None:
+    files = {path.stem for path in (ROOT / "configs" / "published").glob("*.yaml")}
+    assert files == set(STUDIES) == set(DOWNLOADS)
+    for name in files:
+        assert list(load_study(name).results_flat())
+        assert name in COUNTS
+
+
+# --- What makes each study that study
+
+
+def test_study_1_freezes_five_ways_and_never_the_embeddings(machine: Machine) -> None:
+    specs = machine.plans["emekaeze_pos"]
+    ways = {((), False), (tuple(range(6)), False), ((0, 1), False), ((0, 1, 2, 3), False), ((0, 2, 4), False)}
+    assert varied(specs, frozen) == ways
+    assert varied(specs, lambda spec: spec.data.source) == {"ud:UD_English-EWT@2.16", "ud:UD_Naija-NSC@2.16"}
+    assert varied(specs, lambda spec: spec.seed) == {42, 0, 1, 2, 3}
+    (recipe,) = varied(specs, lambda s: (s.task, s.max_length, s.lowercase, s.frozen_dropout, s.eval_every, s.optim))
+    assert recipe[:5] == ("pos", 128, True, True, 1.0)
+    optim = recipe[5]
+    assert (optim.lr, optim.head_lr, optim.batch_size, optim.epochs) == (5e-5, None, 16, 5)
+    assert (optim.weight_decay, optim.warmup, optim.schedule, optim.max_grad_norm) == (0.01, 0.0, "linear", 1.0)
+
+
+def test_study_1_learns_from_whole_treebanks(machine: Machine) -> None:
+    for spec in machine.plans["emekaeze_pos"]:
+        assert spec.data.sizes is not None
+        assert spec.train_size == spec.data.sizes[0]
+
+
+def test_study_2_compares_the_baseline_with_three_frozen_layers_and_keeps_predictions(machine: Machine) -> None:
+    specs = machine.plans["brown_pos"]
+    assert varied(specs, frozen) == {((), False), ((0, 1, 2), False)}
+    assert len(varied(specs, lambda spec: spec.seed)) == 5
+    (optim,) = varied(specs, lambda spec: spec.optim)
+    assert (optim.batch_size, optim.weight_decay, optim.schedule, optim.max_grad_norm) == (8, 0.0, "constant", None)
+    assert machine.predictions["brown_pos"] == "all"
+
+
+def test_study_3_freezes_every_depth_from_either_end_in_both_languages(machine: Machine) -> None:
+    specs = machine.plans["kairatuly_ner"]
+    lower, upper = below(*range(13)), {tuple(range(12 - depth, 12)) for depth in range(13)}
+    assert varied(specs, frozen) == {(layers, False) for layers in lower | upper}
+    models = {"conll2003": "bert-base-cased", "ner-kazakh": "bert-base-multilingual-cased"}
+    assert varied(specs, lambda spec: (spec.data.name, spec.model.name)) == set(models.items())
+    assert varied(specs, lambda spec: (spec.task, spec.score)) == {("ner", "span_macro_f1")}
+    assert varied(specs, lambda spec: spec.seed) == {0, 1, 2}
+
+
+def test_study_4_freezes_the_embeddings_alone_and_with_the_lower_layers(machine: Machine) -> None:
+    specs = machine.plans["freezing_bert_glue"]
+    with_embeddings = {(layers, True) for layers in below(0, 2, 4, 8, 10, 12)}
+    assert varied(specs, frozen) == with_embeddings | {((), False)}
+    alone = FreezeSpec(strategy="none", layers=(), embeddings=True)
+    assert sum(spec.freeze == alone for spec in specs) == 50
+    assert varied(specs, lambda spec: spec.train_size) == {50, 100, 200, 500, 1000}
+    assert len(varied(specs, lambda spec: spec.seed)) == 5
+
+
+def test_study_4_draws_one_subset_for_all_trials_and_warms_up_over_a_tenth(machine: Machine) -> None:
+    specs = machine.plans["freezing_bert_glue"]
+    same = varied(specs, lambda s: (s.subset_seed, s.precision, s.score, s.eval_every, s.max_length, s.frozen_dropout))
+    assert same == {(42, "fp16", "accuracy", 0.5, 512, True)}
+    assert varied(specs, lambda spec: (spec.optim.warmup, spec.optim.epochs, spec.optim.lr)) == {(0.1, 10, 5e-5)}
+    assert varied(specs, lambda spec: spec.task) == {"sst2", "cola"}
+
+
+def test_hidden_test_labels_are_left_out_of_study_4(machine: Machine) -> None:
+    data = varied(machine.plans["freezing_bert_glue"], lambda spec: spec.data)
+    assert {one.sizes for one in data} == {(1200, 10, 0)}
+    assert {one.test for one in data} == {()}
+    assert all(re.fullmatch(r"hub:nyu-mll/glue/(sst2|cola)@[0-9a-f]{40}", one.source or "") for one in data)
+
+
+@pytest.mark.parametrize("study", DOWNLOADS)
+def test_a_demonstration_is_its_study_in_small(study: str, machine: Machine) -> None:
+    whole, demo = machine.plans[study], machine.plans[f"{study}_demo"]
+    assert varied(demo, lambda spec: spec.task) == varied(whole, lambda spec: spec.task)
+    assert varied(demo, lambda spec: spec.score) == varied(whole, lambda spec: spec.score)
+    assert varied(demo, lambda spec: spec.freeze.strategy) <= varied(whole, lambda spec: spec.freeze.strategy)
+    assert varied(demo, lambda spec: (spec.model.name, spec.data.source)) == {("starter", None)}
+
+
+# --- Without a network
+
+
+def test_what_was_fetched_once_is_planned_again_offline_without_a_question(machine: Machine) -> None:
+    machine.asked()
+    words = ("--sweep", SWEEPS / "freezing_bert_glue.yaml", "--offline", "--dry-run", "--json")
+    done = machine.run("-m", "orchestrator.launch", *words, cache=machine.folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["planned"] == 350
+    assert machine.asked() == []
+
+
+@pytest.mark.parametrize("study", DOWNLOADS)
+def test_offline_and_with_an_empty_cache_a_launch_names_all_that_is_missing(
+    study: str, machine: Machine, tmp_path: Path
+) -> None:
+    machine.asked()
+    words = ("--sweep", SWEEPS / f"{study}.yaml", "--offline", "--store", tmp_path / "store")
+    done = machine.run("-m", "orchestrator.launch", *words, cache=tmp_path)
+    assert done.returncode == 3, done.stderr
+    for name in DOWNLOADS[study]:
+        assert name in done.stderr
+    assert done.stderr.count("--offline forbids the download") == len(DOWNLOADS[study])
+    assert "Traceback" not in done.stderr
+    assert machine.asked() == []
+    assert not (tmp_path / "store").exists()

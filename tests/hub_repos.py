@@ -1,0 +1,90 @@
+"""Small repositories for `tests.servers.HubServer`, made as the hub's own are: parquet, a card, weights."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.servers import Files, HubRepo
+
+TEXT = {"dtype": "string", "_type": "Value"}
+NUMBER = {"dtype": "int32", "_type": "Value"}
+
+SST2 = "nyu-mll/glue"
+CARD = """---
+license: mit
+configs:
+- config_name: sst2
+  data_files:
+  - {split: train, path: sst2/train-*}
+  - {split: validation, path: sst2/validation-*}
+  - {split: test, path: sst2/test-*}
+- config_name: cola
+  data_files:
+  - {split: train, path: cola/train-*}
+---
+# About
+"""
+
+
+def classes(*names: str) -> dict[str, Any]:
+    return {"names": list(names), "_type": "ClassLabel"}
+
+
+def lists(feature: Mapping[str, Any]) -> dict[str, Any]:
+    return {"feature": feature, "_type": "List"}
+
+
+def parquet(columns: Mapping[str, Sequence[Any]], features: Mapping[str, Any], **options: Any) -> bytes:
+    """A parquet file that states its features as `datasets` does; options are of pyarrow's writer."""
+    table = pa.table({name: list(values) for name, values in columns.items()})
+    stated = json.dumps({"info": {"features": features}})
+    content = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({"huggingface": stated}), content, **options)
+    return content.getvalue()
+
+
+def sentences(labels: Sequence[int], **options: Any) -> bytes:
+    """As GLUE's files: a sentence, its class, its number."""
+    columns: dict[str, Sequence[Any]] = {
+        "sentence": [f"no {i} café" for i in range(len(labels))],
+        "label": labels,
+        "idx": list(range(len(labels))),
+    }
+    return parquet(columns, {"sentence": TEXT, "label": classes("negative", "positive"), "idx": NUMBER}, **options)
+
+
+def glue_files() -> dict[str, bytes]:
+    return {
+        "README.md": CARD.encode(),
+        "sst2/train-00000-of-00001.parquet": sentences([0, 1, 1, 0, 1]),
+        "sst2/validation-00000-of-00001.parquet": sentences([1, 0]),
+        "sst2/test-00000-of-00001.parquet": sentences([-1, -1, -1]),
+        "cola/train-00000-of-00001.parquet": sentences([1]),
+    }
+
+
+def glue(name: str = SST2, *, gated: bool = False) -> HubRepo:
+    """Two configurations; the test split's labels are hidden."""
+    return HubRepo("datasets", name, glue_files(), card={"license": "mit"}, gated=gated)
+
+
+def conll(name: str = "eriktks/conll2003") -> HubRepo:
+    """A program, and on the hub's branch of converted files its two configurations."""
+    names = ("O", "B-PER", "I-PER")
+    columns: dict[str, Sequence[Any]] = {"tokens": [["Ada", "Byron", "wrote"], ["yes"]], "ner_tags": [[1, 2, 0], [0]]}
+    tagged = parquet(columns, {"tokens": lists(TEXT), "ner_tags": lists(classes(*names))})
+    configs = {
+        f"{config}/{split}/0000.parquet": tagged for config in ("conll2003", "small") for split in ("train", "test")
+    }
+    script = {f"{name.rpartition('/')[2]}.py": b"raise SystemExit('never run')", "README.md": b"# About\n"}
+    return HubRepo("datasets", name, script, branches={"refs/convert/parquet": configs})
+
+
+def model(name: str, files: Files, *, gated: bool = False) -> HubRepo:
+    return HubRepo("models", name, files, gated=gated)

@@ -1,0 +1,188 @@
+"""One file over HTTP: whole, verified, and resumed where the connection was cut."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers import UdServer, git_digest
+from trials.errors import DataError
+from trials.sources.download import Remote, blob_digest, download, get_json, shown
+
+CONTENT = bytes(range(256)) * 400  # some TCP packets
+NO_WAITS = (0.0,) * 4
+TREEBANK = ("UD_Tiny-Test", "2.16")
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.delenv("GITHUB_TOKEN", raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[UdServer]:
+    with UdServer({TREEBANK: {"x.txt": CONTENT, "empty.txt": b""}}) as running:
+        yield running
+
+
+def remote(server: UdServer, name: str = "x.txt") -> Remote:
+    content = server.treebanks[TREEBANK].get(name, CONTENT)
+    return Remote(f"{server.url}/raw/{'/'.join(TREEBANK)}/{name}", len(content), git_digest(content))
+
+
+def refusal(source: Remote, path: Path) -> str:
+    with pytest.raises(DataError) as error:
+        download(source, path, waits=NO_WAITS)
+    return str(error.value).replace(source.url, "URL")
+
+
+def ranges(server: UdServer) -> list[str | None]:
+    return [request.headers.get("range") for request in server.asked()]
+
+
+def test_a_file_comes_whole_and_under_its_own_name(server: UdServer, tmp_path: Path) -> None:
+    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
+    assert (tmp_path / "x.txt").read_bytes() == CONTENT
+    assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
+
+
+def test_an_empty_file_comes_too(server: UdServer, tmp_path: Path) -> None:
+    download(remote(server, "empty.txt"), tmp_path / "e", waits=NO_WAITS)
+    assert (tmp_path / "e").read_bytes() == b""
+
+
+def test_a_file_that_is_there_already_is_not_asked_for(server: UdServer, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(CONTENT)
+    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
+    assert server.asked() == []
+
+
+def test_progress_tells_the_name_the_bytes_so_far_and_all(server: UdServer, tmp_path: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    download(remote(server), tmp_path / "x.txt", progress=lambda *step: told.append(step), waits=NO_WAITS)
+    assert told[-1] == ("x.txt", len(CONTENT), len(CONTENT))
+    assert [n_bytes for _, n_bytes, _ in told] == sorted(n_bytes for _, n_bytes, _ in told)
+
+
+def test_the_digest_is_the_one_git_gives(tmp_path: Path) -> None:
+    (tmp_path / "hello").write_bytes(b"hello\n")
+    assert blob_digest(tmp_path / "hello") == "ce013625030ba8dba906f756967f9e9ca394464a"  # git hash-object
+
+
+def test_a_cut_connection_is_resumed_where_it_ended(server: UdServer, tmp_path: Path) -> None:
+    server.cuts["x.txt"] = [1000, 500]
+    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
+    assert ranges(server) == [None, "bytes=1000-", "bytes=1500-"]
+    assert (tmp_path / "x.txt").read_bytes() == CONTENT
+
+
+def test_what_an_earlier_run_left_is_gone_on_with(server: UdServer, tmp_path: Path) -> None:
+    (tmp_path / "x.txt.part").write_bytes(CONTENT[:70_000])
+    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
+    assert ranges(server) == ["bytes=70000-"]
+    assert (tmp_path / "x.txt").read_bytes() == CONTENT
+
+
+def test_what_an_earlier_run_left_whole_is_only_verified(server: UdServer, tmp_path: Path) -> None:
+    (tmp_path / "x.txt.part").write_bytes(CONTENT)
+    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
+    assert server.asked() == []
+    assert (tmp_path / "x.txt").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("kept", [CONTENT[:10], CONTENT + b"more"])
+def test_a_server_that_gives_the_whole_file_again_starts_it_over(server: UdServer, tmp_path: Path, kept: bytes) -> None:
+    server.extra["No-Range"] = "1"
+    (tmp_path / "x.txt.part").write_bytes(kept)
+    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
+    assert (tmp_path / "x.txt").read_bytes() == CONTENT
+
+
+def test_another_range_than_asked_for_starts_the_file_over(server: UdServer, tmp_path: Path) -> None:
+    (tmp_path / "x.txt.part").write_bytes(CONTENT[:10])
+    server.extra["Content-Range"] = "bytes 0-9/10"
+    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
+    assert ranges(server) == ["bytes=10-", None]
+    assert (tmp_path / "x.txt").read_bytes() == CONTENT
+
+
+def test_a_connection_that_is_cut_every_time_keeps_what_came_and_says_how_much(
+    server: UdServer, tmp_path: Path
+) -> None:
+    server.cuts["x.txt"] = [1000, 500, 0, 0, 0]
+    message = refusal(remote(server), tmp_path / "x.txt")
+    assert message.startswith("URL: still not whole after 5 tries (")
+    assert message.endswith("). 1,500 of 102,400 bytes are kept; the same command resumes there.")
+    assert (tmp_path / "x.txt.part").read_bytes() == CONTENT[:1500]
+    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
+    assert (tmp_path / "x.txt").read_bytes() == CONTENT
+
+
+def test_other_bytes_than_listed_are_thrown_away_and_both_digests_told(server: UdServer, tmp_path: Path) -> None:
+    server.wrong.add("x.txt")
+    message = refusal(remote(server), tmp_path / "x.txt")
+    found, expected = git_digest(CONTENT[::-1]), git_digest(CONTENT)
+    assert message.startswith(f"URL: its digest is {found}, expected {expected}; what came was thrown away. Try again")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "words"),
+    [
+        (404, {}, "no such file. It may have been moved or taken back (HTTP 404)."),
+        (403, {}, "access refused. Take out or renew GITHUB_TOKEN where it is set; else a proxy may forbid"),
+        (401, {}, "access refused. "),
+        (429, {"Retry-After": "30"}, "too many requests from this address. Try again in 30 s, or set GITHUB_TOKEN"),
+        (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1700000000"}, "too many requests from this address."
+         " Try again after 22:13 UTC"),
+        (418, {}, "an answer nobody expects here. Try again later (HTTP 418)."),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_told_at_once_with_its_way_out(
+    server: UdServer, tmp_path: Path, status: int, headers: dict[str, str], words: str
+) -> None:
+    server.status, server.extra = status, headers
+    assert refusal(remote(server), tmp_path / "x.txt").startswith(f"URL: {words}")
+    assert len(server.asked()) == 1
+
+
+def test_a_server_without_time_is_asked_again(server: UdServer, tmp_path: Path) -> None:
+    server.status = 503
+    message = refusal(remote(server), tmp_path / "x.txt")
+    assert "still not whole after 5 tries (the server answered 503). 0 of 102,400 bytes are kept" in message
+    assert len(server.asked()) == 5
+
+
+def test_no_connection_is_told_at_once(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = Remote(f"http://127.0.0.1:{free.getsockname()[1]}/x", 1, "0" * 40)
+        message = refusal(nobody, tmp_path / "x.txt")
+        assert message.startswith("URL: cannot connect (")
+        assert message.endswith("or work with what is on this machine (--offline).")
+
+
+def test_a_folder_that_cannot_be_written_is_named(server: UdServer, tmp_path: Path) -> None:
+    (tmp_path / "x.txt.part").mkdir()
+    message = refusal(remote(server), tmp_path / "x.txt")
+    assert message.startswith(f"{tmp_path / 'x.txt'}: cannot be written (")
+    assert message.endswith("Make room there, or set PERMAFROST_CACHE to another folder.")
+
+
+def test_the_token_goes_to_no_other_host_and_into_no_message(
+    server: UdServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp_secret")
+    assert isinstance(get_json(f"{server.url}/repos/UniversalDependencies/{TREEBANK[0]}/contents?ref=r2.16"), list)
+    download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
+    assert not any("ghp_secret" in str(request.headers) for request in server.asked())
+    assert shown("https://me:ghp_secret@host/x?token=ghp_secret") == "https://host/x"
+
+
+def test_an_answer_that_is_no_json_is_named(server: UdServer) -> None:
+    with pytest.raises(DataError, match=r"/x\.txt: the answer is not JSON\. Does a proxy or a log-in page stand"):
+        get_json(remote(server).url)

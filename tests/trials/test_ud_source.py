@@ -1,0 +1,213 @@
+"""Treebanks from a repository's release: fetched once, verified, and then here without a network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.servers import Files, LoopbackServer, Reply, Request, UdServer, as_json
+from trials.errors import DataError
+from trials.sources.cache import Fetched, cache_root, damaged, fetched
+from trials.sources.ud import fetch_treebank
+from trials.starter import BUNDLED_TREEBANKS
+
+NAME, RELEASE = "UD_English-EWT", "2.16"
+SAMPLE = BUNDLED_TREEBANKS[f"{NAME}-sample"]
+LICENCE = "Creative Commons License Attribution-ShareAlike 4.0 International"
+
+
+def treebank_files() -> dict[str, bytes]:
+    splits = {
+        f"en_ewt-ud-{split}.conllu": (SAMPLE / f"{split}.conllu").read_bytes() for split in ("train", "dev", "test")
+    }
+    licence = f"\n{LICENCE}\n\nhttps://...\n".encode()
+    return splits | {"LICENSE.txt": licence, "README.md": b"# Summary\n", "stats.xml": b"<x/>", "eval.log": b"4 stars"}
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UdServer]:
+    with UdServer({(NAME, RELEASE): treebank_files()}) as running:
+        monkeypatch.setenv("PERMAFROST_UD_URL", running.url)
+        monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setenv("NO_PROXY", "*")
+        yield running
+
+
+def fetch(name: str = NAME, release: str = RELEASE, *, offline: bool = False) -> Fetched:
+    return fetch_treebank(name, release, offline=offline, waits=(0.0,) * 4)
+
+
+def refusal(name: str = NAME, release: str = RELEASE, *, offline: bool = False) -> str:
+    with pytest.raises(DataError) as error:
+        fetch(name, release, offline=offline)
+    return str(error.value)
+
+
+def serve(server: UdServer, files: Files) -> None:
+    server.treebanks = {(NAME, RELEASE): files}
+
+
+def test_a_treebank_comes_with_its_splits_licence_and_readme(server: UdServer) -> None:
+    found = fetch()
+    assert found.files == (
+        "LICENSE.txt", "README.md", "en_ewt-ud-dev.conllu", "en_ewt-ud-test.conllu", "en_ewt-ud-train.conllu",
+    )  # fmt: skip
+    assert (found.name, found.kind, found.source) == (NAME, "ud", "ud:UD_English-EWT@2.16")
+    assert found.licence == LICENCE
+    assert found.folder == cache_root() / "ud" / NAME / RELEASE
+    assert found.n_bytes == sum((found.folder / file).stat().st_size for file in found.files)
+
+
+def test_its_splits_are_the_files_of_the_repository(server: UdServer) -> None:
+    splits = fetch().splits
+    assert set(splits) == {"train", "dev", "test"}
+    for split, (path,) in splits.items():
+        assert path.read_bytes() == (SAMPLE / f"{split}.conllu").read_bytes()
+
+
+def test_a_second_fetch_asks_nothing_and_finds_the_same(server: UdServer) -> None:
+    first = fetch()
+    assert len(server.asked()) == 1 + len(first.files)
+    assert fetch() == fetch(offline=True) == first
+    assert server.asked() == []
+
+
+def test_the_manifest_has_size_and_digest_of_every_file(server: UdServer) -> None:
+    found = fetch()
+    manifest = json.loads((found.folder / "manifest.json").read_text())
+    for file in manifest["files"]:
+        content = (found.folder / file["name"]).read_bytes()
+        assert (file["bytes"], file["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    assert fetched() == [found]
+
+
+def test_a_file_changed_in_the_cache_is_noticed(server: UdServer) -> None:
+    found = fetch()
+    assert damaged(found) == []
+    (found.folder / "README.md").write_bytes(b"# Sumnary\n")
+    assert damaged(found) == ["README.md"]
+
+
+def test_a_file_gone_from_the_cache_is_fetched_again_alone(server: UdServer) -> None:
+    found = fetch()
+    (found.folder / "en_ewt-ud-dev.conllu").unlink()
+    server.asked()
+    assert fetch() == found
+    assert [request.path.rpartition("/")[2] for request in server.asked()] == [
+        "contents?ref=r2.16", "en_ewt-ud-dev.conllu",
+    ]  # fmt: skip
+
+
+def test_an_unfinished_treebank_is_not_listed_and_the_next_run_resumes_it(server: UdServer) -> None:
+    server.cuts["en_ewt-ud-test.conllu"] = [300, 0, 0, 0, 0]
+    assert "300 of " in refusal()
+    assert fetched() == []
+    server.asked()
+    found = fetch()
+    _, test, train = server.asked()
+    assert test.headers["range"] == "bytes=300-"
+    assert train.path.endswith("en_ewt-ud-train.conllu")
+    assert damaged(found) == []
+
+
+def test_two_who_fetch_the_same_at_once_download_it_once(server: UdServer) -> None:
+    with ThreadPoolExecutor() as pool:
+        first, second = pool.map(lambda _: fetch(), range(2))
+    assert first == second
+    assert len(server.asked()) == 1 + len(first.files)
+
+
+def test_a_split_in_several_files_is_one_split(server: UdServer) -> None:
+    part = (SAMPLE / "dev.conllu").read_bytes()
+    serve(server, {f"de_hdt-ud-{name}.conllu": part for name in ("train-a-1", "train-b-2", "dev", "test")})
+    found = fetch()
+    assert [path.name for path in found.splits["train"]] == ["de_hdt-ud-train-a-1.conllu", "de_hdt-ud-train-b-2.conllu"]
+
+
+@pytest.mark.parametrize(
+    ("files", "licence"),
+    [
+        ({"README.txt": b"# About\nLicense: CC BY-SA 4.0\n"}, "CC BY-SA 4.0"),
+        ({"LICENSE.txt": b"x" * 100}, "x" * 77 + "..."),
+        ({"README.md": b"free for all\n"}, None),
+    ],
+)
+def test_the_licence_is_the_licence_files_first_line_or_what_the_readme_states(
+    server: UdServer, files: Files, licence: str | None
+) -> None:
+    serve(server, {"x-ud-train.conllu": b"", **files})
+    assert fetch().licence == licence
+
+
+def test_offline_and_absent_is_told_without_asking(server: UdServer) -> None:
+    message = refusal(offline=True)
+    assert message == (
+        "UD_English-EWT 2.16 is not on this machine and --offline forbids the download; "
+        "run `permafrost data fetch ud:UD_English-EWT@2.16` first."
+    )
+    assert server.asked() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "words"),
+    [("UD_English-ETW", "2.16", "Not Found"), (NAME, "2.99", "No commit found for the ref r2.99")],
+)
+def test_a_treebank_or_release_that_nobody_published_is_named(
+    server: UdServer, name: str, release: str, words: str
+) -> None:
+    message = refusal(name, release)
+    assert message.startswith(
+        f"no treebank {name} with a release {release} at {server.url} ({words}). Look up the name"
+    )
+    assert message.endswith(f"/{name}/tags.")
+
+
+@pytest.mark.parametrize("name", ["EWT", "UD_English", "../UD_English-EWT", "UD_English-EWT/..", "UD_English-EWT\n"])
+def test_what_cannot_be_a_treebanks_name_is_refused_without_asking(server: UdServer, name: str) -> None:
+    assert refusal(name).endswith("is not a treebank's name, which is UD_LANGUAGE-NAME, e.g. UD_English-EWT.")
+    assert server.asked() == []
+
+
+@pytest.mark.parametrize("release", ["", "2", "r2.16", "latest", "../2.16"])
+def test_what_cannot_be_a_release_is_refused_without_asking(server: UdServer, release: str) -> None:
+    assert refusal(NAME, release) == f"{release!r} is not a release of Universal Dependencies, which is e.g. 2.16."
+    assert server.asked() == []
+
+
+def test_a_repository_without_a_treebank_is_named(server: UdServer) -> None:
+    serve(server, {"README.md": b"moved"})
+    assert refusal() == f"{NAME} {RELEASE}: its repository has no file like *-ud-train.conllu. Choose another one."
+
+
+class OtherServer(LoopbackServer):
+    def reply(self, request: Request, body: bytes) -> Reply:
+        return as_json({"hello": "world"})
+
+
+def test_a_server_of_another_kind_is_named(server: UdServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with OtherServer() as other:
+        monkeypatch.setenv("PERMAFROST_UD_URL", other.url)
+        assert refusal().endswith("not a listing of files. Does PERMAFROST_UD_URL name a server of this kind?")
+
+
+@pytest.mark.parametrize(
+    ("variables", "root"),
+    [
+        ({"PERMAFROST_CACHE": "/a", "XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/a"),
+        ({"XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/b/permafrost"),
+        ({"HOME": "/c"}, "/c/.cache/permafrost"),
+    ],
+)
+def test_the_cache_is_where_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], root: str
+) -> None:
+    for name in ("PERMAFROST_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert cache_root() == Path(root)

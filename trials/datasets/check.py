@@ -1,0 +1,83 @@
+"""Look a corpus over before it is trained on: sizes, labels, sentences that stand in two splits, lengths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from trials.datasets.corpus import SPLITS, Corpus, Item, Text
+
+# Upper bounds of the histogram's bars, in words.
+LENGTHS = (5, 10, 20, 40, 80)
+
+
+@dataclass(frozen=True)
+class SplitCheck:
+    """One split.
+
+    Attributes:
+        items: Sentences or texts.
+        words: Words; of texts, what spaces part.
+        labels: How often each label occurs, the most frequent first.
+        lengths: Items of up to 5, 10, 20, 40, 80 words, and of more.
+        longest: Words of the longest item.
+        repeated: Items that another item of the split says as well.
+    """
+
+    items: int
+    words: int
+    labels: dict[str, int]
+    lengths: tuple[int, ...]
+    longest: int
+    repeated: int
+
+
+@dataclass(frozen=True)
+class CorpusCheck:
+    """A corpus.
+
+    Attributes:
+        splits: What each split holds; splits that the corpus lacks are left out.
+        shared: (split, other split) -> how many items of the first stand word for word in the second.
+        unseen: split -> labels that train lacks, and how often they occur.
+    """
+
+    splits: dict[str, SplitCheck]
+    shared: dict[tuple[str, str], int]
+    unseen: dict[str, dict[str, int]]
+
+
+def check_corpus(corpus: Corpus) -> CorpusCheck:
+    """Count everything. Labels that are numbers of a regression are counted as they are written."""
+    items: dict[str, list[Item]] = {name: getattr(corpus, name) for name in SPLITS if getattr(corpus, name)}
+    texts = {name: [_words(item) for item in split] for name, split in items.items()}
+    splits = {name: _split(split, texts[name]) for name, split in items.items()}
+    shared = {
+        (name, other): sum(text in inside for text in texts[name])
+        for name, other in (("dev", "train"), ("test", "train"), ("test", "dev"))
+        if name in texts and (inside := set(texts[other]))
+    }
+    known = splits["train"].labels
+    unseen = {
+        name: {label: n for label, n in split.labels.items() if label not in known}
+        for name, split in splits.items()
+        if name != "train"
+    }
+    return CorpusCheck(splits, shared, unseen)
+
+
+def _words(item: Item) -> tuple[str, ...]:
+    return tuple(f"{item.text} {item.pair or ''}".split()) if isinstance(item, Text) else item.forms
+
+
+def _split(items: list[Item], texts: list[tuple[str, ...]]) -> SplitCheck:
+    labels = Counter(label for item in items for label in ((item.label,) if isinstance(item, Text) else item.tags))
+    bars = Counter(next((i for i, bound in enumerate(LENGTHS) if len(text) <= bound), len(LENGTHS)) for text in texts)
+    return SplitCheck(
+        items=len(items),
+        words=sum(map(len, texts)),
+        labels=dict(labels.most_common()),
+        lengths=tuple(bars[i] for i in range(len(LENGTHS) + 1)),
+        longest=max(map(len, texts)),
+        repeated=len(texts) - len(set(texts)),
+    )

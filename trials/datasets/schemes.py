@@ -1,0 +1,160 @@
+"""Span tags in one scheme: IOB1, IOB2 and BIOES (BILOU) are told apart, held to their rules and written as IOB2.
+
+The rules are those of Tjong Kim Sang & Veenstra 1999 (IOB1, IOB2) and Ratinov & Roth 2009 (BILOU). All of them are
+about a tag and the one before it, so a corpus is checked by its distinct pairs of tags.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, pairwise
+from typing import Literal, NamedTuple, NoReturn
+
+from trials.datasets.corpus import Sentence
+from trials.errors import DataError
+from trials.spec import Scheme
+
+Written = Literal["iob1", "iob2", "bioes"]
+OUTSIDE = "O"
+WRITTEN_AS = {"L": "E", "U": "S"}  # BILOU's letters for what BIOES calls end and single
+
+
+class Tag(NamedTuple):
+    """A span tag in its parts: `B-LOC` is ("B", "LOC"), `O` is ("O", "")."""
+
+    prefix: str
+    type: str
+
+
+class Fault(NamedTuple):
+    """What is wrong with a pair of tags: `at` is 0 where the first is at fault and 1 where the second is."""
+
+    at: int
+    rule: str
+
+
+def to_iob2(sentences: Sequence[Sentence], scheme: Scheme) -> list[Sentence]:
+    """The sentences of one file or split with their tags in IOB2.
+
+    Args:
+        sentences: They are not changed.
+        scheme: How their tags are written; `auto` takes BIOES where a tag starts with E, S, L or U, else whichever of
+            IOB2 and IOB1 has no violation, IOB2 first.
+
+    Raises:
+        DataError: a tag is neither `O` nor a letter and a type, or breaks the scheme, or `auto` finds neither scheme
+            kept; names the sentence's place, the word's number and the tag.
+    """
+    tags = sorted({tag for sentence in sentences for tag in sentence.tags})
+    parsed = {tag: _parse(tag) for tag in tags}
+    _refuse_bad_tags(sentences, {tag for tag, parts in parsed.items() if parts is None})
+    parts = {tag: found for tag, found in parsed.items() if found is not None} | {OUTSIDE: Tag(OUTSIDE, "")}
+    pairs = Counter(chain.from_iterable(map(_pairs, sentences)))
+    found = _detect(sentences, parts, pairs) if scheme == "auto" else scheme
+    faults = _faults(found, parts, pairs)
+    if faults:
+        _refuse(sentences, faults, f"Mend the tag, or `scheme`, which is {_said(scheme, found)}.")
+    rewritten = {(first, tag): _iob2(found, parts[first], parts[tag]) for first, tag in pairs}
+    return [s._replace(tags=tuple(rewritten[pair] for pair in list(_pairs(s))[:-1])) for s in sentences]
+
+
+def _pairs(sentence: Sentence) -> Iterator[tuple[str, str]]:
+    """Every tag with the one before it, and the last one with the end of the sentence."""
+    return pairwise((OUTSIDE, *sentence.tags, OUTSIDE))
+
+
+def _parse(tag: str) -> Tag | None:
+    prefix, dash, kind = tag.partition("-")
+    if tag == OUTSIDE:
+        return Tag(OUTSIDE, "")
+    return Tag(WRITTEN_AS.get(prefix, prefix), kind) if prefix in set("BIESLU") and dash and kind else None
+
+
+def _said(scheme: str, found: Written) -> str:
+    return f"`auto` and found to be {found.upper()}" if scheme == "auto" else f"`{scheme}`"
+
+
+def _iob1(first: Tag, tag: Tag) -> Fault | None:
+    if tag.prefix in "ES":
+        return Fault(1, "is no tag of IOB1, which has O, B-/I- with a type")
+    if tag.prefix == "B" and not _goes_on(first, tag):
+        return Fault(1, f"does not follow a {tag.type}, and only there does IOB1 have a B-")
+    return None
+
+
+def _iob2_rule(first: Tag, tag: Tag) -> Fault | None:
+    if tag.prefix in "ES":
+        return Fault(1, "is no tag of IOB2, which has O, B-/I- with a type")
+    if tag.prefix == "I" and not _goes_on(first, tag):
+        return Fault(1, f"stands without its B-{tag.type}")
+    return None
+
+
+def _bioes(first: Tag, tag: Tag) -> Fault | None:
+    goes_on = tag.prefix in "IE" and _goes_on(first, tag)
+    if first.prefix in "BI" and not goes_on:
+        return Fault(0, f"is never ended by an E-{first.type} or L-{first.type}")
+    if tag.prefix in "IE" and not goes_on:
+        return Fault(1, f"stands without its B-{tag.type}")
+    return None
+
+
+def _goes_on(first: Tag, tag: Tag) -> bool:
+    return first.prefix in "BI" and first.type == tag.type
+
+
+RULES: dict[Written, Callable[[Tag, Tag], Fault | None]] = {"iob1": _iob1, "iob2": _iob2_rule, "bioes": _bioes}
+
+
+def _iob2(scheme: Written, first: Tag, tag: Tag) -> str:
+    """A legal tag, given the one before it, as IOB2 writes it."""
+    if tag.prefix == OUTSIDE:
+        return OUTSIDE
+    starts = tag.prefix in "BS" or (scheme == "iob1" and not _goes_on(first, tag))
+    return f"{'B' if starts else 'I'}-{tag.type}"
+
+
+Faults = dict[tuple[str, str], Fault]
+
+
+def _faults(scheme: Written, parts: dict[str, Tag], pairs: Counter[tuple[str, str]]) -> Faults:
+    found = {pair: RULES[scheme](parts[pair[0]], parts[pair[1]]) for pair in pairs}
+    return {pair: fault for pair, fault in found.items() if fault is not None}
+
+
+def _detect(sentences: Sequence[Sentence], parts: dict[str, Tag], pairs: Counter[tuple[str, str]]) -> Written:
+    if any(tag.prefix in "ES" for tag in parts.values()):
+        return "bioes"
+    schemes: tuple[Written, Written] = ("iob2", "iob1")
+    faults = {scheme: _faults(scheme, parts, pairs) for scheme in schemes}
+    counts = {scheme: sum(pairs[pair] for pair in faults[scheme]) for scheme in schemes}
+    best = min(schemes, key=lambda scheme: counts[scheme])
+    if counts[best]:
+        others = f", but for {counts[best] - 1} more such tags" if counts[best] > 1 else ""
+        _refuse(sentences, faults[best], f"The rest is {best.upper()}{others}. Mend what is not.")
+    return best
+
+
+def _refuse_bad_tags(sentences: Sequence[Sentence], bad: set[str]) -> None:
+    for n, sentence in enumerate(sentences, start=1):
+        for i, tag in enumerate(sentence.tags):
+            if tag in bad:
+                raise DataError(
+                    f"{_where(n, sentence, i)} is no span tag: that needs O, or B-/I- with a type. Mend it, or choose "
+                    "the column of the tags with `columns`."
+                )
+
+
+def _refuse(sentences: Sequence[Sentence], faults: Faults, way_out: str) -> NoReturn:
+    for n, sentence in enumerate(sentences, start=1):
+        for i, pair in enumerate(_pairs(sentence)):
+            if pair in faults:
+                fault = faults[pair]
+                raise DataError(f"{_where(n, sentence, i - 1 + fault.at)} {fault.rule}. {way_out}")
+    raise AssertionError("the faulty pairs are of these sentences")
+
+
+def _where(number: int, sentence: Sentence, i: int) -> str:
+    place = sentence.place or f"sentence {number}"
+    return f"{place}: word {i + 1}, {sentence.forms[i]!r}, has the tag {sentence.tags[i]!r}, which"

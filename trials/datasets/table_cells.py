@@ -1,0 +1,165 @@
+"""What a table's rows mean: which cells are wanted, and how they become texts or sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trials.datasets.column_keys import check_keys
+from trials.datasets.corpus import Sentence, Text
+from trials.datasets.text_file import normalised
+from trials.errors import DataError, unknown
+from trials.spec import Columns
+
+TEXT_KEYS = ("text", "pair", "label")
+SENTENCE_KEYS = ("tokens", "tags")
+
+
+class Row(NamedTuple):
+    """The wanted cells of a row.
+
+    Attributes:
+        place: `file:line` or `file:row`, for an error to name.
+        cells: What stands in the column of each key of `Columns`.
+    """
+
+    place: str
+    cells: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which columns to read, all by name or all by position.
+
+    Attributes:
+        path: The file, for messages.
+        names: Column of each key, where columns are asked by name.
+        positions: Column of each key from 0 (-1 is the last), where they are asked by position.
+    """
+
+    path: Path
+    names: Mapping[str, str]
+    positions: Mapping[str, int]
+
+    @property
+    def by_position(self) -> bool:
+        """Whether the file is asked by position and so has no header line."""
+        return bool(self.positions)
+
+    @property
+    def texts(self) -> bool:
+        """Whether a row is a text, not a sentence."""
+        return "text" in {*self.names, *self.positions}
+
+    def refuse_positions(self) -> None:
+        """Raise DataError where the columns of a file that knows their names are asked by position."""
+        for key, position in self.positions.items():
+            raise DataError(f"{self.path}: columns.{key}: this format's columns have names; give one for {position}.")
+
+    def places_of(self, place: str, first: list[str]) -> dict[str, int]:
+        """The position of each key's column.
+
+        Args:
+            place: Where the first row stands, for messages.
+            first: The first row: the header where columns are asked by name.
+
+        Raises:
+            DataError: the header lacks a name or has it twice, or the row is shorter than a position.
+        """
+        for key, name in self.names.items():
+            if name not in first:
+                raise DataError(f"{place}: columns.{key}: {unknown(name, first)}")
+            if first.count(name) > 1:
+                raise DataError(f"{place}: columns.{key}: the header has {name!r} twice. Rename one.")
+        for key, position in self.positions.items():
+            if not -len(first) <= position < len(first):
+                raise DataError(f"{place}: columns.{key}: there is no column {position}, a row has {len(first)}.")
+        return {key: first.index(name) for key, name in self.names.items()} | dict(self.positions)
+
+
+def wanted(path: Path, columns: Columns) -> Wanted:
+    """What `columns` asks of a table.
+
+    Raises:
+        DataError: it asks for no text and no words, for half of what is needed, for both, or mixes names and positions.
+    """
+    if columns.text is None and columns.tokens is None:
+        raise DataError(
+            f"{path}: a table does not say what its columns hold. Give `columns`: text and label, or tokens and tags."
+        )
+    keys = TEXT_KEYS if columns.text is not None else SENTENCE_KEYS
+    check_keys(path, columns, "a table of texts" if columns.text is not None else "a table of sentences", *keys)
+    if getattr(columns, keys[-1]) is None:
+        raise DataError(f"{path}: columns.{keys[-1]}: not given, and a row needs it beside {keys[0]}.")
+    asked = {key: value for key in keys if (value := getattr(columns, key)) is not None}
+    names = {key: value for key, value in asked.items() if isinstance(value, str)}
+    if names and len(names) < len(asked):
+        words = ", ".join(f"{key}: {value}" for key, value in asked.items())
+        raise DataError(f"{path}: columns: {words} mixes names and positions. Give all by name or all by position.")
+    return Wanted(path, names, {} if names else asked)
+
+
+def items(asked: Wanted, rows: Iterable[Row]) -> list[Sentence] | list[Text]:
+    """The rows as texts or sentences.
+
+    Raises:
+        DataError: a cell is empty or of the wrong kind; names the row's place.
+    """
+    return [_text(row) for row in rows] if asked.texts else [_sentence(row) for row in rows]
+
+
+def _text(row: Row) -> Text:
+    pair = _string(row, "pair") if "pair" in row.cells else None
+    return Text(_string(row, "text"), pair, _label(row), row.place)
+
+
+def _string(row: Row, key: str) -> str:
+    value = row.cells[key]
+    if not isinstance(value, str):
+        raise DataError(f"{row.place}: the {key} is {value!r}, not a string. Mend the row or take it out.")
+    if not value.strip():
+        raise DataError(f"{row.place}: the {key} is empty. Mend the row or take it out.")
+    return _clean(row, key, value)
+
+
+def _clean(row: Row, key: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:  # half a surrogate pair, which JSON can write but no tokenizer can read
+        raise DataError(f"{row.place}: the {key} is not Unicode text ({error.reason}). Mend the row.") from error
+    return normalised(value)
+
+
+def _label(row: Row) -> str:
+    """A class's name, or a number in its shortest form: 1 and 1.0 are "1"; what is a string stays as it stands."""
+    value = row.cells["label"]
+    if isinstance(value, str):
+        return _string(row, "label")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value)
+    if not isinstance(value, float) or not math.isfinite(value):
+        raise DataError(f"{row.place}: the label is {value!r}, neither a string nor a number. Mend it or take it out.")
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def _sentence(row: Row) -> Sentence:
+    tokens, tags = _strings(row, "tokens"), _strings(row, "tags")
+    if len(tokens) != len(tags):
+        raise DataError(f"{row.place}: {len(tokens)} tokens but {len(tags)} tags. Mend the row or take it out.")
+    return Sentence(tokens, tags, row.place)
+
+
+def _strings(row: Row, key: str) -> tuple[str, ...]:
+    values = row.cells[key]
+    if not isinstance(values, list) or not values:
+        raise DataError(f"{row.place}: the {key} are {values!r}, not a list of strings. Mend the row or take it out.")
+    for number, word in enumerate(values, start=1):
+        is_id = key == "tags" and isinstance(word, int) and not isinstance(word, bool)
+        if not is_id and not (isinstance(word, str) and word):
+            raise DataError(f"{row.place}: number {number} of the {key} is {word!r}. Mend the row or take it out.")
+    return tuple(_clean(row, key, str(word)) for word in values)

@@ -1,0 +1,155 @@
+"""Read tables: TSV without any quoting, CSV, JSON lines and Parquet, one text or one sentence a row.
+
+A row is a text with its label where `columns.text` is given, a sentence where `columns.tokens` is. Files with named
+columns are asked by name; a TSV or CSV file that is asked by position has no header line.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
+from trials.datasets.table_cells import SENTENCE_KEYS, Row, Wanted, items, wanted
+from trials.datasets.text_file import read_lines
+from trials.errors import DataError, unknown
+from trials.spec import Columns
+
+Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its cells
+
+
+@CORPUS_FORMATS.register("tsv")
+def read_tsv(path: Path, columns: Columns) -> list[Sentence] | list[Text]:
+    """All rows of a file whose cells are separated by tabs; a quotation mark is a character like any other.
+
+    In a cell of words or of tags they are separated by single spaces.
+
+    Raises:
+        DataError: the file, its header or a row is not what `columns` says; names file and line.
+    """
+    return _read_text_table(path, columns, lambda lines: ((n, line.split("\t")) for n, line in lines))
+
+
+@CORPUS_FORMATS.register("csv")
+def read_csv(path: Path, columns: Columns) -> list[Sentence] | list[Text]:
+    """All rows of a file whose cells are separated by commas and quoted where they hold a comma, a quote or a line end.
+
+    In a cell of words or of tags they are separated by single spaces.
+
+    Raises:
+        DataError: the file, its header or a row is not what `columns` says; names the line a row starts at.
+    """
+    return _read_text_table(path, columns, lambda lines: _csv_rows(path, lines))
+
+
+@CORPUS_FORMATS.register("jsonl")
+def read_jsonl(path: Path, columns: Columns) -> list[Sentence] | list[Text]:
+    """All objects of a file that has one a line; words and tags are lists of strings, labels strings or numbers.
+
+    Raises:
+        DataError: a line is no JSON object or not what `columns` says; names file and line.
+    """
+    asked = wanted(path, columns)
+    asked.refuse_positions()
+    return items(asked, _json_rows(path, asked))
+
+
+@CORPUS_FORMATS.register("parquet")
+def read_parquet(path: Path, columns: Columns) -> list[Sentence] | list[Text]:
+    """All rows of a Parquet file; words and tags are lists, labels strings or numbers.
+
+    Raises:
+        DataError: the file is broken or not what `columns` says; names file and row, counted from 1.
+    """
+    asked = wanted(path, columns)
+    asked.refuse_positions()
+    return items(asked, _parquet_rows(path, asked))
+
+
+def _read_text_table(
+    path: Path, columns: Columns, split: Callable[[Iterable[tuple[int, str]]], Iterator[Cells]]
+) -> list[Sentence] | list[Text]:
+    asked = wanted(path, columns)
+    rows = split(enumerate(read_lines(path), start=1))
+    return items(asked, _text_rows(path, asked, ((n, cells) for n, cells in rows if any(cells) or len(cells) > 1)))
+
+
+def _csv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Cells]:
+    # A line's end belongs to a quoted cell that goes on behind it, so the lines get it back.
+    reader = csv.reader((line + "\n" for _, line in lines), strict=True)
+    start = 1
+    try:
+        for cells in reader:
+            yield start, cells
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path}:{start}: the row that starts here is not CSV ({error}). Mend its quotes, or read it as `tsv`."
+        ) from error
+
+
+def _text_rows(path: Path, asked: Wanted, rows: Iterator[Cells]) -> Iterator[Row]:
+    """The wanted cells of every row; the first row is the header where columns are asked by name."""
+    first = next(rows, None)
+    if first is None:
+        return
+    number, cells = first
+    places = asked.places_of(f"{path}:{number}", cells)
+    if asked.by_position:
+        yield Row(f"{path}:{number}", _cells(cells, places))
+    whose = "the first row" if asked.by_position else "the header"
+    for n, row in rows:
+        if len(row) != len(cells):
+            raise DataError(f"{path}:{n}: a row has {_count(row)}, {whose} has {len(cells)}. Mend the row.")
+        yield Row(f"{path}:{n}", _cells(row, places))
+
+
+def _cells(row: Sequence[str], places: Mapping[str, int]) -> dict[str, str | list[str]]:
+    """The wanted cells, split into words or tags where they hold these."""
+    return {key: row[at].split(" ") if key in SENTENCE_KEYS else row[at] for key, at in places.items()}
+
+
+def _count(cells: Sequence[str]) -> str:
+    return "one column" if len(cells) == 1 else f"{len(cells)} columns"
+
+
+def _json_rows(path: Path, asked: Wanted) -> Iterator[Row]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            place = f"{path}:{number}"
+            found = _json_object(place, line)
+            for key, name in asked.names.items():
+                if name not in found:
+                    raise DataError(f"{place}: columns.{key}: {unknown(name, found)}")
+            yield Row(place, {key: found[name] for key, name in asked.names.items()})
+
+
+def _json_object(place: str, line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: not JSON ({error}). Each line holds one object.") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{place}: a line holds one JSON object, not {type(found).__name__}. Mend the line.")
+    return found
+
+
+def _parquet_rows(path: Path, asked: Wanted) -> Iterator[Row]:
+    import pyarrow as pa  # half a second that a plan of other files need not wait
+    import pyarrow.parquet as pq
+
+    try:
+        with path.open("rb") as raw, pq.ParquetFile(raw) as file:
+            asked.places_of(str(path), file.schema_arrow.names)
+            table = file.read(columns=list(asked.names.values()))
+            columns = {key: table.column(name).to_pylist() for key, name in asked.names.items()}
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise DataError(f"{path}: not a whole Parquet file ({reason}). Fetch or write it again.") from error
+    for number, cells in enumerate(zip(*columns.values(), strict=True), start=1):
+        yield Row(f"{path}:row {number}", dict(zip(columns, cells, strict=True)))

@@ -1,0 +1,156 @@
+"""A trained trial as a standard model folder, which `transformers.pipeline` loads, and predictions with one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
+
+from trials.device import default_device
+from trials.errors import ModelError
+from trials.models.adapters import merge_adapters
+from trials.models.load import load_tokenizer
+from trials.run import Trained
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+
+RECIPE = "permafrost.json"  # what predicting needs beside the standard files
+
+
+def export_model(spec: TrialSpec, trained: Trained, folder: Path, card: str) -> None:
+    """Write weights (adapters merged), configuration, tokenizer, recipe and model card.
+
+    Raises:
+        ModelError: the folder cannot be written.
+    """
+    model: Any = trained.loaded.model.cpu().eval()
+    merge_adapters(model)
+    if not TASKS[spec.task].regression:
+        model.config.id2label = dict(enumerate(trained.labels))
+        model.config.label2id = {label: i for i, label in enumerate(trained.labels)}
+    else:
+        model.config.problem_type = "regression"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        model.save_pretrained(folder)
+        load_tokenizer(spec.model, TASKS[spec.task].head).save_pretrained(folder)
+        recipe = {"task": spec.task, "lowercase": spec.lowercase, "max_length": spec.max_length}
+        content = {"trial_id": spec.trial_id, **recipe, "spec": spec.model_dump(mode="json")}
+        (folder / RECIPE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        (folder / "README.md").write_text(card, encoding="utf-8")
+    except OSError as error:
+        raise ModelError(f"{folder}: cannot be written ({error.strerror}).") from error
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A label (of a regression the number, as text) and its probability (None for a number)."""
+
+    label: str
+    probability: float | None
+
+
+class Predictor:
+    """A model folder that predicts: of `export_model`, or any token or sequence classifier of transformers.
+
+    Attributes:
+        task: The task it was trained for; without our recipe `pos` for a token classifier, else `classification`.
+
+    Raises:
+        ModelError: no such folder, or not a classifier.
+    """
+
+    def __init__(self, folder: Path, *, device: torch.device | None = None) -> None:
+        recipe = _recipe(folder)
+        try:
+            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+            words = "TokenClassification" in " ".join(config.architectures or ())
+            kind = AutoModelForTokenClassification if words else AutoModelForSequenceClassification
+            self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            model = kind.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=torch.float32)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{folder}: not a model folder that can be loaded: {error}") from error
+        self.task: str = recipe.get("task") or ("pos" if words else "classification")
+        self.tags_words = words
+        self._lowercase: bool = recipe.get("lowercase", False)
+        self._max_length: int = recipe.get("max_length") or min(self._tokenizer.model_max_length, 512)
+        self._device = device or default_device()
+        self._model: Any = model.to(self._device).eval()
+
+    def words(self, sentences: Sequence[Sequence[str]], *, batch_size: int = 32) -> list[list[Predicted]]:
+        """A label for every word of every sentence. One longer than the model's input is tagged in pieces."""
+        pieces = [(i, piece) for i, words in enumerate(sentences) for piece in self._pieces(self._cased(words))]
+        found: list[list[Predicted]] = [[] for _ in sentences]
+        order = sorted(range(len(pieces)), key=lambda k: -len(pieces[k][1]))
+        tagged: dict[int, list[Predicted]] = {}
+        for start in range(0, len(order), batch_size):
+            group = order[start : start + batch_size]
+            tagged |= dict(zip(group, self._tag([pieces[k][1] for k in group]), strict=True))
+        for k, (i, _) in enumerate(pieces):
+            found[i] += tagged[k]
+        return found
+
+    def texts(self, texts: Sequence[str], *, batch_size: int = 32) -> list[Predicted]:
+        """A label for every text; what is beyond the model's input is cut off."""
+        found: list[Predicted] = []
+        for start in range(0, len(texts), batch_size):
+            cased = [text.lower() if self._lowercase else text for text in texts[start : start + batch_size]]
+            encoded = self._tokenizer(
+                cased, truncation=True, max_length=self._max_length, padding=True, return_tensors="pt"
+            )
+            found += [self._read(row) for row in self._logits(encoded)]
+        return found
+
+    def _cased(self, words: Sequence[str]) -> list[str]:
+        return [word.lower() if self._lowercase else word for word in words]
+
+    def _pieces(self, words: list[str]) -> list[list[str]]:
+        """The words in as many halves as it takes for each to fit the model's input."""
+        ids = self._tokenizer(words, is_split_into_words=True, truncation=False, verbose=False)["input_ids"]
+        if len(ids) <= self._max_length or len(words) < 2:
+            return [words] if words else []
+        middle = len(words) // 2
+        return self._pieces(words[:middle]) + self._pieces(words[middle:])
+
+    def _tag(self, sentences: list[list[str]]) -> list[list[Predicted]]:
+        encoded = self._tokenizer(
+            sentences, is_split_into_words=True, truncation=True, max_length=self._max_length,
+            padding=True, return_tensors="pt",
+        )  # fmt: skip
+        logits = self._logits(encoded)  # (sentences, subwords, labels)
+        found = []
+        for row, words in enumerate(sentences):
+            at = {word: place for place, word in reversed(list(enumerate(encoded.word_ids(row)))) if word is not None}
+            found.append([self._read(logits[row, at.get(word, 0)]) for word in range(len(words))])
+        return found
+
+    @torch.inference_mode()
+    def _logits(self, encoded: Any) -> torch.Tensor:
+        accepted = {name: encoded[name].to(self._device) for name in ("input_ids", "attention_mask")}
+        if "token_type_ids" in encoded and getattr(self._model.config, "type_vocab_size", 0) > 1:
+            accepted["token_type_ids"] = encoded["token_type_ids"].to(self._device)
+        logits: torch.Tensor = self._model(**accepted).logits.float().cpu()
+        return logits
+
+    def _read(self, logits: torch.Tensor) -> Predicted:
+        if len(logits) == 1:
+            return Predicted(str(float(logits[0])), None)
+        best = int(logits.argmax())
+        return Predicted(str(self._model.config.id2label[best]), float(logits.softmax(dim=-1)[best]))
+
+
+def _recipe(folder: Path) -> dict[str, Any]:
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"{folder}: no model folder there. Make one with `permafrost export-model --trial ID`.")
+    try:
+        content: dict[str, Any] = json.loads((folder / RECIPE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{folder / RECIPE}: not readable ({error}). Export the model again.") from error
+    return content

@@ -1,0 +1,69 @@
+"""Scores over texts, each with one class or one number."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from trials.metrics.counts import Floats, Ids
+
+
+def matthews(gold: Ids, predicted: Ids) -> float:
+    """Matthews' correlation of any number of classes (Gorodkin 2004), -1 to 1; 0 where one side has one class only.
+
+    Args:
+        gold: (texts,) ids of the classes.
+        predicted: (texts,) ids of the predictions; -1 for none counts as a class that is never right.
+    """
+    assert gold.shape == predicted.shape
+    n_classes = 1 + int(max(gold.max(initial=-1), predicted.max(initial=-1)))
+    # Python's integers, as the fourth powers below pass 2**63 at some 50,000 texts.
+    support, taken = (np.bincount(ids + 1, minlength=n_classes + 1).tolist() for ids in (gold, predicted))
+    n, correct = len(gold), int(np.sum((gold == predicted) & (predicted >= 0)))
+    covariance = correct * n - sum(a * b for a, b in zip(support, taken, strict=True))
+    spread = (n * n - sum(a * a for a in support)) * (n * n - sum(b * b for b in taken))
+    return covariance / math.sqrt(spread) if spread else 0.0
+
+
+def binary_f1(gold: Ids, predicted: Ids, positive: int) -> float:
+    """F1 of one class, 0 where it occurs neither in gold nor in the predictions.
+
+    Args:
+        gold: (texts,) ids of the classes.
+        predicted: (texts,) ids of the predictions.
+        positive: Id of the class.
+    """
+    assert gold.shape == predicted.shape
+    is_it, taken_for_it = gold == positive, predicted == positive
+    n = int(is_it.sum()) + int(taken_for_it.sum())
+    return 2 * int((is_it & taken_for_it).sum()) / n if n else 0.0
+
+
+def pearson(gold: Floats, predicted: Floats) -> float:
+    """Pearson's correlation of finite numbers of (texts,), -1 to 1; 0 where one side is constant."""
+    assert gold.shape == predicted.shape
+    a, b = _centred(gold), _centred(predicted)
+    spread = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return float(np.clip(np.dot(a, b) / spread, -1, 1)) if spread else 0.0
+
+
+def spearman(gold: Floats, predicted: Floats) -> float:
+    """Pearson's correlation of the ranks, equal numbers sharing their mean rank; takes what `pearson` takes."""
+    return pearson(_ranks(gold), _ranks(predicted))
+
+
+def _centred(values: Floats) -> Floats:
+    """(values,) differences from the mean, scaled to at most 1 so that no square of one overflows or vanishes."""
+    values = np.asarray(values, dtype=np.float64)
+    if len(values) == 0 or (values == values[0]).all():  # a rounded mean would leave the constant a spread
+        return np.zeros_like(values)
+    scaled = values / np.abs(values).max()
+    centred: Floats = scaled - scaled.mean()
+    centred /= np.abs(centred).max()
+    return centred
+
+
+def _ranks(values: Floats) -> Floats:
+    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(times) - (times - 1) / 2)[place], dtype=np.float64)

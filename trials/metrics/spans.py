@@ -1,0 +1,93 @@
+"""Scores over spans, e.g. named entities: a span is correct if its type and both of its borders are.
+
+Tags are read as IOB2, strictly: a span is a `B-` and the `I-` of its type that follow it, and an `I-` that follows
+neither is no span and no part of one. That is what seqeval 1.2 does with ``mode="strict", scheme=IOB2``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from trials.metrics.counts import Counts, Ids, share
+
+OUTSIDE, BEGIN, INSIDE = range(3)
+PREFIXES = {"B-": BEGIN, "I-": INSIDE}
+
+
+class SpanScores(NamedTuple):
+    """Shares from 0 to 1; `macro_` is the mean over the types that have a span in gold or in the predictions."""
+
+    precision: float
+    recall: float
+    f1: float
+    macro_precision: float
+    macro_recall: float
+    macro_f1: float
+
+
+def span_types(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The types of span tags, sorted: what a type id counts."""
+    return tuple(sorted({name[2:] for name in names if name[:2] in PREFIXES}))
+
+
+def spans(tags: Ids, starts: Ids, names: tuple[str, ...]) -> Ids:
+    """The spans of all sentences, in their order.
+
+    Args:
+        tags: (words,) ids into `names`; -1 counts as `O`.
+        starts: (sentences,) index of each sentence's first word, ascending.
+        names: `O`, and `B-` and `I-` with a type.
+
+    Returns:
+        (spans, 3): id of the type in `span_types`, first word, one past the last word.
+    """
+    prefix_of, type_of = _parts(names)
+    prefix, kind = prefix_of[tags], type_of[tags]
+    goes_on = np.zeros(len(tags) + 1, dtype=bool)  # one more, where the last sentence ends
+    goes_on[1:-1] = (prefix[1:] == INSIDE) & (prefix[:-1] != OUTSIDE) & (kind[1:] == kind[:-1])
+    goes_on[starts] = False
+    first = np.flatnonzero(prefix == BEGIN)
+    borders = np.flatnonzero(~goes_on)
+    end = borders[np.searchsorted(borders, first, side="right")]
+    return np.stack([kind[first], first, end], axis=1)
+
+
+@lru_cache(maxsize=64)
+def _parts(names: tuple[str, ...]) -> tuple[Ids, Ids]:
+    """(names + 1,) prefix and type id of every name; the last one is what -1 indexes: `O`."""
+    types = {kind: i for i, kind in enumerate(span_types(names))}
+    assert all(name == "O" or (name[:2] in PREFIXES and name[2:]) for name in names), names
+    prefix = [PREFIXES.get(name[:2], OUTSIDE) for name in names]
+    kind = [types.get(name[2:], -1) for name in names]
+    return np.array([*prefix, OUTSIDE]), np.array([*kind, -1])
+
+
+def count_spans(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> Counts:
+    """The counts of every type in `span_types`; takes what `span_scores` takes."""
+    n_types = len(span_types(names))
+    found, meant = spans(predicted, starts, names), spans(gold, starts, names)
+    at = np.full((len(gold), 2), -1, dtype=np.int64)  # type and end of the gold span that starts at a word
+    at[meant[:, 1]] = meant[:, [0, 2]]
+    correct = found[(at[found[:, 1]] == found[:, [0, 2]]).all(axis=1)]
+    return Counts(*(np.bincount(each[:, 0], minlength=n_types) for each in (meant, found, correct)))
+
+
+def span_scores(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> SpanScores:
+    """Precision, recall and F1 over all spans, and their means over the types; 0 where a share is of nothing.
+
+    Args:
+        gold: (words,) ids into `names`.
+        predicted: (words,) ids into `names`; -1 for no prediction, which counts as `O`.
+        starts: (sentences,) index of each sentence's first word, ascending.
+        names: `O`, and `B-` and `I-` with a type.
+    """
+    assert gold.shape == predicted.shape
+    counts = count_spans(gold, predicted, starts, names)
+    support, n_predicted, correct = (int(each.sum()) for each in counts)
+    over_all = share([correct, correct, 2 * correct], [n_predicted, support, support + n_predicted])
+    n_types = int(counts.occurs.sum())
+    means = share([each.sum() for each in counts.shares()], [n_types] * 3)  # a type without spans has shares of 0
+    return SpanScores(*over_all.tolist(), *means.tolist())

@@ -1,0 +1,29 @@
+"""Scores over words, each with one label."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trials.metrics.counts import Ids, count
+
+
+def accuracy(gold: Ids, predicted: Ids) -> float:
+    """Share of the words whose label is predicted, 0 where there are no words.
+
+    Args:
+        gold: (words,) ids of the labels; -1 where a word's label is none of the names.
+        predicted: (words,) ids of the predictions; -1 for none, which is an error even where gold is -1 as well.
+    """
+    assert gold.shape == predicted.shape
+    return float(np.mean((gold == predicted) & (predicted >= 0))) if len(gold) else 0.0
+
+
+def macro_f1(gold: Ids, predicted: Ids) -> float:
+    """Mean F1 of the labels that occur in gold or in the predictions, 0 where none does; takes what `accuracy` takes.
+
+    Of tags as they stand: over `B-LOC` and `I-LOC`, and over `O`. For the mean over entity types see
+    `trials.metrics.spans`.
+    """
+    counts = count(gold, predicted, n_labels=1 + int(max(gold.max(initial=-1), predicted.max(initial=-1))))
+    _, _, f1 = counts.shares()
+    return float(f1[counts.occurs].mean()) if counts.occurs.any() else 0.0

@@ -1,0 +1,239 @@
+"""Download one file over HTTP so that a cut connection costs only what had not come yet.
+
+Bytes go to `NAME.part`, the next try or the next run asks for the rest, and the file gets its name when its size and
+git digest are the ones that its repository lists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from trials.errors import DataError
+from trials.sources.cache import Progress, no_progress, writing
+
+if TYPE_CHECKING:
+    import httpx2
+
+WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds before the second, third, ... try
+_TIMEOUT_S = 30.0
+_TOKEN_HOST = "api.github.com"  # noqa: S105  the only host that GITHUB_TOKEN is for
+
+
+class Remote(NamedTuple):
+    """A file in a git repository, as its listing describes it.
+
+    Attributes:
+        url: Where its bytes are.
+        size: Bytes.
+        sha1: Its git blob digest: SHA-1 over `blob SIZE`, a zero byte and the content.
+    """
+
+    url: str
+    size: int
+    sha1: str
+
+
+class _Cut(Exception):  # noqa: N818
+    """The connection ended, or the server has no time: worth another try."""
+
+
+class _NoConnectionError(DataError):
+    """There is no connection at all."""
+
+
+def blob_digest(path: Path) -> str:
+    """The digest that git knows a file by."""
+    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def download(remote: Remote, path: Path, *, progress: Progress = no_progress, waits: Sequence[float] = WAITS) -> None:
+    """Bring a file to `path`, whole and verified; a file that already is that asks for nothing.
+
+    Args:
+        remote: What to fetch.
+        path: Its place; the folder exists. `NAME.part` beside it holds what has come so far.
+        progress: Told of every piece.
+        waits: Seconds before each further try.
+
+    Raises:
+        DataError: no connection, a refusal of the server, still cut after all tries (what came is kept), another
+            content than listed (what came is thrown away), or a disk that cannot be written.
+    """
+    part = path.with_name(f"{path.name}.part")
+    with writing(path):
+        if path.is_file() and blob_digest(path) == remote.sha1:
+            return
+        _fill(remote, part, progress, waits)
+        found = blob_digest(part)
+        if found != remote.sha1:
+            part.unlink()
+            raise DataError(
+                f"{shown(remote.url)}: its digest is {found}, expected {remote.sha1}; what came was thrown away. "
+                "Try again; if it stays so, something on the way (a proxy, a mirror) changes the file."
+            )
+        part.replace(path)
+
+
+def _fill(remote: Remote, part: Path, progress: Progress, waits: Sequence[float]) -> None:
+    reason = ""
+    with client() as http:
+        for wait in (0.0, *waits):
+            time.sleep(wait)
+            try:
+                _stream(http, remote, part, progress)
+            except _NoConnectionError as error:
+                if not reason:  # not even the first time: say so at once
+                    raise
+                reason = str(error.__cause__)
+            except _Cut as cut:
+                reason = str(cut)
+            if part.is_file() and _size(part) >= remote.size:
+                return
+            reason = reason or "the connection was cut"
+    raise DataError(
+        f"{shown(remote.url)}: still not whole after {len(waits) + 1} tries ({reason}). "
+        f"{_size(part):,} of {remote.size:,} bytes are kept; the same command resumes there."
+    )
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.is_file() else 0
+
+
+def _stream(http: httpx2.Client, remote: Remote, part: Path, progress: Progress) -> None:
+    """One request for what is missing, written behind what is there."""
+    import httpx2
+
+    have = _size(part)
+    if have > remote.size:
+        part.unlink()  # of another version of the file
+        have = 0
+    if have and have == remote.size:
+        return
+    try:
+        with http.stream("GET", remote.url, headers={"Range": f"bytes={have}-"} if have else {}) as answer:
+            _check_answer(answer, remote, part, have)
+            have = have if answer.status_code == HTTPStatus.PARTIAL_CONTENT else 0
+            with part.open("ab" if have else "wb") as file:
+                for chunk in answer.iter_bytes():  # as they come: a chunk size would lose a cut one's beginning
+                    file.write(chunk)
+                    have += len(chunk)
+                    progress(part.stem, have, remote.size)
+    except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+        raise _no_connection(remote.url, error) from error
+    except (httpx2.TransportError, httpx2.DecodingError) as error:
+        raise _Cut(str(error) or type(error).__name__) from error
+
+
+def _check_answer(answer: httpx2.Response, remote: Remote, part: Path, have: int) -> None:
+    """Nothing where the answer is the whole file or exactly the part behind the first `have` bytes."""
+    if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise _Cut(f"the server answered {answer.status_code}")
+    if have and answer.status_code in (HTTPStatus.PARTIAL_CONTENT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE):
+        given = answer.headers.get("Content-Range", "")
+        if not re.fullmatch(rf"bytes {have}-\d+/({remote.size}|\*)", given):
+            part.unlink()  # the next try starts over
+            raise _Cut(f"the server gave {given or 'no range'} for {have:,} bytes and on")
+    refuse(answer, remote.url)
+
+
+def client() -> httpx2.Client:
+    """A client for plain files: follows redirects, and asks for bytes as they are, so that a size is a size."""
+    import httpx2
+
+    return httpx2.Client(
+        follow_redirects=True,
+        timeout=_TIMEOUT_S,
+        headers={"Accept-Encoding": "identity", "User-Agent": "permafrost"},
+    )
+
+
+def get_json(url: str) -> Any:
+    """The JSON document at an address, e.g. a listing of files.
+
+    Raises:
+        FileNotFoundError: the server knows no such document; the text is the server's own words.
+        DataError: no connection, another refusal, or not JSON.
+    """
+    import httpx2
+
+    try:
+        with client() as http:
+            answer = http.get(url, headers=_login(url))
+    except (httpx2.TransportError, httpx2.DecodingError) as error:
+        raise _no_connection(url, error) from error
+    if answer.status_code == HTTPStatus.NOT_FOUND:
+        raise FileNotFoundError(_words(answer))
+    refuse(answer, url)
+    try:
+        return answer.json()
+    except ValueError as error:
+        raise DataError(
+            f"{shown(url)}: the answer is not JSON. Does a proxy or a log-in page stand between?"
+        ) from error
+
+
+def _login(url: str) -> dict[str, str]:
+    token = os.environ.get("GITHUB_TOKEN")
+    return {"Authorization": f"Bearer {token}"} if token and urlsplit(url).hostname == _TOKEN_HOST else {}
+
+
+def _words(answer: httpx2.Response) -> str:
+    try:
+        return str(answer.json()["message"])
+    except (ValueError, LookupError, TypeError):
+        return answer.reason_phrase
+
+
+def refuse(answer: httpx2.Response, url: str) -> None:
+    """Nothing where the server gave what was asked.
+
+    Raises:
+        DataError: it did not; says why and the way out.
+    """
+    status = answer.status_code
+    if answer.is_success:
+        return
+    limited = status == HTTPStatus.FORBIDDEN and answer.headers.get("X-RateLimit-Remaining") == "0"
+    if status == HTTPStatus.TOO_MANY_REQUESTS or limited:
+        why = f"too many requests from this address. Try again {_when(answer)}, or set GITHUB_TOKEN"
+    elif status == HTTPStatus.NOT_FOUND:
+        why = "no such file. It may have been moved or taken back"
+    elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        why = "access refused. Take out or renew GITHUB_TOKEN where it is set; else a proxy may forbid the address"
+    else:
+        why = "an answer nobody expects here. Try again later"
+    raise DataError(f"{shown(url)}: {why} (HTTP {status}).")
+
+
+def _when(answer: httpx2.Response) -> str:
+    reset, wait = answer.headers.get("X-RateLimit-Reset", ""), answer.headers.get("Retry-After", "")
+    if wait.isdigit():
+        return f"in {wait} s"
+    return f"after {datetime.fromtimestamp(int(reset), UTC):%H:%M} UTC" if reset.isdigit() else "in some minutes"
+
+
+def _no_connection(url: str, error: Exception) -> DataError:
+    return _NoConnectionError(
+        f"{shown(url)}: cannot connect ({error or type(error).__name__}). Check the network and the proxy settings, "
+        "or work with what is on this machine (--offline)."
+    )
+
+
+def shown(url: str) -> str:
+    """An address fit for a message: without a password or a query, which may hold a token."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

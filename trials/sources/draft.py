@@ -1,0 +1,213 @@
+"""A corpus as a person names it, whatever it comes from, and its files on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator, model_validator
+
+from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
+from trials.errors import DataError, unknown
+from trials.sources.cache import Fetched, Progress, no_progress
+from trials.spec import Columns, DataSpec, Files, Frozen, Scheme
+from trials.starter import BUNDLED_TREEBANKS, treebank_path
+
+# What a split's file is called, and what a suffix says of its format.
+SPLIT_WORDS = {"train": ("train",), "dev": ("dev", "valid", "val"), "test": ("test",)}
+FORMATS = {
+    ".conllu": "conllu", ".txt": "columns", ".bio": "columns", ".iob": "columns", ".iob2": "columns",
+    ".conll": "columns", ".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet",
+}  # fmt: skip
+TABLES = ("tsv", "csv", "jsonl", "parquet")
+
+
+class DataDraft(Frozen):
+    """A corpus as a person names it: in one of five ways, and how its files are to be read.
+
+    Attributes:
+        name: What to call it; by default the sample's, folder's, treebank's or train file's name.
+        bundled: A sample that comes with the project, e.g. ``UD_English-EWT-sample``.
+        folder: A folder with one file for train, one for dev and perhaps one for test, told by their names.
+        train, dev, test: The files themselves, one or several a split.
+        ud: A treebank of Universal Dependencies, e.g. ``UD_English-EWT``, from its own repository.
+        release: Its release, e.g. ``"2.16"``.
+        hub: A dataset of the hub, e.g. ``nyu-mll/glue``.
+        config: Which of its configurations, where it has several.
+        revision: Its commit, tag or branch; a commit is what stays the same.
+        splits: Which of its splits are train, dev and test; by default those of these names, `validation` being dev.
+        format: A registered corpus format; by default what the file's suffix says.
+        columns: Where the files hold what; by default where the task's own data has it.
+        scheme: How span tags are written; by default found out and checked.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[\w.+-]+$")] | None = None
+    bundled: str | None = None
+    folder: str | None = None
+    train: Files = ()
+    dev: Files = ()
+    test: Files = ()
+    ud: str | None = None
+    release: str | None = None
+    hub: str | None = None
+    config: str | None = None
+    revision: str | None = None
+    splits: tuple[tuple[str, str], ...] = ()
+    format: str | None = None
+    columns: Columns | None = None
+    scheme: Scheme = "auto"
+
+    @field_validator("splits", mode="before")
+    @classmethod
+    def _mapping(cls, value: object) -> object:
+        return tuple(value.items()) if isinstance(value, dict) else value
+
+    @field_validator("splits")
+    @classmethod
+    def _known_splits(cls, value: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        for split, _ in value:
+            if split not in SPLITS:
+                raise ValueError(unknown(split, SPLITS))
+        return value
+
+    @field_validator("release", mode="before")
+    @classmethod
+    def _no_number(cls, value: object) -> object:
+        if isinstance(value, float):
+            raise ValueError(f"write it in quotes, '{value}', as 2.10 and 2.1 are one number but two releases")
+        return value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> DataDraft:
+        files = self.train or self.dev or self.test
+        ways = [way for way in (self.bundled, self.folder, files or None, self.ud, self.hub) if way is not None]
+        if len(ways) != 1:
+            raise ValueError("name the corpus in one way: `bundled`, `folder`, `train` and `dev`, `ud`, or `hub`")
+        if files and not (self.train and self.dev):
+            raise ValueError("`train` and `dev` are both needed; `test` may be left out")
+        if (self.ud is None) != (self.release is None):
+            raise ValueError("`ud` and `release` go together")
+        if (self.hub is None) != (self.revision is None):
+            raise ValueError("`hub` and `revision` go together, as `main` means other data tomorrow")
+        if self.hub is None and (self.config or self.splits):
+            raise ValueError("`config` and `splits` are of a dataset of the `hub`")
+        return self
+
+    @field_validator("bundled")
+    @classmethod
+    def _is_bundled(cls, name: str | None) -> str | None:
+        if name is not None and name not in BUNDLED_TREEBANKS:
+            raise ValueError(unknown(name, BUNDLED_TREEBANKS))
+        return name
+
+    @field_validator("format")
+    @classmethod
+    def _is_format(cls, name: str | None) -> str | None:
+        if name is not None:
+            CORPUS_FORMATS[name]
+        return name
+
+    def resolve(
+        self, task_columns: Columns | None = None, *, offline: bool = False, progress: Progress = no_progress
+    ) -> DataSpec:
+        """Find the files, download them if they must be, and digest them. Raises DataError.
+
+        Args:
+            task_columns: Where tables of the task have what.
+            offline: Refuse to download.
+            progress: Told of a download.
+        """
+        name, source, (train, dev, test) = self._found(offline=offline, progress=progress)
+        format_ = self.format or _format_of(train[0])
+        return DataSpec(
+            name=self.name or name,
+            train=train,
+            dev=dev,
+            test=test,
+            format=format_,
+            fingerprint=fingerprint(train, dev, test),
+            columns=self.columns or (task_columns if format_ in TABLES else None) or Columns(),
+            scheme=self.scheme,
+            source=source,
+        )
+
+    def _found(self, *, offline: bool, progress: Progress) -> tuple[str, str | None, tuple[Files, Files, Files]]:
+        """The corpus's name, where it came from, and the files of its splits."""
+        if self.train:
+            files = tuple(tuple(map(_absolute, given)) for given in (self.train, self.dev, self.test))
+            return _stem(files[0][0]), None, (files[0], files[1], files[2])
+        if self.ud is not None and self.release is not None:
+            from trials.sources.ud import fetch_treebank
+
+            treebank = fetch_treebank(self.ud, self.release, offline=offline, progress=progress)
+            return self.ud, treebank.source, self._fetched_files(treebank)
+        if self.hub is not None and self.revision is not None:
+            from trials.sources.hub import fetch_dataset
+
+            fetched = fetch_dataset(self.hub, self.config, self.revision, offline=offline, progress=progress)
+            return self.config or self.hub.rpartition("/")[2], fetched.source, self._fetched_files(fetched)
+        if self.bundled is not None:
+            return self.bundled, None, _in_folder(treebank_path(self.bundled))
+        folder = Path(_absolute(self.folder or ""))
+        if not folder.is_dir():
+            raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files.")
+        return folder.name, None, _in_folder(folder)
+
+    def _fetched_files(self, fetched: Fetched) -> tuple[Files, Files, Files]:
+        there = fetched.splits
+        chosen = {"train": "train", "dev": "validation" if "validation" in there else "dev", "test": "test"}
+        chosen |= dict(self.splits)
+        needed = dict.fromkeys(["train", "dev", *(split for split, _ in self.splits)])
+        missing = ", ".join(f"{split} ({chosen[split]!r})" for split in needed if chosen[split] not in there)
+        if missing:
+            hidden = f" (without labels: {', '.join(fetched.hidden)})" if fetched.hidden else ""
+            raise DataError(
+                f"{fetched.name}: has no split for {missing}. It has {', '.join(there)}{hidden}; name them with "
+                "`splits: {train: ..., dev: ..., test: ...}`."
+            )
+        train, dev, test = (tuple(map(str, there.get(chosen[split], ()))) for split in SPLITS)
+        return train, dev, test
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().resolve())
+
+
+def _stem(path: str) -> str:
+    return Path(path.removesuffix(".gz")).stem
+
+
+def _format_of(path: str) -> str:
+    suffix = Path(path.removesuffix(".gz")).suffix.lower()
+    if suffix not in FORMATS:
+        raise DataError(
+            f"{path}: its name does not say its format. Give `format`: {', '.join(CORPUS_FORMATS)}; or end the name in "
+            f"{', '.join(FORMATS)}."
+        )
+    return FORMATS[suffix]
+
+
+def _in_folder(folder: Path) -> tuple[Files, Files, Files]:
+    """The files of a folder by split: one each, test if there is one."""
+    corpus_files = [p for p in sorted(folder.iterdir()) if Path(p.name.removesuffix(".gz")).suffix.lower() in FORMATS]
+    found = {
+        split: [p for p in corpus_files if any(word in _words(p.name) for word in words)]
+        for split, words in SPLIT_WORDS.items()
+    }
+    train, dev = (_only(folder, split, found[split]) for split in ("train", "dev"))
+    return train, dev, _only(folder, "test", found["test"]) if found["test"] else ()
+
+
+def _words(name: str) -> list[str]:
+    """The words of a file's name: `en_ewt-ud-train.conllu` has en, ewt, ud, train, conllu."""
+    return "".join(c.lower() if c.isalnum() else " " for c in name).split()
+
+
+def _only(folder: Path, split: str, found: list[Path]) -> Files:
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise DataError(
+            f"{folder}: needs one file with {split!r} in its name, found {names}. Rename them, or give the files as "
+            "`train`, `dev` and `test`, several in a list."
+        )
+    return (str(found[0]),)

@@ -1,0 +1,246 @@
+"""What the hub's two libraries need around every call: silence, our progress, and errors in our words."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from trials.errors import DataError, ModelError
+from trials.sources.cache import Progress, cache_root, writing
+from trials.sources.download import shown
+
+if TYPE_CHECKING:
+    from huggingface_hub.utils.tqdm import tqdm
+
+TIMEOUT_S = 30.0
+COMMIT = re.compile(r"[0-9a-f]{40}")
+_REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_LIBRARIES = ("huggingface_hub", "datasets")
+_LOG_IN = "log in (`hf auth login`, or set HF_TOKEN)"
+
+
+@dataclass(frozen=True)
+class Repo:
+    """A repository of the hub.
+
+    Attributes:
+        kind: `datasets` or `models`, as its folders are called.
+        name: `owner/name`.
+        revision: Commit, tag, branch or `refs/...`.
+    """
+
+    kind: str
+    name: str
+    revision: str
+
+    def __post_init__(self) -> None:
+        if not _REPO.fullmatch(self.name) or ".." in self.name or "--" in self.name:
+            example = "nyu-mll/glue" if self.kind == "datasets" else "FacebookAI/roberta-base"
+            raise self.error(f"{self.name!r} is not a name on the hub, which is OWNER/NAME, e.g. {example}.")
+        if not self.revision:
+            raise self.error(f"{self}: the revision is empty. Give a commit, a tag or a branch, e.g. main.")
+
+    def __str__(self) -> str:
+        return f"{self.kind.removesuffix('s')} {self.name}"
+
+    @property
+    def error(self) -> type[DataError] | type[ModelError]:
+        """What is raised about it."""
+        return DataError if self.kind == "datasets" else ModelError
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the revision is a commit, which never changes."""
+        return COMMIT.fullmatch(self.revision) is not None
+
+    @property
+    def folder_name(self) -> str:
+        """The name as one folder; the hub allows no `--` in names."""
+        return self.name.replace("/", "--")
+
+    def remembered(self) -> str | None:
+        """The commit that the revision was when it was last fetched whole; None where it never was."""
+        try:
+            commit = self._memory.read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            return None
+        return commit if COMMIT.fullmatch(commit) else None
+
+    def remember(self, commit: str) -> None:
+        """Keep for `remembered` that this revision, and the commit itself, are here whole."""
+        for repo in (self, Repo(self.kind, self.name, commit)):
+            with writing(repo._memory):
+                repo._memory.parent.mkdir(parents=True, exist_ok=True)
+                part = repo._memory.with_suffix(f".{os.getpid()}.part")
+                part.write_text(f"{commit}\n", encoding="ascii")
+                part.replace(repo._memory)
+
+    @property
+    def _memory(self) -> Path:
+        name = f"{quote(self.revision, safe='')}.commit"
+        return cache_root() / "hub" / "refs" / self.kind / self.folder_name / name
+
+
+@contextmanager
+def calling(repo: Repo) -> Iterator[None]:
+    """Calls of the hub's libraries about one repository: silent, and their errors told in our words.
+
+    Raises:
+        DataError, ModelError: by the repository's kind; not found, gated, no connection, ...
+    """
+    import httpx2
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        with _silence():
+            yield
+    except (httpx2.HTTPError, OSError, HFValidationError) as error:
+        raise repo.error(explain(error, repo)) from error
+
+
+def explain(error: BaseException, repo: Repo) -> str:
+    """What went wrong and the way out, without a token in it."""
+    import httpx2
+    from huggingface_hub import constants
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    error = _root(error, (HfHubHTTPError, httpx2.TransportError, OfflineModeIsEnabled))
+    hub = shown(constants.ENDPOINT)
+    page = f"{hub}/{'datasets/' if repo.kind == 'datasets' else ''}{repo.name}"
+    match error:
+        case GatedRepoError():
+            return f"{repo} is gated: accept its terms on its page, {page}, and {_LOG_IN}."
+        case RevisionNotFoundError():
+            return f"{repo} has no revision {repo.revision!r}. Its branches and tags are at {page}/tree/main."
+        case RepositoryNotFoundError():
+            return f"{repo} is not at {hub}, or is private. Check the name; if it is private, {_LOG_IN}."
+        case OfflineModeIsEnabled():
+            return f"{repo} is not on this machine, and HF_HUB_OFFLINE forbids the download. Unset it, or fetch first."
+        case HfHubHTTPError():
+            return f"{repo}: {_status(error.response.status_code, hub)}"
+        case httpx2.TransportError():
+            reason = str(error) or type(error).__name__
+            return (
+                f"{repo}: cannot reach {hub} ({reason}). Check the network, the proxy settings and HF_ENDPOINT, "
+                "or work with what is on this machine (--offline)."
+            )
+        case OSError(strerror=str() as reason):  # the system's own, not one that a library made
+            return (
+                f"{repo}: {error.filename or constants.HF_HOME}: {reason}. Mend it, or set HF_HOME to another folder."
+            )
+    reason = without_token(str(error)).rstrip(".")
+    return f"{repo} cannot be read: {reason}. Take another revision of it, or give its files yourself."
+
+
+def _root(error: BaseException, kinds: tuple[type[BaseException], ...]) -> BaseException:
+    """The libraries wrap what happened, sometimes twice; the first cause of a kind that tells more."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, kinds):
+            return cause
+        cause = cause.__cause__
+    return error
+
+
+def _status(status: int, hub: str) -> str:
+    match status:
+        case 401:
+            return f"{hub} does not accept the token of this machine (HTTP 401). Take it out, or {_LOG_IN} anew."
+        case 403:
+            return f"{hub} refuses access (HTTP 403). Use a token with the right to read it: {_LOG_IN}."
+        case 429:
+            return f"too many requests to {hub} (HTTP 429). Wait some minutes, or {_LOG_IN}, which allows more."
+    return f"{hub} answered HTTP {status}. Try again later; what came so far is kept."
+
+
+def without_token(text: str) -> str:
+    """The text of a library's error on one line, with the machine's own token struck out."""
+    from huggingface_hub import get_token
+
+    if token := get_token():
+        text = text.replace(token, "***")
+    return " ".join(re.sub(r"hf_\w{8,}", "***", text).split())
+
+
+def card_licence(card: Any) -> str | None:
+    """What a repository's card states; None where it states none."""
+    stated = getattr(card, "license", None)
+    if isinstance(stated, list):
+        return ", ".join(map(str, stated)) or None
+    return str(stated) if stated else None
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """No bars and no log lines of the libraries; afterwards their loggers are as they were."""
+    loggers = [logging.getLogger(name) for name in _LIBRARIES]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        with _no_bars():
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """Where the environment insists on bars (`..._DISABLE_PROGRESS_BARS=0`) they stay."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    datasets = sys.modules.get("datasets")  # a model needs none of it
+    hub_draws = constants.HF_HUB_DISABLE_PROGRESS_BARS is None and not are_progress_bars_disabled()
+    free = datasets and datasets.config.HF_DATASETS_DISABLE_PROGRESS_BARS is None
+    datasets_draws = free and datasets and datasets.is_progress_bar_enabled()
+    if hub_draws:
+        disable_progress_bars()
+    if datasets and datasets_draws:
+        datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if hub_draws:
+            enable_progress_bars()
+        if datasets and datasets_draws:
+            datasets.enable_progress_bars()
+
+
+def bar_class(name: str, progress: Progress) -> type[tqdm]:
+    """A progress bar for the hub's downloads that draws nothing and tells `progress` the bytes of `name`."""
+    from huggingface_hub.utils.tqdm import tqdm
+
+    one_at_a_time = threading.Lock()  # a snapshot's files come in threads
+
+    class Bar(tqdm):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            # A snapshot has three bars: bytes written, bytes received, and files. The first is told.
+            self.tells = kwargs.get("unit") == "B" and not str(kwargs.get("name")).endswith(".transfer")
+            start: Any = super().__init__  # untyped
+            start(*args, **kwargs | {"disable": True})
+            self.n = kwargs.get("initial") or 0
+
+        def update(self, n: float | None = 1) -> None:
+            with one_at_a_time:
+                self.n += int(n or 0)
+                if self.tells:
+                    progress(name, self.n, self.total or None)
+
+    return Bar

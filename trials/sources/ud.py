@@ -1,0 +1,122 @@
+"""Universal Dependencies treebanks (https://universaldependencies.org), each from its own repository at a release."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from trials.errors import DataError
+from trials.sources.cache import Fetched, Progress, cache_root, complete, finish, locked, no_progress
+from trials.sources.download import WAITS, Remote, download, get_json, shown
+
+API = "https://api.github.com"
+ORGANISATION = "UniversalDependencies"
+_NAME = re.compile(r"UD_[A-Za-z0-9_]+-[A-Za-z0-9_]+")
+_RELEASE = re.compile(r"\d+\.\d+")
+# Large treebanks have their split in several files: de_hdt-ud-train-a-1.conllu.
+_WANTED = re.compile(r"[\w.-]+-ud-(train|dev|test)[\w-]*\.conllu|(LICENSE|README)[\w.-]*")
+_LICENCE_WIDTH = 80
+
+
+def fetch_treebank(
+    name: str,
+    release: str,
+    *,
+    offline: bool,
+    progress: Progress = no_progress,
+    waits: Sequence[float] = WAITS,
+) -> Fetched:
+    """A treebank's splits, licence and README, from the cache or, the first time, from its repository.
+
+    $PERMAFROST_UD_URL names another server with the same interface.
+
+    Args:
+        name: E.g. `UD_English-EWT`.
+        release: E.g. `2.16`.
+        offline: Use no network.
+        progress: Told of every piece.
+        waits: Seconds before each further try of a file.
+
+    Raises:
+        DataError: a name or release that cannot be one, or that nobody published; absent and `offline`; a download
+            that failed, which the same call resumes.
+    """
+    _check(name, release)
+    folder = cache_root() / "ud" / name / release
+    if found := complete(folder):
+        return found
+    if offline:
+        raise DataError(
+            f"{name} {release} is not on this machine and --offline forbids the download; "
+            f"run `permafrost data fetch ud:{name}@{release}` first."
+        )
+    with locked(folder):
+        return complete(folder) or _fetch(name, release, folder, progress, waits)
+
+
+def _check(name: str, release: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise DataError(f"{name!r} is not a treebank's name, which is UD_LANGUAGE-NAME, e.g. UD_English-EWT.")
+    if not _RELEASE.fullmatch(release):
+        raise DataError(f"{release!r} is not a release of Universal Dependencies, which is e.g. 2.16.")
+
+
+def _fetch(name: str, release: str, folder: Path, progress: Progress, waits: Sequence[float]) -> Fetched:
+    remotes = _listing(name, release)
+    if not any(file.endswith(".conllu") for file in remotes):
+        raise DataError(f"{name} {release}: its repository has no file like *-ud-train.conllu. Choose another one.")
+    for file, remote in remotes.items():
+        download(remote, folder / file, progress=progress, waits=waits)
+    source = f"ud:{name}@{release}"
+    return finish(folder, name=name, kind="ud", source=source, licence=_licence(folder, remotes), files=remotes)
+
+
+def _listing(name: str, release: str) -> dict[str, Remote]:
+    """The repository's files that we want, sorted by name."""
+    api = os.environ.get("PERMAFROST_UD_URL", API).rstrip("/")
+    url = f"{api}/repos/{ORGANISATION}/{name}/contents?ref={quote(f'r{release}')}"
+    try:
+        entries = get_json(url)
+    except FileNotFoundError as error:
+        raise DataError(
+            f"no treebank {name} with a release {release} at {shown(api)} ({error}). Look up the name at "
+            f"https://universaldependencies.org, and its releases at https://github.com/{ORGANISATION}/{name}/tags."
+        ) from error
+    try:
+        return dict(sorted(_remote(entry) for entry in entries if _is_wanted(entry)))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{shown(url)}: not a listing of files. Does PERMAFROST_UD_URL name a server of this kind?"
+        ) from error
+
+
+def _is_wanted(entry: dict[str, Any]) -> bool:
+    return entry["type"] == "file" and _WANTED.fullmatch(entry["name"]) is not None
+
+
+def _remote(entry: dict[str, Any]) -> tuple[str, Remote]:
+    return entry["name"], Remote(entry["download_url"], entry["size"], entry["sha"])
+
+
+def _licence(folder: Path, files: Iterable[str]) -> str | None:
+    """The licence file's first line, else what the README's metadata say."""
+    licence = next((file for file in files if file.startswith("LICENSE")), None)
+    if licence and (lines := _lines(folder / licence)):
+        return _short(lines[0])
+    readmes = [file for file in files if file.startswith("README")]
+    said = (line.partition(":") for file in readmes for line in _lines(folder / file))
+    return next((_short(value) for key, _, value in said if key == "License" and value.strip()), None)
+
+
+def _lines(path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _short(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= _LICENCE_WIDTH else text[: _LICENCE_WIDTH - 3].rstrip() + "..."

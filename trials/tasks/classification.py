@@ -1,0 +1,153 @@
+"""A label for every text, or pair of texts: GLUE's nine tasks (Wang et al. 2019) and any other classification."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trials.datasets.corpus import Item, Text
+from trials.errors import DataError
+from trials.metrics.classes import binary_f1, matthews, pearson, spearman
+from trials.metrics.table import TagScore, tag_table
+from trials.metrics.tokens import accuracy, macro_f1
+from trials.models.family import Head
+from trials.spec import Columns, Scheme
+from trials.tasks.task import IGNORE, TASKS, Example, sorted_labels
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+SENTENCE = Columns(text="sentence", label="label")
+
+_MEASURES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "accuracy": accuracy, "macro_f1": macro_f1, "matthews": matthews, "pearson": pearson, "spearman": spearman,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TextClassification:
+    """A class for a text or a pair.
+
+    Attributes:
+        metrics: What is measured, the selecting one first.
+        columns: Names of a table's columns, as GLUE calls them.
+        positive: What the class is called that `f1` is about.
+        regression: Whether the label is a number.
+    """
+
+    metrics: tuple[str, ...] = ("accuracy", "macro_f1")
+    columns: Columns = SENTENCE
+    positive: tuple[str, ...] = ()
+    regression: bool = False
+    head: Head = "text"
+
+    def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
+        """The texts, each with a class or a number. Raises DataError."""
+        texts = [item for item in items if isinstance(item, Text)]
+        if len(texts) < len(items):
+            raise DataError(
+                "the task classifies texts, but this corpus has tagged words. Take a task like `pos` or `ner`, or give "
+                "`columns: {text: ..., label: ...}`."
+            )
+        for text in texts:
+            _check_label(text, regression=self.regression)
+        return [*texts]
+
+    def label_names(self, train: Sequence[Item]) -> tuple[str, ...]:
+        """The classes; of a regression there is one, the number."""
+        return ("number",) if self.regression else sorted_labels(train)
+
+    def encode(
+        self,
+        items: Sequence[Item],
+        names: tuple[str, ...],
+        n_labels: int,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        max_length: int,
+        lowercase: bool,
+        token_types: bool,
+    ) -> list[Example]:
+        """One label a text; what is beyond `max_length` is cut off, from the longer text of a pair first."""
+        texts = [item for item in items if isinstance(item, Text)]
+        first = [_cased(text.text, lowercase) for text in texts]
+        pairs = [_cased(text.pair, lowercase) for text in texts if text.pair is not None] or None
+        encoded = tokenizer(
+            first, pairs, truncation=True, max_length=max_length, return_token_type_ids=token_types and bool(pairs)
+        )
+        types = encoded.get("token_type_ids") or [None] * len(texts)
+        ids = {name: i for i, name in enumerate(names)}
+        golds = [float(text.label) if self.regression else ids[text.label] for text in texts]
+        return [_example(*values, n_labels) for values in zip(encoded["input_ids"], types, golds, strict=True)]
+
+    def measure(
+        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """Each of `metrics`."""
+        found = {name: _MEASURES[name](gold, predicted) for name in self.metrics if name in _MEASURES}
+        if "f1" in self.metrics:
+            found["f1"] = binary_f1(gold, predicted, self._positive_id(names))
+        return found
+
+    def table(
+        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
+    ) -> tuple[TagScore, ...]:
+        """A row a class."""
+        return () if self.regression else tag_table(gold, predicted, names, level="class")
+
+    def _positive_id(self, names: tuple[str, ...]) -> int:
+        return next((i for i, name in enumerate(names) if name in self.positive), -2)
+
+
+def _cased(text: str, lowercase: bool) -> str:
+    return text.lower() if lowercase else text
+
+
+def _check_label(text: Text, *, regression: bool) -> None:
+    try:
+        number = float(text.label)
+    except ValueError:
+        number = None
+    if regression and (number is None or not math.isfinite(number)):
+        raise DataError(f"{text.place}: the label is {text.label!r}, but a regression needs a number. Mend the line.")
+    if not regression and number is not None and not text.label.lstrip("+-").isdigit():
+        raise DataError(
+            f"{text.place}: the label is {text.label!r}, a number with a fraction, but the task needs classes. Take a "
+            "regression like `stsb`, or name the column of the classes with `columns: {label: ...}`."
+        )
+
+
+def _example(ids: list[int], types: list[int] | None, gold: float, n_labels: int) -> Example:
+    learnt = gold if isinstance(gold, float) or gold < n_labels else IGNORE
+    return Example(
+        np.array(ids, dtype=np.int64),
+        labels=np.array([learnt]),
+        gold=np.array([gold]),
+        at=np.zeros(1, dtype=np.int64),
+        types=np.array(types, dtype=np.int64) if types is not None else None,
+    )
+
+
+def _pair(first: str, second: str) -> Columns:
+    return Columns(text=first, pair=second, label="label")
+
+
+# The official metrics: gluebenchmark.com/tasks. Where there are two, the first selects the best epoch.
+_SENTENCES = _pair("sentence1", "sentence2")
+for _name, _task in {
+    "classification": TextClassification(columns=Columns(text="text", label="label")),
+    "sst2": TextClassification(),
+    "cola": TextClassification(("matthews", "accuracy", "macro_f1")),
+    "mrpc": TextClassification(("f1", "accuracy"), _SENTENCES, positive=("1", "equivalent")),
+    "qqp": TextClassification(("f1", "accuracy"), _pair("question1", "question2"), positive=("1", "duplicate")),
+    "stsb": TextClassification(("pearson", "spearman"), _SENTENCES, regression=True),
+    "mnli": TextClassification(columns=_pair("premise", "hypothesis")),
+    "qnli": TextClassification(columns=_pair("question", "sentence")),
+    "rte": TextClassification(columns=_SENTENCES),
+    "wnli": TextClassification(columns=_SENTENCES),
+}.items():
+    TASKS.register(_name)(_task)

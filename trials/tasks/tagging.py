@@ -1,0 +1,129 @@
+"""A label for every word: part-of-speech tagging, and named-entity recognition as IOB2 tags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trials.datasets.corpus import Item, Sentence
+from trials.datasets.schemes import to_iob2
+from trials.errors import DataError
+from trials.metrics.spans import span_scores
+from trials.metrics.table import TagScore, span_table, tag_table
+from trials.metrics.tokens import accuracy, macro_f1
+from trials.models.family import Head
+from trials.spec import Columns, Scheme
+from trials.tasks.task import IGNORE, TASKS, Example, sorted_labels
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class PosTagging:
+    """UD's universal tags, but any word-level tag set read from train works the same."""
+
+    head: Head = "tokens"
+    regression = False
+    metrics: tuple[str, ...] = ("accuracy", "macro_f1")
+    columns = Columns(tokens="tokens", tags="upos")
+
+    def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
+        """The sentences as they are."""
+        return [*tagged_sentences(items)]
+
+    def label_names(self, train: Sequence[Item]) -> tuple[str, ...]:
+        """The tags of the whole train split."""
+        return sorted_labels(train)
+
+    def encode(
+        self,
+        items: Sequence[Item],
+        names: tuple[str, ...],
+        n_labels: int,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        max_length: int,
+        lowercase: bool,
+        token_types: bool,
+    ) -> list[Example]:
+        """Label first subwords; continuation subwords and specials get IGNORE.
+
+        A word with no subword left (cut off by `max_length`, or nothing but characters the tokenizer drops) or with a
+        tag that train lacks has no label to learn, but keeps its place: it is an error, not a word less.
+        """
+        sentences = tagged_sentences(items)
+        forms = [[w.lower() for w in s.forms] if lowercase else list(s.forms) for s in sentences]
+        encoded = tokenizer(forms, is_split_into_words=True, truncation=True, max_length=max_length)
+        tag_ids = {tag: i for i, tag in enumerate(names)}
+        return [
+            _example(encoded["input_ids"][i], encoded.word_ids(i), [tag_ids[tag] for tag in sentence.tags], n_labels)
+            for i, sentence in enumerate(sentences)
+        ]
+
+    def measure(
+        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """Token accuracy and macro F1 over the tags."""
+        return {"accuracy": accuracy(gold, predicted), "macro_f1": macro_f1(gold, predicted)}
+
+    def table(
+        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
+    ) -> tuple[TagScore, ...]:
+        """A row a tag."""
+        return tag_table(gold, predicted, names)
+
+
+class EntityRecognition(PosTagging):
+    """Spans, written as IOB2 whatever scheme the files use; primary metric: micro F1 over whole spans."""
+
+    metrics = (
+        "span_f1", "span_precision", "span_recall", "span_macro_f1", "span_macro_precision", "span_macro_recall",
+        "accuracy", "macro_f1",
+    )  # fmt: skip
+    columns = Columns(tokens="tokens", tags="ner_tags")
+
+    def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
+        """The sentences with IOB2 tags. Raises DataError where the scheme is broken or mixed."""
+        return [*to_iob2(tagged_sentences(items), scheme)]
+
+    def measure(
+        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """Strict span scores, micro and macro over entity types, beside those of the tokens."""
+        spans = {f"span_{name}": value for name, value in span_scores(gold, predicted, starts, names)._asdict().items()}
+        return spans | super().measure(gold, predicted, starts, names)
+
+    def table(
+        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
+    ) -> tuple[TagScore, ...]:
+        """A row an entity type, then a row a tag."""
+        return (*span_table(gold, predicted, starts, names), *super().table(gold, predicted, starts, names))
+
+
+def tagged_sentences(items: Sequence[Item]) -> list[Sentence]:
+    """The items, which must be sentences of tagged words. Raises DataError."""
+    found = [item for item in items if isinstance(item, Sentence)]
+    if len(found) < len(items):
+        raise DataError(
+            "the task tags words, but this corpus has whole texts with a label. Take a task like `classification`, or "
+            "give `columns: {tokens: ..., tags: ...}`."
+        )
+    return found
+
+
+def _example(ids: list[int], word_ids: list[int | None], gold: list[int], n_labels: int) -> Example:
+    labels = np.full(len(ids), IGNORE, dtype=np.int64)
+    at = np.full(len(gold), -1, dtype=np.int64)
+    previous = None
+    for place, word in enumerate(word_ids):
+        if word is not None and word != previous:
+            at[word] = place
+            labels[place] = gold[word] if gold[word] < n_labels else IGNORE
+        previous = word
+    return Example(np.array(ids, dtype=np.int64), labels, np.array(gold, dtype=np.int64), at)
+
+
+TASKS.register("pos")(PosTagging())
+TASKS.register("ner")(EntityRecognition())
