@@ -9,7 +9,7 @@ permafrost data check my-treebank
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -166,8 +166,8 @@ def _list_table(there: list[Fetched], new: set[str]) -> Table:
 
 
 def _check_parts(found: CorpusCheck) -> Iterator[Table | Padding | Text]:
-    yield Padding(_size_table(found), (1, 0, 0, 0))
-    yield Padding(_label_table(found), (1, 0, 0, 0))
+    for table in (_size_table(found), _length_table(found), _label_table(found)):
+        yield Padding(table, (1, 0, 0, 0))
     for (split, other), n in found.shared.items():
         if n:
             total = found.splits[split].items
@@ -179,12 +179,21 @@ def _check_parts(found: CorpusCheck) -> Iterator[Table | Padding | Text]:
 
 
 def _size_table(found: CorpusCheck) -> Table:
+    rows = {name: (s.items, s.words, s.longest, s.repeated) for name, s in found.splits.items()}
+    return _figures(("split", "items", "words", "longest", "repeated"), rows)
+
+
+def _length_table(found: CorpusCheck) -> Table:
+    """Of its own, so that the figures of a large corpus fit eighty columns."""
+    bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
+    return _figures(("words", *bounds), {name: split.lengths for name, split in found.splits.items()})
+
+
+def _figures(head: Sequence[str], rows: Mapping[str, Sequence[int]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]} words"]
-    for name in ("split", "items", "words", "longest", "repeated", *bounds):
-        table.add_column(name, justify="left" if name == "split" else "right", no_wrap=True)
-    for name, split in found.splits.items():
-        figures = (split.items, split.words, split.longest, split.repeated, *split.lengths)
+    for name in head:
+        table.add_column(name, justify="left" if name == head[0] else "right", no_wrap=True)
+    for name, figures in rows.items():
         table.add_row(name, *(f"{n:,}" for n in figures))
     return table
 

@@ -27,6 +27,7 @@ class LiveDisplay:
         self._freezes = list(dict.fromkeys(spec.freeze.label for spec in plan.to_run))
         self._work = sum(_work(spec) for spec in plan.to_run)
         self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
+        self._scores: dict[str, float] = {}  # the best dev score of every running trial
         self._best: dict[tuple[str, str], float] = {}
         self._ended, self._failed, self._work_ended = 0, 0, 0.0
         self._live = Live(
@@ -46,8 +47,9 @@ class LiveDisplay:
         self._running[spec.trial_id] = (spec, None)
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
-        """Show its newest score."""
+        """Show its newest score, and keep the best."""
         self._running[spec.trial_id] = (spec, record)
+        self._scores[spec.trial_id] = max(self._scores.get(spec.trial_id, record.score), record.score)
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Count it, and keep its strategy's best score."""
@@ -55,8 +57,8 @@ class LiveDisplay:
         self._ended += 1
         self._work_ended += _work(spec)
         if state is State.COMPLETED and record is not None:
-            key = (spec.data.name, spec.freeze.label)
-            self._best[key] = max(self._best.get(key, 0.0), record.score)
+            score, key = self._scores.pop(spec.trial_id, record.score), (spec.data.name, spec.freeze.label)
+            self._best[key] = max(self._best.get(key, score), score)
         else:
             self._failed += 1
         if not self._console.is_terminal or error:

@@ -108,14 +108,19 @@ def _data(spec: TrialSpec) -> str:
 
 
 def _licence_beside(spec: TrialSpec) -> str | None:
-    """The first line of a LICENSE file beside the train split."""
-    for path in sorted(Path(spec.data.train[0]).parent.glob("LICEN[SC]E*")):
-        try:
-            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            continue
-        return next((line.strip() for line in lines if line.strip()), None)
-    return None
+    """The first line of a LICENSE file beside the train split, else what a README there says after `Licence:`."""
+    folder = Path(spec.data.train[0]).parent
+    lines = [line.strip() for path in sorted(folder.glob("LICEN[SC]E*")) for line in _lines(path)]
+    said = [line.partition(":") for path in sorted(folder.glob("README*")) for line in _lines(path)]
+    lines += [value.strip().rstrip(".") for key, _, value in said if key.strip().lower() in ("licence", "license")]
+    return next(filter(None, lines), None)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
 
 
 def _training(spec: TrialSpec, row: Row) -> str:

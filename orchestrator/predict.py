@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.command import DebugOption, reported, run
-from trials.datasets.text_file import read_lines
+from trials.datasets.text_file import normalised, read_lines
 from trials.errors import DataError
 
 if TYPE_CHECKING:
     from trials.export import Predicted, Predictor
 
 STDIN = "-"
-# Words with their inner apostrophes and hyphens, and every other visible character by itself.
-_WORDS = re.compile(r"\w+(?:['\u2019\-]\w+)*|[^\w\s]")
+# Numbers with their points, words with their inner apostrophes and hyphens, every other visible character by itself.
+_WORDS = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['\u2019\-]\w+)*|[^\w\s]")
+_NO_WORD = re.compile(r"#.*|\d+[-.]\d+", re.DOTALL)  # how lines of CoNLL-U start that are kept as they are
 
 
 def predict(
@@ -46,7 +47,7 @@ def predict(
         permafrost predict my-tagger dev.conllu -o tagged.conllu
     """
     with reported(debug=debug):
-        lines = sys.stdin.read().splitlines() if source == STDIN else read_lines(Path(source))
+        lines = _stdin_lines() if source == STDIN else read_lines(Path(source))
 
         from trials.export import Predictor
 
@@ -80,18 +81,29 @@ def tagged_text(predictor: Predictor, lines: Sequence[str], *, split_at_spaces: 
 def tagged_conllu(predictor: Predictor, source: str, lines: Sequence[str]) -> list[str]:
     """The same lines with predicted tags: in UPOS, or `NER=` in MISC if the model finds entities."""
     rows = [line.split("\t") for line in lines]
-    words: list[list[int]] = [[]]  # line numbers of each sentence's words
+    words = _words(source, rows)
+    for numbers, labels in zip(words, predictor.words([[rows[n][1] for n in ns] for ns in words]), strict=True):
+        for number, p in zip(numbers, labels, strict=True):
+            _put(rows[number], p, entities=predictor.task == "ner")
+    return ["\t".join(row) for row in rows]
+
+
+def _words(source: str, rows: Sequence[list[str]]) -> list[list[int]]:
+    """The row numbers of each sentence's words."""
+    words: list[list[int]] = [[]]
     for number, row in enumerate(rows):
-        if row == [""]:
+        if not "".join(row).strip():
             words.append([])
         elif row[0].isdigit():
             if len(row) != 10:
                 raise DataError(f"{source}:{number + 1}: a token line has {len(row)} columns, CoNLL-U needs 10.")
             words[-1].append(number)
-    for numbers, labels in zip(words, predictor.words([[rows[n][1] for n in ns] for ns in words]), strict=True):
-        for number, p in zip(numbers, labels, strict=True):
-            _put(rows[number], p, entities=predictor.task == "ner")
-    return ["\t".join(row) for row in rows]
+        elif not _NO_WORD.fullmatch(row[0]):
+            raise DataError(
+                f"{source}:{number + 1}: starts with {row[0]!r}, which no line of CoNLL-U does. Mend it; if the file "
+                "is text, give it another suffix."
+            )
+    return words
 
 
 def _put(row: list[str], predicted: Predicted, *, entities: bool) -> None:
@@ -100,6 +112,13 @@ def _put(row: list[str], predicted: Predicted, *, entities: bool) -> None:
         return
     kept = [entry for entry in row[9].split("|") if entry != "_" and not entry.startswith("NER=")]
     row[9] = "|".join([*kept, f"NER={predicted.label}"])
+
+
+def _stdin_lines() -> list[str]:
+    try:
+        return normalised(sys.stdin.read()).removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"stdin: not UTF-8 text ({error.reason}). Convert it first.") from error
 
 
 def _share(predicted: Predicted) -> str:

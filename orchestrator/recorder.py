@@ -15,11 +15,11 @@ from typing import Any
 
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import EPOCHS, State
-from trials.datasets.corpus import Item, Text
+from trials.datasets.corpus import Item
 from trials.record import EpochRecord, SplitReport
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
-from trials.tasks.task import labels_of
+from trials.tasks.task import labels_of, words_of
 
 COMMIT_ORDER = ("epochs", "tags", "predictions", "trials")
 FLUSH_EVERY_S = 1.0  # what a killed driver can lose of finished trials, and how many small parts a second there are
@@ -148,7 +148,7 @@ def prediction_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[
                 "attempt": attempt,
                 "split": report.split,
                 "sentence": number,
-                "forms": [item.text, item.pair] if isinstance(item, Text) else list(item.forms),
+                "forms": list(words_of(item)),
                 "gold": _written(report, report.gold[start:end]),
                 "predicted": _written(report, report.predicted[start:end]),
                 "probability": list(report.probability[start:end]),

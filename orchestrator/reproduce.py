@@ -69,8 +69,9 @@ def _verdict(n: int, differing: list[Difference]) -> list[str]:
     worst = max((d for d in differing if d.column == "score"), key=_size, default=None)
     told = f"; the score by at most {_size(worst):.2e}" if worst else "; no score among them"
     first = differing[0]
+    count = "1 number differs" if len(differing) == 1 else f"{len(differing)} numbers differ"
     return [
-        f"{len(differing)} numbers of {n} evaluations differ{told}.",
+        f"{count}, of those of {n} evaluations{told}.",
         f"the first: {first.column} at step {first.step}, stored {_short(first.stored)}, now {_short(first.found)}.",
     ]
 

@@ -58,13 +58,17 @@ def status(
 def _list_trials(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     """A line a trial: id, state, best dev score, label; in the order of the labels."""
     labels = {row["trial_id"]: TrialSpec.model_validate_json(row["spec"]).label for row in rows}
-    for row in sorted(rows, key=lambda row: labels[row["trial_id"]]):
-        listed = {"trial_id": row["trial_id"], "state": row["state"], "score": row["best_score"]}
-        if as_json:
-            print(json.dumps(listed | {"label": labels[row["trial_id"]]}))
-            continue
-        score = "" if row["best_score"] is None else f"{row['best_score']:.4f}"
-        line = f"{row['trial_id']}  {row['state']:<13}  {score:<6}  {labels[row['trial_id']]}"
+    listed = [
+        {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": labels[i]}
+        for row in sorted(rows, key=lambda row: labels[row["trial_id"]])
+        if (i := row["trial_id"])
+    ]
+    if as_json:
+        print(json.dumps({"trials": listed}))
+        return
+    for trial in listed:
+        score = "" if trial["score"] is None else f"{trial['score']:.4f}"
+        line = f"{trial['trial_id']}  {trial['state']:<13}  {score:<6}  {trial['label']}"
         stdout.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

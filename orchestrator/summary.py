@@ -64,10 +64,9 @@ def summarise(specs: Sequence[TrialSpec], trials: pa.Table) -> list[Cell]:
 
 def varying_settings(specs: Iterable[TrialSpec]) -> list[str]:
     """The dotted settings, other than those every table shows, in which the cells of a sweep differ."""
-    shown = {"data", "model", "freeze", "seed", "train_size", "task", "score"}
-    flat = [{"model.name": spec.model.name} | _flatten(spec.model_dump(mode="json", exclude=shown)) for spec in specs]
-    keys = dict.fromkeys(key for settings in flat for key in settings)
-    return [key for key in keys if len({repr(settings.get(key)) for settings in flat}) > 1]
+    found = [_settings(spec) for spec in specs]
+    keys = dict.fromkeys(key for settings in found for key in settings)
+    return [key for key in keys if len({repr(settings[key]) for settings in found}) > 1]
 
 
 def objective_group(spec: TrialSpec) -> Group:
@@ -76,8 +75,14 @@ def objective_group(spec: TrialSpec) -> Group:
 
 
 def setting(spec: TrialSpec, key: str) -> Any:
-    """The value of a dotted setting; None where a part that is not used would hold it."""
-    return _flatten(spec.model_dump(mode="json")).get(key)
+    """The value of a dotted setting; adapters are one setting, by their label."""
+    return _settings(spec)[key]
+
+
+def _settings(spec: TrialSpec) -> dict[str, Any]:
+    shown = {"data", "model", "freeze", "seed", "train_size", "task", "score", "lora"}
+    lora = spec.lora.label if spec.lora else None
+    return {"model.name": spec.model.name, **_flatten(spec.model_dump(mode="json", exclude=shown)), "lora": lora}
 
 
 def _cell(specs: list[TrialSpec], rows: Sequence[Row], baseline: Sequence[Row]) -> Cell:
@@ -117,6 +122,5 @@ def _saved_train(rows: Sequence[Row], baseline: Sequence[Row]) -> float | None:
 def _flatten(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in content.items():
-        inner = _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-        flat |= {name: leaf for name, leaf in inner.items() if leaf is not None}
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat

@@ -116,6 +116,10 @@ class Resources(Frozen):
     gpus: Annotated[float, Field(ge=0)] = 0.0
 
 
+def _is_word(key: object) -> bool:
+    return isinstance(key, str)
+
+
 def _list_is_choice(value: object) -> object:
     return {"choice": value} if isinstance(value, list) else value
 
@@ -137,9 +141,10 @@ class SweepSpec(Frozen):
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:
-        if "seed" in self.trial or "seed" in self.space:
-            raise ValueError("`seed` does not stand in `trial` or `space`: list the seeds under `seeds`")
         self._check_cases()
+        cases = self.space[CASES].choice if CASES in self.space else None
+        if any("seed" in settings for settings in (self.trial, self.space, *(cases or ()))):
+            raise ValueError("`seed` does not stand in `trial` or `space`: list the seeds under `seeds`")
         inside = [f"{b} is inside {a}" for a, b in itertools.permutations(self.space, 2) if b.startswith(f"{a}.")]
         if inside:
             raise ValueError(f"space: {', '.join(inside)}: one would undo the other; give their values under one key")
@@ -154,7 +159,7 @@ class SweepSpec(Frozen):
         if CASES not in self.space:
             return
         cases = self.space[CASES].choice or []
-        if not cases or not all(isinstance(case, dict) and case for case in cases):
+        if not cases or not all(isinstance(case, dict) and case and all(map(_is_word, case)) for case in cases):
             raise ValueError("space.cases: a list of mappings, each of settings that belong together")
         twice = sorted(
             {str(key).split(".")[0] for case in cases for key in case} & {k.split(".")[0] for k in self.space}

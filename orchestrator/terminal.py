@@ -48,7 +48,8 @@ def cell_tables(cells: Sequence[Cell]) -> Iterator[RenderableType]:
 
 def _label(cell: Cell, varying: Sequence[str]) -> str:
     """What tells a cell from the others of its table; folded where the terminal is narrow."""
-    settings = (f"{key.removesuffix('.name').rpartition('.')[2]}={setting(cell.spec, key)}" for key in varying)
+    given = ((key.removesuffix(".name").rpartition(".")[2], setting(cell.spec, key)) for key in varying)
+    settings = (f"{key}={value}" for key, value in given if value is not None)
     return " ".join([cell.spec.freeze.label, *settings])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
+from tokenizers import normalizers
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+)
 
 from trials.device import default_device
 from trials.errors import ModelError
@@ -38,13 +46,30 @@ def export_model(spec: TrialSpec, trained: Trained, folder: Path, card: str) -> 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         model.save_pretrained(folder)
-        load_tokenizer(spec.model, TASKS[spec.task].head).save_pretrained(folder)
+        _tokenizer(spec).save_pretrained(folder)
         recipe = {"task": spec.task, "lowercase": spec.lowercase, "max_length": spec.max_length}
         content = {"trial_id": spec.trial_id, **recipe, "spec": spec.model_dump(mode="json")}
         (folder / RECIPE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         (folder / "README.md").write_text(card, encoding="utf-8")
     except OSError as error:
         raise ModelError(f"{folder}: cannot be written ({error.strerror}).") from error
+
+
+def _tokenizer(spec: TrialSpec) -> Any:
+    """The trial's tokenizer; if the trial lower-cased its words, one that does it by itself, as pipelines do not."""
+    tokenizer: Any = load_tokenizer(spec.model, TASKS[spec.task].head)
+    if not spec.lowercase:
+        return tokenizer
+    backend = copy.deepcopy(tokenizer.backend_tokenizer)
+    before = [backend.normalizer] if backend.normalizer is not None else []
+    backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *before])
+    # Of no model's own class, as those build their normaliser anew from the settings that they know.
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        model_max_length=tokenizer.model_max_length,
+        model_input_names=tokenizer.model_input_names,
+        **tokenizer.special_tokens_map,
+    )
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,12 @@ class LoraSpec(Frozen):
     layers: Literal["unfrozen", "all"] = "unfrozen"
     targets: Literal["attention", "linear"] = "attention"
 
+    @property
+    def label(self) -> str:
+        """A short name for tables: the rank, and what is not the default."""
+        other = self.model_dump(exclude_defaults=True, exclude={"rank"}).values()
+        return "/".join([f"r{self.rank}", *(f"{value:g}" if isinstance(value, float) else value for value in other)])
+
 
 class Recipe(Frozen):
     """What a draft and a spec say in the same words.
@@ -307,9 +313,8 @@ def misfits(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tuple[
     found = []
     everything = len(freeze.layers) == model.n_layers
     if recipe.thaw_every is not None and freeze.is_baseline:
-        found.append(
-            ("thaw_every", "nothing is frozen, so there is nothing to thaw. Freeze some layers or leave it out.")
-        )
+        reason = "nothing is frozen, so there is nothing to thaw. Leave it out, or give it with each freeze as `cases`."
+        found.append(("thaw_every", reason))
     if recipe.optim.layer_decay is not None and everything and freeze.embeddings and recipe.thaw_every is None:
         found.append(("optim.layer_decay", "only the head learns, so there are no layers with rates of their own."))
     if recipe.lora is not None:

@@ -174,7 +174,7 @@ def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
     order = pa.table({**{key: rows[key] for key in keys}, "attempt": rows["attempt"], "row": row})
     order = order.sort_by([*((key, "ascending") for key in keys), ("attempt", "ascending"), ("row", "ascending")])
     last = order.group_by(keys, use_threads=False).aggregate([("row", "last")])
-    return rows.take(last["row_last"])
+    return rows.take(last.sort_by([(key, "ascending") for key in keys])["row_last"])  # groups come in no order
 
 
 def _read_plan(path: Path) -> SweepPlan:

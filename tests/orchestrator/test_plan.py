@@ -11,7 +11,7 @@ from orchestrator.recorder import Recorder
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from orchestrator.sweep import load_sweep
-from tests.builders import make_record, write_sweep, write_treebank
+from tests.builders import make_record, write_conllu, write_sweep, write_treebank
 from trials.draft import Lookup
 
 
@@ -83,6 +83,20 @@ def test_more_seeds_run_only_the_new_ones(sweep: Path, store: ResultStore) -> No
 def test_another_sweep_in_the_store_shares_its_trials(sweep: Path, store: ResultStore) -> None:
     end(store, plan(sweep, store), 0, State.COMPLETED)
     assert plan(sweep, store, "name=other").n_skipped == 1
+
+
+def test_a_plan_says_once_which_tags_dev_and_test_have_that_train_lacks(sweep: Path, store: ResultStore) -> None:
+    write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("the", "DET"), ("oh", "INTJ"), ("ah", "INTJ")]])
+    assert plan(sweep, store).notes == ("tiny: dev has labels that train lacks, each counted as an error: INTJ (2).",)
+
+
+def test_a_plan_with_nothing_to_run_or_nothing_odd_has_no_notes(sweep: Path, store: ResultStore) -> None:
+    assert plan(sweep, store).notes == ()
+    write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("oh", "INTJ")]])
+    planned = plan(sweep, store)
+    for index in range(len(planned.trials)):
+        end(store, planned, index, State.COMPLETED)
+    assert plan(sweep, store).notes == ()
 
 
 def test_what_is_declared_reads_back_as_the_same_trials(sweep: Path, store: ResultStore) -> None:

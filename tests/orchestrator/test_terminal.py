@@ -94,10 +94,23 @@ def test_a_cell_without_results_shows_only_its_counts() -> None:
     assert lines[-1] == "none: 3 failed"
 
 
-def test_each_corpus_and_train_size_has_its_own_table() -> None:
-    specs = [make_spec(train_size=200), make_spec(train_size=12544), make_spec(data={"name": "[b]odd"})]
-    titles = [line for line in shown(*map(make_cell, specs)) if "train sentences" in line]
-    assert titles == ["tiny, 200 train sentences", "tiny, 12,544 train sentences", "[b]odd, 200 train sentences"]
+def test_each_corpus_train_size_task_and_metric_has_its_own_table() -> None:
+    specs = [
+        make_spec(train_size=200),
+        make_spec(train_size=12544),
+        make_spec(data={"name": "[b]odd"}),
+        make_spec(score="macro_f1"),
+        make_spec(task="ner"),
+        make_spec(task="mrpc"),
+    ]
+    assert [line for line in shown(*map(make_cell, specs)) if " train " in line and "," in line] == [
+        "tiny, 200 train sentences, accuracy",
+        "tiny, 12,544 train sentences, accuracy",
+        "[b]odd, 200 train sentences, accuracy",
+        "tiny, 200 train sentences, macro f1",
+        "tiny, 200 train sentences, span f1",
+        "tiny, 200 train texts, f1",
+    ]
 
 
 def test_the_tables_of_a_sweep_stand_under_one_another() -> None:

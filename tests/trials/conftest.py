@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 from tests.builders import merged, write_tagged_treebank, write_texts
 from trials.draft import Lookup, TrialDraft
 from trials.models.family import MODEL_FAMILIES
+from trials.models.load import LoadedModel
+from trials.record import EpochRecord
+from trials.run import Trained
 from trials.spec import TrialSpec
 
 BERT_SIZES = {"num_hidden_layers": 4, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
@@ -26,7 +30,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "electra": BERT_SIZES | {"embedding_size": 8},
     "deberta-v2": BERT_SIZES | {
         "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False,
-        "position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True, "conv_kernel_size": 3, "conv_act": "gelu",
+        "position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True,
+        "conv_kernel_size": 3, "conv_act": "gelu",
     },
 }  # fmt: skip
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -68,6 +73,22 @@ def save_tiny_model(family: str, folder: Path, *, positions: int = 32, **changes
     """A tiny encoder and its tokenizer in a folder."""
     tiny_encoder(family, positions=positions, **changes).save_pretrained(folder)
     return save_tiny_tokenizer(folder)
+
+
+def model_inside(records: Generator[EpochRecord, None, Trained]) -> LoadedModel:
+    """The model of a trial that is under way, which nothing outside it holds."""
+    loaded: LoadedModel = inspect.getgeneratorlocals(records)["loaded"]
+    return loaded
+
+
+def finished(records: Generator[EpochRecord, None, Trained]) -> tuple[list[EpochRecord], Trained]:
+    """A whole trial: its records and what it leaves."""
+    found = []
+    while True:
+        try:
+            found.append(next(records))
+        except StopIteration as end:
+            return found, end.value
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -175,6 +175,32 @@ def test_freezing_only_the_embeddings_is_no_baseline() -> None:
     assert (found.embeddings, found.is_baseline) == (True, False)
 
 
+@pytest.mark.parametrize("strategy", ["first_k", "last_k", "none"])
+def test_a_depth_of_minus_one_freezes_the_embeddings_only(strategy: str) -> None:
+    found = FreezeDraft(strategy=strategy, depth=-1).resolve(MODEL)
+    assert found == FreezeSpec(strategy="none", layers=(), embeddings=True)
+    assert found.label == "embeddings"
+
+
+@pytest.mark.parametrize("score", ["span_f1", "acuracy"])
+def test_a_score_that_the_task_does_not_measure_is_refused_with_those_it_does(score: str) -> None:
+    assert f"score: unknown {score!r}" in invalid(score=score)
+    assert "Known: accuracy, macro_f1. (pos measures these.)" in invalid(score=score)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({}, "name the model in one way: `folder`, or `hub` and `revision`"),
+        ({"folder": "a", "hub": "b/c", "revision": "main"}, "name the model in one way"),
+        ({"hub": "b/c"}, "`hub` and `revision` go together, as `main` means other weights tomorrow"),
+        ({"folder": "a", "revision": "main"}, "`hub` and `revision` go together"),
+    ],
+)
+def test_a_model_that_is_named_wrongly_is_refused(model: dict[str, str], message: str) -> None:
+    assert message in invalid(model=model)
+
+
 @pytest.mark.parametrize(
     ("draft", "path", "message"),
     [

@@ -411,7 +411,7 @@ def test_a_model_that_cannot_be_had_is_told(hub: Hub, repo: str, revision: str, 
 def test_a_model_offline_and_absent_is_told_without_asking(hub: Hub) -> None:
     assert hub.no_model("a/absent", offline=True) == (
         "model a/absent (main) is not on this machine and --offline forbids the download; "
-        "run `hf download a/absent --revision main` or the same command without --offline first."
+        "run `permafrost data fetch --sweep FILE` or the same command without --offline first."
     )
     assert hub.server.asked() == []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,12 +14,14 @@ from transformers import get_linear_schedule_with_warmup
 from tests.trials.conftest import TrialMaker
 from trials.batching import batches_by_length, collate, shuffled_batches
 from trials.device import PeakMemory
-from trials.loop import lr_share, mean_loss, new_optimizer
+from trials.encoding import encode_for
+from trials.loop import evaluate, lr_share, mean_loss, new_optimizer
 from trials.models.load import load_model
+from trials.run import _set_up as set_up
 from trials.seeding import GlobalStream, numpy_stream, stream_seed
 from trials.spec import OptimSpec
 from trials.subsets import nested_subset
-from trials.tasks.task import IGNORE, Example
+from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
 
 CPU = torch.device("cpu")
 SIZES = st.integers(1, 40)
@@ -81,6 +85,31 @@ def test_evaluation_batches_hold_every_example_once_longest_first(lengths: list[
     assert sorted(order) == list(range(len(lengths)))
     assert [lengths[i] for i in order] == sorted(lengths, reverse=True)
     assert max(map(len, batches)) <= batch_size
+
+
+@pytest.mark.parametrize("family", ["distilbert", "bert", "deberta-v2"])
+def test_a_split_is_predicted_in_its_order_whatever_stands_beside_a_sentence(
+    family: str, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trials.loop.EVAL_BATCH_SIZE", 5)
+    spec = make_trial(family, max_length=16)
+    data = encode_for(spec)
+    training = set_up(spec, data, CPU)
+    whole, alone = evaluate(training, data.dev), [evaluate(training, Split([e])) for e in data.dev.examples]
+    assert np.array_equal(whole.predicted, np.concatenate([found.predicted for found in alone]))
+    expected = np.concatenate([found.probability for found in alone])
+    assert whole.probability == pytest.approx(expected, abs=1e-5, nan_ok=True)
+    assert (whole.predicted == NO_PREDICTION).sum() == np.isnan(whole.probability).sum() > 0
+    assert [len(example.gold) for example in data.dev.examples] == np.diff(
+        [*data.dev.starts, len(data.dev.gold)]
+    ).tolist()
+
+
+def test_token_types_are_padded_with_zeros() -> None:
+    pairs = [replace(example(n), types=np.ones(n, dtype=np.int64)) for n in (1, 3)]
+    types = collate(pairs, pad_id=9, device=CPU).types
+    assert types is not None
+    assert types.tolist() == [[1, 0, 0], [1, 1, 1]]
 
 
 def test_collating_pads_to_the_longest_and_masks_the_padding() -> None:

@@ -93,7 +93,7 @@ def test_albert_is_refused_as_its_layers_are_one(tmp_path: Path) -> None:
         ("gpt2", {}, "'gpt2' is not an encoder whose config.json counts its layers"),
         ("bart", {}, "'bart' is not an encoder whose config.json counts its layers"),
         ("funnel", {}, "'funnel' is not an encoder whose config.json counts its layers"),
-        ("xlm", {"emb_dim": 16, "n_heads": 2, "n_layers": 2, "n_words": 60}, "XLMModel: its 2 encoder layers cannot"),
+        ("xlm", {"emb_dim": 16, "n_heads": 2, "n_layers": 2, "n_words": 60}, "its 2 encoder layers cannot be told"),
     ],
 )
 def test_a_model_whose_layers_cannot_be_told_is_refused_by_name(

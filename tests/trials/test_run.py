@@ -7,16 +7,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from tests.builders import merged, write_conllu
 from tests.trials.conftest import TrialMaker, save_tiny_model
+from trials.best import Best
 from trials.errors import DivergedError
+from trials.loop import Evaluation
+from trials.models.load import load_model
 from trials.record import EpochRecord
 from trials.run import run_trial
-from trials.steps import evaluation_steps
 from trials.spec import OptimSpec, TrialSpec
+from trials.steps import evaluation_steps
 
 CPU = torch.device("cpu")
 MEASURED = {"setup_s", "train_s", "eval_s", "peak_memory_bytes", "time"}
@@ -135,6 +139,17 @@ def test_test_is_scored_once_at_the_end_with_the_weights_of_the_best_dev_score(
     best = max(r.score for r in records)
     assert records[-1].score < best
     assert [r.test_score for r in records] == [None] * 7 + [best]
+
+
+def test_of_equal_scores_the_earliest_weights_are_the_best(make_trial: TrialMaker) -> None:
+    model = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=None, init=torch.Generator())
+    best, weight = Best(model), next(iter(model.parts.head[0].parameters()))
+    for value, score in ((1.0, 0.25), (2.0, 0.5), (3.0, 0.5), (4.0, 0.25)):
+        with torch.no_grad():
+            weight.fill_(value)
+        best.offer(score, Evaluation(value, np.empty(0), np.empty(0)))
+    best.restore()
+    assert (weight.unique().tolist(), best.dev.loss) == ([2.0], 2.0)
 
 
 def test_a_corpus_without_a_test_split_has_no_test_score(make_trial: TrialMaker, treebank: Path) -> None:

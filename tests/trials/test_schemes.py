@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from trials.datasets.columns_reader import read_columns
 from trials.datasets.corpus import Sentence
-from trials.datasets.schemes import Scheme, to_iob2
+from trials.datasets.schemes import to_iob2
 from trials.errors import DataError
-from trials.spec import Columns
+from trials.spec import Columns, Scheme
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 AnyScheme = Literal["auto", "iob1", "iob2", "bioes"]

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from tests.builders import make_spec
 from trials.freeze.strategies import FREEZE_STRATEGIES
-from trials.spec import Columns, DataSpec, FreezeSpec, ModelSpec, OptimSpec, TrialSpec
+from trials.spec import LATER, Columns, DataSpec, FreezeSpec, LoraSpec, ModelSpec, OptimSpec, TrialSpec
 
 FULL = make_spec(freeze={"strategy": "first_k", "layers": (0, 1), "embeddings": True})
 
@@ -157,6 +157,19 @@ def test_a_freeze_has_a_short_label(strategy: str, layers: tuple[int, ...], embe
     assert freeze.is_baseline == (label == "none")
 
 
+@pytest.mark.parametrize(
+    ("lora", "label"),
+    [
+        ({}, "r8"),
+        ({"rank": 4, "alpha": 16}, "r4"),
+        ({"alpha": 32}, "r8/32"),
+        ({"layers": "all", "targets": "linear", "dropout": 0.1}, "r8/0.1/all/linear"),
+    ],
+)
+def test_adapters_have_a_short_label_of_what_is_not_the_default(lora: dict[str, Any], label: str) -> None:
+    assert LoraSpec.model_validate(lora).label == label
+
+
 def test_a_trials_label_says_what_it_is() -> None:
     assert FULL.label == f"tiny_first-2+E_n200_s0_{FULL.trial_id[:6]}"
 
@@ -232,6 +245,31 @@ def test_an_optimiser_that_cannot_be_is_refused(field: str, value: object) -> No
 def test_a_trial_that_cannot_be_is_refused(field: str, value: object) -> None:
     with pytest.raises(ValidationError, match=field):
         make_spec(**{field: value})
+
+
+@pytest.mark.parametrize(("test", "expected"), [(None, ()), ("test.conllu", ("test.conllu",))])
+def test_a_plan_from_before_splits_of_several_files_still_validates(
+    test: str | None, expected: tuple[str, ...]
+) -> None:
+    older = {"name": "tiny", "train": "train.conllu", "dev": "dev.conllu", "test": test, "format": "conllu"}
+    data = DataSpec.model_validate({**older, "fingerprint": "d" * 64})
+    assert (data.train, data.dev, data.test) == (("train.conllu",), ("dev.conllu",), expected)
+    assert FULL.model_copy(update={"data": data}).trial_id == FULL.trial_id
+
+
+LATER_VALUES = {
+    (part, name): value for part, values in LATER.items() for name, value in values.items()
+}  # what a spec means that was written before the field
+
+
+@pytest.mark.parametrize(("part", "name"), LATER_VALUES, ids=str)
+def test_a_field_that_came_later_is_left_out_of_the_identity_where_it_changes_nothing(part: str, name: str) -> None:
+    content = FULL.model_dump(mode="json")
+    del (content[part] if part else content)[name]
+    older = TrialSpec.model_validate(content)
+    assert older == FULL
+    assert name not in (FULL.identity()[part] if part else FULL.identity())
+    assert older.trial_id == FULL.trial_id
 
 
 @pytest.mark.parametrize("part", [DataSpec, ModelSpec, FreezeSpec])

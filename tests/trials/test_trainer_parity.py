@@ -39,7 +39,9 @@ class RecordingTrainer(Trainer):  # type: ignore[misc]  # transformers has no ty
 
 def fresh(spec: TrialSpec) -> LoadedModel:
     n_labels = len(encode_for(spec).labels)
-    loaded = load_model(spec.model, head="tokens", n_outputs=n_labels, dropout=0.0, init=torch.Generator().manual_seed(3))
+    loaded = load_model(
+        spec.model, head="tokens", n_outputs=n_labels, dropout=0.0, init=torch.Generator().manual_seed(3)
+    )
     freeze_parts(loaded.parts, spec.freeze)
     return loaded
 

@@ -67,7 +67,7 @@ def test_a_corpus_without_such_tags_has_no_notes(treebank: Path) -> None:
 def endless(tmp_path: Path) -> Path:
     """A treebank with one sentence of 5,000 words in every split."""
     for split in ("train", "dev", "test"):
-        write_conllu(tmp_path / f"{split}.conllu", [[("a", "NOUN"), ("b", "VERB")] * 2_500, [(split[0], "X")]])
+        write_conllu(tmp_path / f"{split}.conllu", [[("a", "NOUN"), ("b", "VERB")] * 2_500, [(split, "X")]])
     return tmp_path
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,12 +30,16 @@ class Parts:
 
 @dataclass(frozen=True)
 class ModelFamily:
-    """One architecture of the `transformers` library.
+    """One architecture of the `transformers` library; modules are named by their path in the model without its head.
 
     Attributes:
         layers_key: The entry of `config.json` that says how many encoder layers there are.
         dropout_keys: The entries of the config that hold a dropout probability.
-        encoder: Finds (embeddings, encoder layers) in the model without its head.
+        stack: The list of encoder layers.
+        embeddings: What turns input ids into the first layer's input, in order; those that a model lacks are skipped.
+        shared: What every layer uses; it counts as embeddings.
+        beside_first: What works beside the first layer; it counts as that layer.
+        needs_a_layer: Whether the encoder fails without any layer.
         attention: Names of the query and value projections, where adapters go.
         positions_from_pad: Whether positions are counted from the padding id on, as RoBERTa does, so that
             `max_position_embeddings` holds more than can be used.
@@ -46,8 +49,12 @@ class ModelFamily:
 
     layers_key: str
     dropout_keys: tuple[str, ...]
-    encoder: Callable[[Any], tuple[nn.Module, tuple[nn.Module, ...]]]
-    attention: tuple[str, ...]
+    stack: str
+    embeddings: tuple[str, ...] = ("embeddings",)
+    shared: tuple[str, ...] = ()
+    beside_first: tuple[str, ...] = ()
+    needs_a_layer: bool = False
+    attention: tuple[str, ...] = ()
     positions_from_pad: bool = False
     token_types: bool = False
     prefix_space: bool = False
@@ -55,10 +62,26 @@ class ModelFamily:
     def parts(self, model: Any) -> Parts:
         """The three parts of a model of the family."""
         base = getattr(model, model.base_model_prefix)
-        embeddings, layers = self.encoder(base)
+        embeddings = _together([*_named(base, self.embeddings), *_named(base, self.shared)])
+        layers = list(base.get_submodule(self.stack))
+        layers[0] = _together([layers[0], *_named(base, self.beside_first)])
         inside = {id(p) for module in (embeddings, *layers) for p in module.parameters()}
         rest = (m for m in model.modules() if any(id(p) not in inside for p in m.parameters(recurse=False)))
-        return Parts(embeddings, layers, tuple(rest))
+        return Parts(embeddings, tuple(layers), tuple(rest))
+
+
+def _named(base: Any, paths: tuple[str, ...]) -> list[nn.Module]:
+    """The modules of these paths that the model has."""
+    found = dict(base.named_modules())
+    return [found[path] for path in paths if found.get(path) is not None]
+
+
+def _together(modules: list[nn.Module]) -> nn.Module:
+    if len(modules) == 1:
+        return modules[0]
+    from torch import nn  # only where a model is there already
+
+    return nn.ModuleList(modules)
 
 
 MODEL_FAMILIES: Registry[ModelFamily] = Registry("model family")

@@ -15,27 +15,17 @@ from trials.models.family import MODEL_FAMILIES, ModelFamily
 LAYER_KEYS = ("num_hidden_layers", "n_layers", "num_layers")
 
 
-def generic_family(config: dict[str, Any]) -> ModelFamily | None:
-    """A family for a model nobody registered, from its `config.json`; None where the number of layers is not there."""
-    key = next((key for key in LAYER_KEYS if isinstance(config.get(key), int)), None)
-    if key is None or config.get("is_encoder_decoder") or config.get("is_decoder"):
-        return None
-    n_layers: int = config[key]
-    dropout = tuple(k for k, v in config.items() if "dropout" in k and isinstance(v, float))
-    return ModelFamily(key, dropout, lambda base: _encoder(base, n_layers), attention=())
-
-
-def check_generic(folder: Path, config: dict[str, Any]) -> None:
-    """Build the model without weights or memory and look for its parts.
+def generic_family(folder: Path, config: dict[str, Any]) -> ModelFamily:
+    """A family for a model nobody registered, found by building it without weights or memory.
 
     Raises:
-        ModelError: the family is unknown to transformers too, or its layers or embeddings cannot be told apart.
+        ModelError: it is no encoder, transformers does not know it, or its layers or embeddings cannot be told apart.
     """
     name = str(config.get("model_type", ""))
     if name not in CONFIG_MAPPING:
         raise ModelError(f"{folder / 'config.json'}: model_type: {unknown(name, MODEL_FAMILIES)} Use another model.")
-    family = generic_family(config)
-    if family is None:
+    key = next((key for key in LAYER_KEYS if isinstance(config.get(key), int)), None)
+    if key is None or config.get("is_encoder_decoder") or config.get("is_decoder"):
         raise ModelError(
             f"{folder}: {name!r} is not an encoder whose config.json counts its layers. Use another model."
         )
@@ -44,19 +34,34 @@ def check_generic(folder: Path, config: dict[str, Any]) -> None:
             base = AutoModel.from_config(AutoConfig.from_pretrained(folder, local_files_only=True))
     except Exception as error:  # whatever the architecture's own code raises
         raise ModelError(f"{folder}: {name!r} cannot be built ({error}). Use another model.") from error
-    family.encoder(base)
+    stack, tables, shared = _told_apart(base, name, config[key])
+    return ModelFamily(
+        layers_key=key,
+        dropout_keys=tuple(k for k, v in config.items() if "dropout" in k and isinstance(v, float)),
+        stack=stack,
+        embeddings=tables,
+        shared=shared,
+        # As RoBERTa's do, embeddings that know the padding id count their positions from it.
+        positions_from_pad=hasattr(base.get_submodule(tables[0]), "padding_idx"),
+    )
 
 
-def _encoder(base: Any, n_layers: int) -> tuple[nn.Module, tuple[nn.Module, ...]]:
-    lists = [m for m in base.modules() if isinstance(m, nn.ModuleList) and len(m) == n_layers]
-    inner = {id(m) for outer in lists for m in outer.modules() if m is not outer}
-    stacks = [m for m in lists if id(m) not in inner]
-    if len(stacks) != 1:
-        raise ModelError(f"{type(base).__name__}: its {n_layers} encoder layers cannot be told. Use another model.")
-    inside = {id(p) for p in stacks[0].parameters()}
-    tables = [
-        m for name, m in base.named_children() if "embed" in name and not any(id(p) in inside for p in m.parameters())
-    ]
+def _told_apart(base: Any, name: str, n_layers: int) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """The paths of the one list of that many layers, of the children that hold embeddings, and of what layers share."""
+    lists = {path: m for path, m in base.named_modules() if isinstance(m, nn.ModuleList) and len(m) == n_layers}
+    outermost = [path for path in lists if not any(path.startswith(f"{other}.") for other in lists)]
+    if len(outermost) != 1:
+        raise ModelError(f"{name!r}: its {n_layers} encoder layers cannot be told. Use another model.")
+    tables = tuple(path for path, _ in base.named_children() if "embed" in path)
     if not tables:
-        raise ModelError(f"{type(base).__name__}: its embeddings cannot be told. Use another model.")
-    return nn.ModuleList(tables), tuple(stacks[0])
+        raise ModelError(f"{name!r}: its embeddings cannot be told. Use another model.")
+    return outermost[0], tables, _shared(base, outermost[0])
+
+
+def _shared(base: Any, stack: str) -> tuple[str, ...]:
+    """What stands beside the layers in their own encoder, as a table of relative positions; a last norm is no such."""
+    parent, _, child = stack.rpartition(".")
+    if not parent:
+        return ()
+    beside = ((name, m) for name, m in base.get_submodule(parent).named_children() if name != child)
+    return tuple(f"{parent}.{name}" for name, m in beside if not isinstance(m, nn.LayerNorm) and any(m.parameters()))

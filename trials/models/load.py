@@ -49,13 +49,14 @@ class LoadedModel:
 
 
 def family_of(spec: ModelSpec) -> ModelFamily:
-    """The registered family of a model, or one made from its configuration."""
-    if spec.family in MODEL_FAMILIES:
-        return MODEL_FAMILIES[spec.family]
-    config = json.loads((Path(spec.path) / "config.json").read_text(encoding="utf-8"))
-    family = generic_family(config)
-    assert family is not None, "find_model refuses such a model"
-    return family
+    """The registered family of a model, or one found for it."""
+    return MODEL_FAMILIES[spec.family] if spec.family in MODEL_FAMILIES else _found_family(spec)
+
+
+@lru_cache(maxsize=4)
+def _found_family(spec: ModelSpec) -> ModelFamily:
+    folder = Path(spec.path)
+    return generic_family(folder, json.loads((folder / "config.json").read_text(encoding="utf-8")))
 
 
 @lru_cache(maxsize=4)

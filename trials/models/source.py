@@ -84,32 +84,23 @@ def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
     family = str(config.get("model_type", ""))
     if family in REFUSED:
         raise ModelError(f"{folder / 'config.json'}: {family} is refused: {REFUSED[family]}. Use another model.")
-    if family not in MODEL_FAMILIES:
-        layers_key = _generic_layers_key(folder, config)
-        taken = 0
+    if family in MODEL_FAMILIES:
+        known = MODEL_FAMILIES[family]
     else:
-        layers_key = MODEL_FAMILIES[family].layers_key
-        taken = int(config.get("pad_token_id") or 0) + 1 if MODEL_FAMILIES[family].positions_from_pad else 0
+        from trials.models.generic import generic_family
+
+        known = generic_family(folder, config)
+    taken = int(config.get("pad_token_id") or 0) + 1 if known.positions_from_pad else 0
     pickle = _is_pickle(folder, allow_pickle=allow_pickle)
     return ModelSpec(
         name=name,
         path=str(folder),
         revision=_revision(folder, pickle=pickle),
         family=family,
-        n_layers=_number(folder, config, layers_key),
+        n_layers=_number(folder, config, known.layers_key),
         n_positions=_number(folder, config, "max_position_embeddings") - taken,
         pickle=pickle,
     )
-
-
-def _generic_layers_key(folder: Path, config: dict[str, Any]) -> str:
-    """For a family nobody registered: build it without memory, and see whether its parts can be told apart."""
-    from trials.models.generic import check_generic, generic_family
-
-    check_generic(folder, config)
-    family = generic_family(config)
-    assert family is not None
-    return family.layers_key
 
 
 def _config(folder: Path) -> dict[str, Any]:

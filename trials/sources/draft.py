@@ -118,7 +118,7 @@ class DataDraft(Frozen):
             progress: Told of a download.
         """
         name, source, (train, dev, test) = self._found(offline=offline, progress=progress)
-        format_ = self.format or _format_of(train[0])
+        format_ = self.format or _common_format((*train, *dev, *test))
         return DataSpec(
             name=self.name or name,
             train=train,
@@ -161,9 +161,9 @@ class DataDraft(Frozen):
         missing = ", ".join(f"{split} ({chosen[split]!r})" for split in needed if chosen[split] not in there)
         if missing:
             hidden = f" (without labels: {', '.join(fetched.hidden)})" if fetched.hidden else ""
+            way_out = "name them with `splits: {train: ..., dev: ..., test: ...}`" if self.hub else "take another one"
             raise DataError(
-                f"{fetched.name}: has no split for {missing}. It has {', '.join(there)}{hidden}; name them with "
-                "`splits: {train: ..., dev: ..., test: ...}`."
+                f"{fetched.name}: has no split for {missing}. It has {', '.join(there)}{hidden}; {way_out}."
             )
         train, dev, test = (tuple(map(str, there.get(chosen[split], ()))) for split in SPLITS)
         return train, dev, test
@@ -175,6 +175,14 @@ def _absolute(path: str) -> str:
 
 def _stem(path: str) -> str:
     return Path(path.removesuffix(".gz")).stem
+
+
+def _common_format(paths: Files) -> str:
+    found = {_format_of(path): path for path in paths}
+    if len(found) > 1:
+        told = ", ".join(f"{path} ({name})" for name, path in found.items())
+        raise DataError(f"the files of one corpus are in several formats: {told}. Give `format`, or files of one kind.")
+    return next(iter(found))
 
 
 def _format_of(path: str) -> str:

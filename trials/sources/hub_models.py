@@ -53,7 +53,7 @@ def fetch_model(
         if offline:
             raise ModelError(
                 f"{where} ({revision}) is not on this machine and --offline forbids the download; "
-                f"run `hf download {repo} --revision {revision}` or the same command without --offline first."
+                "run `permafrost data fetch --sweep FILE` or the same command without --offline first."
             )
         return _snapshot(where, allow_pickle=allow_pickle, progress=progress)
 

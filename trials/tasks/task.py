@@ -135,6 +135,13 @@ def labels_of(item: Item) -> tuple[str, ...]:
     return (item.label,) if isinstance(item, Text) else item.tags
 
 
+def words_of(item: Item) -> tuple[str, ...]:
+    """The words of a sentence; of a text the text, and the second one of a pair."""
+    if isinstance(item, Text):
+        return (item.text,) if item.pair is None else (item.text, item.pair)
+    return item.forms
+
+
 def sorted_labels(items: Sequence[Item]) -> tuple[str, ...]:
     """Every label that occurs, in alphabetical order."""
     return tuple(sorted({label for item in items for label in labels_of(item)}))

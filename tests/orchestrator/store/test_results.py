@@ -123,6 +123,17 @@ def test_predictions_are_read_of_one_trial_in_the_corpus_order(store: ResultStor
     assert len(store.predictions("nobody")) == 0
 
 
+@given(st.integers(0, 2**64 - 1), st.integers(1, 200))
+def test_rows_come_in_order_whatever_the_trials_id_is(number: int, n: int) -> None:
+    trial_id = f"{number:016x}"
+    with tempfile.TemporaryDirectory() as folder:
+        store = ResultStore(Path(folder))
+        store.append("epochs", [epoch(trial_id, step=step) for step in range(n)])
+        store.append("predictions", [prediction(trial_id, sentence=place) for place in range(n)])
+        assert store.epochs()["step"].to_pylist() == list(range(n))
+        assert store.predictions(trial_id)["sentence"].to_pylist() == list(range(n))
+
+
 def test_one_tag_of_two_levels_and_two_splits_is_four_rows(store: ResultStore) -> None:
     rows = [tag(split=split, level=level) for split in ("dev", "test") for level in ("span", "token")]
     store.append("tags", [*rows, *rows])

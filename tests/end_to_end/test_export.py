@@ -1,0 +1,394 @@
+"""From a sweep to a model folder to predictions: `export-model` and `predict`, on trials that were really trained.
+
+Most calls share this process, as an import of torch takes longer than they do; one chain runs as a person runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors import safe_open
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
+from typer.testing import CliRunner, Result
+
+from orchestrator.cli import app
+from orchestrator.predict import tagged_text
+from orchestrator.store import ResultStore
+from tests.end_to_end.conftest import Command
+from tests.small_sweeps import POS, launched, write_bank, write_entities, write_reviews
+from tests.trials.conftest import save_tiny_model
+from trials.export import Predictor
+
+MORE = """
+trial: {lowercase: true, optim: {lr: 1e-3, head_lr: 1e-2, epochs: 3, batch_size: 8}}
+space:
+  cases:
+    - task: pos
+      data: {folder: bank}
+      lora: {rank: 4, targets: linear}
+      freeze: {strategy: first_k, depth: 2}
+      optim.lr: 1e-2
+    - {task: ner, data: {folder: entities}}
+    - {task: classification, data: {folder: reviews}}
+    - {task: stsb, data: {folder: reviews, columns: {text: text, label: score}}}
+    - {task: pos, data: {folder: bank}, model: {folder: cased}, optim.lr: 1e-2, max_length: 32}
+predictions: all
+"""
+
+
+class Exported:
+    """A store, and a model folder of each of its trials.
+
+    Attributes:
+        rows: The trial's row in the store, by the name of the folder: tagger, adapted, ner, texts, number, cased.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        write_bank(folder / "bank", train=64, dev=30, test=10)
+        write_entities(folder / "entities")
+        write_reviews(folder / "reviews")
+        save_tiny_model("bert", folder / "cased", positions=64)
+        launched(folder, POS)
+        self.folder, self.store = folder, launched(folder, MORE, "more")
+        self.rows = {_name(row): row for row in self.store.trials().to_pylist() if row["seed"] == 0}
+        for name in self.rows:
+            done = self.export(name, folder / "models" / name)
+            assert done.exit_code == 0, done.output
+
+    def export(self, name: str, out: Path, *words: str) -> Result:
+        trial_id = self.rows[name]["trial_id"]
+        return run("export-model", "--trial", trial_id, "--store", self.store.root, "-o", out, *words)
+
+    def model(self, name: str) -> Path:
+        return self.folder / "models" / name
+
+    def card(self, name: str) -> tuple[dict[str, Any], str]:
+        """Header and text."""
+        _, header, text = (self.model(name) / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+        return yaml.safe_load(header), text
+
+    def dev_labels(self, name: str) -> list[str | None]:
+        """What the store keeps of the trial's predictions on dev."""
+        found = self.store.predictions(self.rows[name]["trial_id"]).to_pylist()
+        return [label for row in found if row["split"] == "dev" for label in row["predicted"]]
+
+
+def _name(row: dict[str, Any]) -> str:
+    if row["task"] == "pos":
+        return "cased" if row["model"] == "cased" else "adapted" if json.loads(row["spec"])["lora"] else "tagger"
+    return {"ner": "ner", "classification": "texts", "stsb": "number"}[row["task"]]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    return Exported(tmp_path_factory.mktemp("exported"))
+
+
+def run(*words: object, text: str | bytes | None = None) -> Result:
+    return CliRunner().invoke(app, list(map(str, words)), input=text)
+
+
+def predicted(model: Path, *words: object, text: str | bytes | None = None) -> list[str]:
+    done = run("predict", model, *words, text=text)
+    assert (done.exit_code, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def columns(lines: list[str], number: int) -> list[str]:
+    """A column of every line that has it."""
+    return [line.split("\t")[number] for line in lines if "\t" in line]
+
+
+# --- The folder
+
+
+@pytest.mark.parametrize("name", ["tagger", "adapted", "ner", "texts", "number", "cased"])
+def test_a_folder_has_weights_configuration_tokenizer_recipe_and_card(name: str, exported: Exported) -> None:
+    files = {path.name for path in exported.model(name).iterdir()}
+    assert files >= {"config.json", "model.safetensors", "tokenizer.json", "permafrost.json", "README.md"}
+    recipe = json.loads((exported.model(name) / "permafrost.json").read_text())
+    assert recipe["trial_id"] == exported.rows[name]["trial_id"]
+
+
+@pytest.mark.parametrize("name", ["tagger", "adapted", "ner"])
+def test_a_pipeline_of_transformers_tags_words_with_it(name: str, exported: Exported) -> None:
+    labels = set(filter(None, exported.dev_labels(name)))
+    found = pipeline("token-classification", model=str(exported.model(name)))("Mr house went to the river.")
+    assert [entry["word"] for entry in found] or name == "ner"
+    assert {entry["entity"] for entry in found} <= labels | {"O"}
+
+
+def test_a_pipeline_of_transformers_classifies_texts_with_it(exported: Exported) -> None:
+    classify = pipeline("text-classification", model=str(exported.model("texts")))
+    found = classify(["A good play, number 103.", "A bad play, number 102."])
+    assert [entry["label"] for entry in found] == ["praise", "blame"]
+
+
+def test_a_pipeline_lowers_case_by_itself_where_the_trial_did(exported: Exported) -> None:
+    tag = pipeline("token-classification", model=str(exported.model("cased")))
+    shouted, said = tag("BEA ADDED A CAD."), tag("bea added a cad.")
+    assert [entry["entity"] for entry in shouted] == [entry["entity"] for entry in said]
+    assert [entry["score"] for entry in shouted] == [entry["score"] for entry in said]
+
+
+def test_adapters_are_merged(exported: Exported) -> None:
+    with safe_open(exported.model("adapted") / "model.safetensors", "pt") as adapted:
+        with safe_open(exported.model("tagger") / "model.safetensors", "pt") as plain:
+            assert set(adapted.keys()) == set(plain.keys())
+        assert not [key for key in adapted.keys() if "lora" in key or "base_layer" in key]  # noqa: SIM118
+
+
+def test_frozen_weights_are_those_of_the_encoder(exported: Exported) -> None:
+    with safe_open(exported.model("tagger") / "model.safetensors", "pt") as tuned:
+        spec = json.loads(exported.rows["tagger"]["spec"])
+        with safe_open(Path(spec["model"]["path"]) / "model.safetensors", "pt") as pretrained:
+            for name in ("transformer.layer.0.ffn.lin1.weight", "transformer.layer.5.ffn.lin1.weight"):
+                before = next(pretrained.get_tensor(key) for key in pretrained.keys() if key.endswith(name))  # noqa: SIM118
+                after = tuned.get_tensor(f"distilbert.{name}")
+                assert torch.equal(before, after) == (".0." in name)
+
+
+# --- The card
+
+
+def test_the_header_of_the_card_is_the_hubs(exported: Exported) -> None:
+    header, _ = exported.card("tagger")
+    assert header == {
+        "license": "cc-by-sa-4.0",  # of the starter model's own card
+        "library_name": "transformers",
+        "pipeline_tag": "token-classification",
+        "base_model": "starter",
+        "datasets": ["bank"],
+        "metrics": ["accuracy", "macro_f1"],
+    }
+    assert exported.card("texts")[0]["pipeline_tag"] == "text-classification"
+    assert exported.card("cased")[0]["license"] == "unknown"
+
+
+def test_the_card_tells_data_freezing_scores_and_seeds(exported: Exported) -> None:
+    row, (_, text) = exported.rows["tagger"], exported.card("tagger")
+    assert "bank: 64 train, 30 dev, 10 test items, of which 64 were trained on. Licence: Free for tests." in text
+    assert "Frozen encoder layers, counted from the embeddings: 0, 1, 2, 3 of 6; embeddings frozen." in text
+    assert f"{row['trainable_params']:,} of {row['total_params']:,} parameters were trained" in text
+    assert f"| accuracy | {row['best_score']:.4f} | {row['test_score']:.4f} |" in text
+    assert re.search(r"Over the seeds [01], [01] of the same settings: 0\.\d{4} ± 0\.\d{4}", text)
+    assert f"trial `{row['trial_id']}`, seed 0" in text
+    assert "Trained again for this folder" not in text  # on a CPU the same bits
+
+
+def test_the_card_of_one_seed_says_that_luck_is_not_known(exported: Exported) -> None:
+    assert "One seed: how much of the score is luck is not known." in exported.card("ner")[1]
+
+
+def test_a_licence_may_be_given_and_an_empty_folder_used(exported: Exported, tmp_path: Path) -> None:
+    done = exported.export("ner", tmp_path, "--licence", "cc-by-4.0")
+    assert done.exit_code == 0
+    assert (tmp_path / "README.md").read_text().startswith("---\nlicense: cc-by-4.0\n")
+    assert str(tmp_path) in done.stdout
+
+
+# --- Refusals
+
+
+def test_a_folder_that_holds_something_is_not_written_to(exported: Exported, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    done = exported.export("tagger", tmp_path)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "is there already. Give a new folder with -o" in done.stderr
+    assert "again" not in done.stderr.partition("error")[0]  # nothing was trained in vain
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_trial_that_is_not_in_the_store_is_refused(exported: Exported, tmp_path: Path) -> None:
+    done = run("export-model", "--trial", "xyz", "--store", exported.store.root, "-o", tmp_path / "new")
+    assert done.exit_code == 3
+    assert "no trial 'xyz'" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_predicting_without_a_model_folder_says_how_to_make_one(tmp_path: Path) -> None:
+    done = run("predict", tmp_path / "none", "-", text="A word.")
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "no model folder there. Make one with `permafrost export-model --trial ID`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("absent.txt", None, "absent.txt: cannot be read"),
+        ("a.conllu", b"1\tonly\tthree\n", "a.conllu:1: a token line has 3 columns, CoNLL-U needs 10"),
+        ("a.conllu", b"# x\nJust text.\n", "a.conllu:2: starts with 'Just text.', which no line of CoNLL-U does"),
+        ("a.txt", b"fine\n\xff\n", "a.txt:2: not UTF-8 text"),
+    ],
+)  # fmt: skip
+def test_an_input_that_cannot_be_read_is_named(
+    name: str, content: bytes | None, said: str, exported: Exported, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    done = run("predict", exported.model("tagger"), tmp_path / name)
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert said in done.stderr
+
+
+def test_standard_input_that_is_no_text_is_refused(exported: Exported) -> None:
+    done = run("predict", exported.model("tagger"), "-", text=b"\xff\n")
+    assert done.exit_code == 3
+    assert "stdin: not UTF-8 text" in done.stderr
+
+
+# --- CoNLL-U
+
+
+@pytest.mark.parametrize("name", ["tagger", "adapted"])
+def test_only_the_tags_of_a_treebank_change_and_they_are_those_of_the_sweep(name: str, exported: Exported) -> None:
+    dev = exported.folder / "bank" / "dev.conllu"
+    before, after = dev.read_text(encoding="utf-8").splitlines(), predicted(exported.model(name), dev)
+    assert [_without_upos(line) for line in after] == [_without_upos(line) for line in before]
+    tagged = [line for line in after if re.match(r"\d+\t", line)]
+    assert columns(tagged, 3) == exported.dev_labels(name)
+    assert (
+        len([line for line in after if re.match(r"\d+-\d+\t", line)]) > 3
+    )  # multi-word tokens are there and untouched
+
+
+def _without_upos(line: str) -> list[str]:
+    return [cell for i, cell in enumerate(line.split("\t")) if i != 3 or not line.split("\t")[0].isdigit()]
+
+
+def test_comments_ranges_empty_nodes_and_gaps_stay_as_they_are(exported: Exported, tmp_path: Path) -> None:
+    other = ["# text = I can't", "2-3\tcan't" + "\t_" * 8, "3.1\tgo\tgo\tVERB" + "\t_" * 6, "", ""]
+    words = ["1\tI\tI" + "\t_" * 7, "2\tca\tcan" + "\t_" * 7, "3\tn't\tnot" + "\t_" * 7]
+    lines = [other[0], words[0], other[1], *words[1:], *other[2:], "1\tYes" + "\t_" * 8]
+    (tmp_path / "odd.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = predicted(exported.model("tagger"), tmp_path / "odd.conllu")
+    assert [line for line in found if not re.match(r"\d+\t", line)] == other
+    assert "_" not in columns([line for line in found if re.match(r"\d+\t", line)], 3)
+
+
+def test_entities_go_into_misc_beside_what_is_there(exported: Exported, tmp_path: Path) -> None:
+    forms = ["mr", "king", "queen", "went", "to", "king", "."]
+    misc = ["_", "SpaceAfter=No", "NER=B-ORG|A=b", *["_"] * 4]
+    pairs = enumerate(zip(forms, misc, strict=True), start=1)
+    rows = [f"{n}\t{form}\t_\tX\t_\t_\t_\t_\t_\t{extra}" for n, (form, extra) in pairs]
+    (tmp_path / "a.conllu").write_text("\n".join(rows) + "\n\n", encoding="utf-8")
+    found = predicted(exported.model("ner"), tmp_path / "a.conllu")
+    assert columns(found, 3) == ["X"] * 7
+    assert columns(found, 9) == [
+        "NER=O", "SpaceAfter=No|NER=B-PER", "A=b|NER=I-PER", "NER=O", "NER=O", "NER=B-LOC", "NER=O",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", [".conllu", ".txt"])
+def test_a_sentence_of_two_thousand_words_is_tagged_to_its_end(suffix: str, exported: Exported, tmp_path: Path) -> None:
+    words = [f"house{n % 7}" for n in range(2000)]
+    lines = [f"{n}\t{word}" + "\t_" * 8 for n, word in enumerate(words, start=1)]
+    text = "\n".join(lines) if suffix == ".conllu" else " ".join(words)
+    (tmp_path / f"long{suffix}").write_text(text + "\n", encoding="utf-8")
+    found = predicted(exported.model("tagger"), tmp_path / f"long{suffix}")
+    tags = columns(found, 3 if suffix == ".conllu" else 1)
+    assert len(tags) == 2000
+    assert set(tags) <= set(filter(None, exported.dev_labels("tagger")))
+
+
+# --- Text
+
+
+def test_text_comes_back_a_word_and_a_tag_a_line(exported: Exported) -> None:
+    found = predicted(exported.model("ner"), "-", text="Mr king queen went to king.\n\nto river\n")
+    assert found == [
+        "Mr\tO", "king\tB-PER", "queen\tI-PER", "went\tO", "to\tO", "king\tB-LOC", ".\tO", "",
+        "to\tO", "river\tB-LOC", "",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "split", "at_spaces"),
+    [
+        ("He said: no.", ["He", "said", ":", "no", "."], ["He", "said:", "no."]),
+        ("O'Neil's well-known", ["O'Neil's", "well-known"], ["O'Neil's", "well-known"]),
+        ("1,000.5 (km)", ["1,000.5", "(", "km", ")"], ["1,000.5", "(km)"]),
+        ("Қазақстан — үй", ["Қазақстан", "—", "үй"], ["Қазақстан", "—", "үй"]),
+    ],
+)
+def test_punctuation_is_split_off_unless_words_are_separated_already(
+    text: str, split: list[str], at_spaces: list[str], exported: Exported
+) -> None:
+    model = exported.model("tagger")
+    assert columns(predicted(model, "-", text=text), 0) == split
+    assert columns(predicted(model, "-", "--split-at-spaces", text=text), 0) == at_spaces
+
+
+def test_every_sentence_keeps_its_place_whatever_the_batches(exported: Exported) -> None:
+    predictor = Predictor(exported.model("ner"))
+    lines = ["to king", "mr queen king went to river", "went"] * 30
+    whole = tagged_text(predictor, lines, split_at_spaces=True)
+    assert whole == tagged_text(predictor, lines[:3], split_at_spaces=True) * 30
+
+
+def test_lines_are_classified_with_a_probability(exported: Exported, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("A good film, number 1.\n\nA bad story, number 4.\n", encoding="utf-8")
+    (first, second) = [line.split("\t") for line in predicted(exported.model("texts"), tmp_path / "lines.txt")]
+    assert (first[0], first[2]) == ("praise", "A good film, number 1.")
+    assert (second[0], second[2]) == ("blame", "A bad story, number 4.")
+    assert 0.5 < float(first[1]) <= 1
+
+
+@pytest.mark.parametrize("name", ["texts", "number"])
+def test_texts_get_the_labels_that_the_sweep_kept(name: str, exported: Exported) -> None:
+    rows = (exported.folder / "reviews" / "dev.tsv").read_text().splitlines()[1:]
+    found = predicted(exported.model(name), "-", text="\n".join(row.split("\t")[0] for row in rows))
+    kept = [label for label in exported.dev_labels(name) if label is not None]
+    if name == "texts":
+        assert columns(found, 0) == kept
+    else:  # other batches, so other last digits
+        assert [float(label) for label in columns(found, 0)] == pytest.approx(list(map(float, kept)), abs=1e-4)
+        assert columns(found, 1) == [""] * len(kept)
+
+
+def test_a_classifier_that_is_not_ours_predicts_too(exported: Exported, tmp_path: Path) -> None:
+    model = AutoModelForSequenceClassification.from_pretrained(exported.model("texts"))
+    model.save_pretrained(tmp_path / "other")
+    AutoTokenizer.from_pretrained(exported.model("texts")).save_pretrained(tmp_path / "other")
+    assert columns(predicted(tmp_path / "other", "-", text="A good song, number 3.\n"), 0) == ["praise"]
+
+
+def test_a_model_folder_without_weights_is_refused(exported: Exported, tmp_path: Path) -> None:
+    shutil.copytree(exported.model("tagger"), tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    done = run("predict", tmp_path / "model", "-", text="A word.\n")
+    assert done.exit_code == 3
+    assert "not a model folder that can be loaded" in done.stderr
+
+
+# --- As a person runs it
+
+
+@pytest.mark.parametrize("name", ["adapted", "ner", "texts", "number"])
+def test_every_kind_of_trial_comes_out_the_same_to_the_bit(name: str, exported: Exported) -> None:
+    done = run("reproduce", exported.rows[name]["trial_id"], "--store", exported.store.root)
+    assert (done.exit_code, done.stdout) == (0, "the same to the bit: every number of 3 evaluations.\n")
+
+
+def test_the_commands_work_in_processes_of_their_own(exported: Exported, tmp_path: Path, permafrost: Command) -> None:
+    trial_id = exported.rows["ner"]["trial_id"]
+    made = permafrost("export_model", "--trial", trial_id[:8], "--store", exported.store.root, "-o", "my-tagger")
+    assert made.returncode == 0, made.stderr
+    assert str(tmp_path / "my-tagger") in made.stdout
+    (tmp_path / "text.txt").write_text("Mr king queen went.\n")
+    done = permafrost("predict", "my-tagger", "text.txt", "-o", "tagged.tsv")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "tagged.tsv").read_text() == "Mr\tO\nking\tB-PER\nqueen\tI-PER\nwent\tO\n.\tO\n\n"
+
+
+def test_the_store_is_as_it_was(exported: Exported) -> None:
+    store: ResultStore = exported.store
+    assert len(store.trials()) == 7
+    assert {row["attempt"] for row in store.trials().to_pylist()} == {1}

@@ -1,0 +1,71 @@
+"""The command `status`: sweeps and their states, and with --trials every trial."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from orchestrator.cli import app
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.results import SweepPlan
+from tests.builders import make_spec
+from tests.orchestrator.store.rows import trial
+
+DONE, FAILED, LATER = (make_spec(seed=seed, data={"name": "a-[bank]"}) for seed in (0, 1, 2))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    """Of three planned trials one is completed, one has failed and one has not begun."""
+    store = open_store(tmp_path / "results", must_exist=False)
+    figures: dict[str, Any] = {"best_score": 0.96125, "train_s": 2.0, "total_params": 1000, "trainable_params": 250}
+    failed = trial(FAILED.trial_id, state="failed", spec=FAILED.model_dump_json(), error="boom")
+    store.append("trials", [failed, trial(DONE.trial_id, spec=DONE.model_dump_json(), **figures)])
+    planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in (DONE, FAILED, LATER))
+    store.add_plan(SweepPlan("mine", 0.0, "mine.yaml", planned))
+    return store
+
+
+def status(store: Path, *words: str) -> Result:
+    return CliRunner().invoke(app, ["status", "--store", str(store), *words])
+
+
+def test_every_trial_is_listed_with_id_state_score_and_label(store: ResultStore) -> None:
+    done = status(store.root, "--trials")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        f"{DONE.trial_id}  completed      0.9613  a-[bank]_none_n200_s0_{DONE.trial_id[:6]}",
+        f"{FAILED.trial_id}  failed                 a-[bank]_none_n200_s1_{FAILED.trial_id[:6]}",
+    ]
+
+
+def test_trials_as_json_are_one_object(store: ResultStore) -> None:
+    rows = json.loads(status(store.root, "--trials", "--json").stdout)["trials"]
+    assert rows == [
+        {"trial_id": DONE.trial_id, "state": "completed", "score": 0.96125, "label": DONE.label},
+        {"trial_id": FAILED.trial_id, "state": "failed", "score": None, "label": FAILED.label},
+    ]
+
+
+def test_a_sweep_is_shown_with_its_states(store: ResultStore) -> None:
+    done = status(store.root)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("sweep mine: 3 trials, 1 completed, 1 failed\n")
+    assert f"2 trials in {store.root}" in done.stdout
+
+
+def test_a_sweep_as_json_counts_planned_trials_cells_and_states(store: ResultStore) -> None:
+    found = json.loads(status(store.root, "--json").stdout)
+    counts = {"name": "mine", "planned": 3, "cells": 1, "states": {"completed": 1, "failed": 1}}
+    assert found == {"store": str(store.root), "sweeps": [counts]}
+
+
+@pytest.mark.parametrize("words", [(), ("--trials",), ("--json",)])
+def test_where_there_is_no_store_it_says_what_to_do(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = status(tmp_path / "none", *words)
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "no store there. Run a sweep first, or give its folder with --store" in done.stderr
