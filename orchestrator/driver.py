@@ -29,6 +29,7 @@ def run_sweep(
     resources: Resources,
     predictions: Predictions,
     stop: StopRequest,
+    trainable: type[TrialTrainable] = TrialTrainable,
 ) -> None:
     """Run the trials on a cluster and tell the listener.
 
@@ -37,7 +38,7 @@ def run_sweep(
     litter = tempfile.mkdtemp(prefix="permafrost-tune-")
     try:
         tune.Tuner(
-            tune.with_resources(TrialTrainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
+            tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
             tune_config=tune.TuneConfig(
                 search_alg=PlannedTrials(specs, threads=resources.cpus, predictions=predictions, stop=stop),
                 num_samples=len(specs),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from orchestrator.store import ResultStore
@@ -10,6 +11,7 @@ from orchestrator.store.results import SweepPlan
 from orchestrator.sweep import SweepSpec, expand
 from orchestrator.yaml_file import Document
 from trials.draft import Lookup
+from trials.prefix.rule import prefix_depth
 from trials.spec import TrialSpec
 from trials.tasks.reading import unseen_notes
 
@@ -22,7 +24,7 @@ class Plan:
         sweep: The sweep.
         source: The file that declares it.
         trials: All of its trials, in its order.
-        to_run: Those that no sweep in this store has completed.
+        to_run: Those that no sweep in this store has completed, in the order they are run in.
         attempts: The number of each one's next attempt.
         notes: What a person should know of the data, a sentence each.
     """
@@ -53,8 +55,21 @@ class Plan:
 def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: Lookup) -> Plan:
     """Expand a sweep and take out what is complete. Raises what `expand` and reading the store raise."""
     trials, done, attempts = expand(sweep, document, lookup), store.completed_ids(), store.attempts()
-    to_run = tuple(spec for spec in trials if spec.trial_id not in done)
+    to_run = tuple(as_neighbours(spec for spec in trials if spec.trial_id not in done))
     following = {spec.trial_id: attempts.get(spec.trial_id, 0) + 1 for spec in to_run}
     corpora = dict.fromkeys((spec.task, spec.data) for spec in to_run)
     notes = tuple(note for task, data in corpora for note in unseen_notes(task, data))
     return Plan(sweep, str(document.path), tuple(trials), to_run, following, notes)
+
+
+def as_neighbours(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
+    """Trials that share model, tokens and frozen prefix next to each other, so that a worker keeps them warm.
+
+    What they share comes in the order of the sweep, and inside it the shallowest prefix first: deeper ones are built
+    from it, and the long trials are not the last.
+    """
+    groups: dict[tuple[object, ...], list[TrialSpec]] = {}
+    for spec in specs:
+        shared = (spec.task, spec.model.revision, spec.data, spec.max_length, spec.lowercase, spec.precision)
+        groups.setdefault(shared, []).append(spec)
+    return [spec for group in groups.values() for spec in sorted(group, key=prefix_depth)]

@@ -120,6 +120,8 @@ def _results(records: list[EpochRecord]) -> dict[str, Any]:
         "best_metrics": list(best.metrics.items()),
         "test_metrics": list(last.test_metrics.items()) if last.test_metrics else None,
         "setup_s": sum(record.setup_s for record in records),
+        "prefix_s": sum(record.prefix_s for record in records),
+        "prefix_layers": last.prefix_layers,
         "train_s": sum(record.train_s for record in records),
         "eval_s": sum(record.eval_s for record in records),
         "peak_memory_bytes": max(record.peak_memory_bytes for record in records),

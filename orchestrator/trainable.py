@@ -14,7 +14,7 @@ from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the packag
 
 from orchestrator.events import failure
 from trials.record import EpochRecord
-from trials.spec import TrialSpec
+from trials.spec import Predictions, TrialSpec
 
 # Keys of what a step reports; Tune adds its own (`pid`, `time_total_s`, ...), so ours stay in one place.
 RECORD, FAILURE = "permafrost_record", "permafrost_failure"
@@ -38,11 +38,15 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take the next trial."""
+        spec = TrialSpec.model_validate(new_config["spec"])
+        self._label, self._records = spec.label, self.records(spec, new_config["predictions"])
+        return True
+
+    def records(self, spec: TrialSpec, predictions: Predictions) -> Iterator[EpochRecord]:
+        """What the trial yields."""
         from trials.run import run_trial
 
-        spec = TrialSpec.model_validate(new_config["spec"])
-        self._label, self._records = spec.label, run_trial(spec, predictions=new_config["predictions"])
-        return True
+        return run_trial(spec, predictions=predictions)
 
     def step(self) -> dict[str, Any]:
         """Up to the next evaluation. A trial that raises is reported, so that the warm worker lives on."""

@@ -55,6 +55,7 @@ def make_record(**changes: Any) -> EpochRecord:
         "examples_seen": 200,
         "lr": 1e-3,
         "setup_s": 0.5,
+        "prefix_s": 0.125,
         "train_s": 2.0,
         "eval_s": 0.25,
         "peak_memory_bytes": 1 << 30,
@@ -65,6 +66,7 @@ def make_record(**changes: Any) -> EpochRecord:
         "total_params": 1000,
         "trainable_params": 250,
         "device": "cpu",
+        "prefix_layers": 2,
         "threads": 1,
         "time": 1_750_000_000.0,
     }

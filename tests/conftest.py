@@ -1,8 +1,24 @@
-"""What every test shares: property tests draw the same examples each time and know no deadline on a busy machine."""
+"""What every test shares: the same examples for property tests each time, and a node's cache of its own."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("project", derandomize=True, deadline=None, max_examples=50, database=None)
 settings.load_profile("project")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def node_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Downloads, tokens and prefixes of the tests go to a folder that is thrown away, in their processes too."""
+    before = os.environ.get("PERMAFROST_CACHE")
+    os.environ["PERMAFROST_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["PERMAFROST_CACHE"]
+    else:
+        os.environ["PERMAFROST_CACHE"] = before

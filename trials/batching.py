@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from trials.tasks.task import IGNORE, Example
 
@@ -20,6 +21,7 @@ class Batch:
         mask: (examples, subwords) 1 where there is a subword; integers, as DeBERTa calculates with it.
         labels: (examples, subwords) label or IGNORE; of texts (examples, 1).
         types: (examples, subwords) which text of a pair a subword belongs to, or None.
+        states: (examples, subwords, width) what enters the first layer that learns, in place of the ids, or None.
     """
 
     ids: torch.Tensor
@@ -27,10 +29,19 @@ class Batch:
     labels: torch.Tensor
     types: torch.Tensor | None
 
+    states: torch.Tensor | None
+
+    @property
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """What a model is called with."""
+        if self.states is not None:
+            return {"inputs_embeds": self.states, "attention_mask": self.mask}
+        types = {} if self.types is None else {"token_type_ids": self.types}
+        return {"input_ids": self.ids, "attention_mask": self.mask, **types}
+
     def logits(self, model: torch.nn.Module) -> torch.Tensor:
         """(examples, subwords, labels) in fp32; of texts (examples, 1, labels)."""
-        types = {} if self.types is None else {"token_type_ids": self.types}
-        logits: torch.Tensor = model(input_ids=self.ids, attention_mask=self.mask, **types).logits.float()
+        logits: torch.Tensor = model(**self.inputs).logits.float()
         return logits if logits.dim() == 3 else logits.unsqueeze(1)
 
 
@@ -42,7 +53,9 @@ def collate(examples: Sequence[Example], pad_id: int, device: torch.device) -> B
     types = [example.types for example in examples if example.types is not None]
     on_device = [torch.from_numpy(array).to(device) for array in (ids, mask, labels)]
     token_types = torch.from_numpy(_padded(types, 0)).to(device) if types else None
-    return Batch(on_device[0], on_device[1], on_device[2], token_types)
+    states = [example.states for example in examples if example.states is not None]
+    hidden = pad_sequence(states, batch_first=True).to(device) if states else None
+    return Batch(on_device[0], on_device[1], on_device[2], token_types, hidden)
 
 
 def _padded(rows: Sequence[np.ndarray], filler: int) -> np.ndarray:
@@ -57,6 +70,25 @@ def shuffled_batches(n: int, batch_size: int, order: np.random.Generator) -> Ite
     while True:
         epoch = order.permutation(n)
         yield from (epoch[start : start + batch_size] for start in range(0, n, batch_size))
+
+
+WINDOW = 16  # batches; EWT is then padded to 1.15 times its subwords, against 2.3 to 2.6 times in random batches
+
+
+def batches_of_like_length(lengths: Sequence[int], batch_size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
+    """The same, but windows of each epoch's random order are sorted by length before they are cut into batches.
+
+    The batches of an epoch come in random order, a smaller one last.
+    """
+    subwords, window = np.asarray(lengths), WINDOW * batch_size
+    while True:
+        epoch = order.permutation(len(subwords))
+        windows = (epoch[start : start + window] for start in range(0, len(epoch), window))
+        ranked = np.concatenate([part[np.argsort(-subwords[part], kind="stable")] for part in windows])
+        whole, rest = np.split(ranked, [len(ranked) // batch_size * batch_size])
+        yield from order.permutation(whole.reshape(-1, batch_size))
+        if len(rest):
+            yield rest
 
 
 def batches_by_length(examples: Sequence[Example], batch_size: int) -> Iterator[list[int]]:

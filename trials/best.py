@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from trials.encoding import Encoded
+from trials.encoded import Encoded
 from trials.loop import Evaluation
 from trials.models.load import LoadedModel
 from trials.record import SplitReport

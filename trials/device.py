@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import torch
 def default_device() -> torch.device:
     """The first GPU that this process may use, else the CPU."""
     return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+
+
+_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @cache
@@ -24,6 +28,11 @@ def device_name(device: torch.device) -> str:
     except OSError:
         return "cpu"
     return "cpu " + next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """A context for the arithmetic of a model's forward pass: ``fp32``, ``bf16`` or ``fp16``."""
+    return torch.autocast(device.type, dtype=_DTYPES[precision], enabled=precision != "fp32")
 
 
 def wait_for(device: torch.device) -> None:

@@ -44,6 +44,7 @@ class EpochRecord:
         examples_seen: Train sentences so far, repeats included.
         lr: Learning rate of the last step.
         setup_s: Seconds of set-up (data, model, optimiser); only the first record has any.
+        prefix_s: Seconds of computing the states of frozen layers that were not kept yet; only in the first record.
         train_s: Seconds inside optimiser steps.
         eval_s: Seconds of evaluation on dev, and on test in the last record.
         peak_memory_bytes: Largest memory of the process (on a GPU: of torch's allocator there) in this trial.
@@ -56,6 +57,7 @@ class EpochRecord:
         total_params: Parameters of encoder and head.
         trainable_params: Those of them that learn.
         device: What it ran on, e.g. ``cpu`` or ``NVIDIA H200``.
+        prefix_layers: Frozen layers that were not run, as their output is kept.
         threads: CPU threads of its arithmetic; another number may change the last digits.
         time: Unix time at the end of the evaluation.
     """
@@ -70,6 +72,7 @@ class EpochRecord:
     examples_seen: int
     lr: float
     setup_s: float
+    prefix_s: float
     train_s: float
     eval_s: float
     peak_memory_bytes: int
@@ -80,5 +83,6 @@ class EpochRecord:
     total_params: int
     trainable_params: int
     device: str
+    prefix_layers: int
     threads: int
     time: float

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from trials.batching import shuffled_batches
+from trials.batching import batches_of_like_length, shuffled_batches
 from trials.best import Best, split_report
-from trials.device import PeakMemory, default_device, device_name, wait_for
-from trials.encoding import Encoded, encode_for
+from trials.device import PeakMemory, autocast, default_device, device_name, wait_for
+from trials.encoded import Encoded
+from trials.encoding import encode_for
 from trials.freeze.apply import freeze_parts
 from trials.loop import Training, evaluate
-from trials.models.load import LoadedModel, family_of, load_model, load_tokenizer
+from trials.models.load import LoadedModel, family_of, load_model
+from trials.prefix.use import take_prefix
 from trials.record import EpochRecord, SplitReport
 from trials.seeding import GlobalStream, numpy_stream, torch_stream
 from trials.spec import Predictions, TrialSpec
@@ -27,9 +28,7 @@ from trials.steps import evaluation_steps, examples_seen, steps_an_epoch
 from trials.subsets import nested_subset, stratified_subset
 from trials.tasks import TASKS
 from trials.tasks.task import Split
-from trials.thawing import Thawing, frozen_for_ever
-
-_AUTOCAST = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+from trials.thawing import Thawing
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,13 @@ def run_trial(
     clock, memory = _Clock(device), PeakMemory(device)
     task, data = TASKS[spec.task], encode_for(spec)
     scored_by = spec.score or task.metrics[0]
-    training = _set_up(spec, data, device)
-    loaded, dropout = training.loaded, GlobalStream(spec.seed, "dropout", device)
+    loaded, subset = new_model(spec, len(data.labels), device), train_subset(spec, data.train)
+    total_params, setup_s = loaded.params(), clock.lap()
+    prefix = take_prefix(spec, loaded, data, subset.tolist(), device)
+    data, prefix_s = prefix.data, clock.lap()
+    training, dropout = new_training(spec, loaded, data, subset, device), GlobalStream(spec.seed, "dropout", device)
     best, thawing = Best(loaded), Thawing(spec, training)
-    setup_s = clock.lap()
+    setup_s += clock.lap()
 
     stops = evaluation_steps(training.n_steps, spec.optim.epochs, spec.eval_every)
     for stop in stops:
@@ -89,6 +91,7 @@ def run_trial(
             examples_seen=examples_seen(spec, training.step),
             lr=training.lr,
             setup_s=setup_s,
+            prefix_s=prefix_s,
             train_s=train_s,
             eval_s=eval_s,
             peak_memory_bytes=memory.read_bytes(),
@@ -96,13 +99,15 @@ def run_trial(
             test_metrics=test_metrics,
             reports=tuple(reports),
             last=last,
-            total_params=loaded.params(),
+            total_params=total_params,
             trainable_params=thawing.trainable_params,
             device=device_name(device),
+            prefix_layers=prefix.depth,
             threads=torch.get_num_threads(),
             time=time.time(),
         )
-        setup_s = 0.0
+        setup_s = prefix_s = 0.0
+    prefix.put_back()
     return Trained(loaded, data.labels)
 
 
@@ -115,37 +120,40 @@ def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
     return nested_subset(len(train.examples), spec.train_size, seed)
 
 
-def _set_up(spec: TrialSpec, data: Encoded, device: torch.device) -> Training:
-    task = TASKS[spec.task]
-    loaded = load_model(
-        spec.model,
-        head=task.head,
-        n_outputs=len(data.labels),
-        dropout=spec.dropout,
-        init=torch_stream(spec.seed, "init"),
-    )
-    freeze_parts(loaded.parts, frozen_for_ever(spec))
+def new_model(spec: TrialSpec, n_labels: int, device: torch.device) -> LoadedModel:
+    """The model with a new head, and adapters if the recipe has them; what never learns is frozen."""
+    head, init = TASKS[spec.task].head, torch_stream(spec.seed, "init")
+    loaded = load_model(spec.model, head=head, n_outputs=n_labels, dropout=spec.dropout, init=init)
+    freeze_parts(loaded.parts, spec.always_frozen)
     if spec.lora is not None:
         from trials.models.adapters import add_adapters  # importing peft takes two seconds
 
         with GlobalStream(spec.seed, "adapters", device).drawn():
             add_adapters(loaded, family_of(spec.model), spec.lora, spec.freeze)
     loaded.model.to(device)
+    return loaded
+
+
+def new_training(
+    spec: TrialSpec, loaded: LoadedModel, data: Encoded, subset: np.ndarray, device: torch.device
+) -> Training:
+    """A training of these examples, before its first step."""
+    examples, order = [data.train.examples[i] for i in subset], numpy_stream(spec.seed, "order")
+    if spec.batching == "length":
+        batches = batches_of_like_length([len(e.ids) for e in examples], spec.optim.batch_size, order)
+    else:
+        batches = shuffled_batches(len(examples), spec.optim.batch_size, order)
     return Training(
         loaded=loaded,
         optim=spec.optim,
-        examples=[data.train.examples[i] for i in train_subset(spec, data.train)],
-        batches=shuffled_batches(spec.train_size, spec.optim.batch_size, numpy_stream(spec.seed, "order")),
-        pad_id=load_tokenizer(spec.model, task.head).pad_token_id,
+        examples=examples,
+        batches=batches,
+        pad_id=data.pad_id,
         device=device,
-        precision=_precision(spec, device),
+        precision=autocast(spec.precision, device),
         n_steps=steps_an_epoch(spec) * spec.optim.epochs,
         scaled=spec.precision == "fp16",
     )
-
-
-def _precision(spec: TrialSpec, device: torch.device) -> AbstractContextManager[object]:
-    return torch.autocast(device.type, dtype=_AUTOCAST[spec.precision], enabled=spec.precision != "fp32")
 
 
 class _Clock:

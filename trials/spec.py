@@ -117,6 +117,14 @@ class Columns(Frozen):
     tags: str | int | None = None
 
 
+class First(Frozen):
+    """How many items of each split are used, from its beginning; None for all, 0 for no test split."""
+
+    train: Positive | None = None
+    dev: Positive | None = None
+    test: Annotated[int, Field(ge=0)] | None = None
+
+
 class DataSpec(Frozen):
     """A corpus in files.
 
@@ -127,6 +135,7 @@ class DataSpec(Frozen):
         fingerprint: SHA-256 over the splits' bytes.
         columns: Where the files hold what.
         scheme: How span tags are written: ``iob1``, ``iob2``, ``bioes``, or ``auto`` to find out.
+        first: How many items of each split are used; None for all.
         source: Where the files came from, e.g. ``ud:UD_English-EWT@2.16``; no part of the trial's identity.
         sizes: Sentences or texts of train, dev and test; no part of the trial's identity, as they follow from it.
     """
@@ -139,6 +148,7 @@ class DataSpec(Frozen):
     fingerprint: str
     columns: Columns = Columns()
     scheme: Scheme = "auto"
+    first: First | None = None
     source: str | None = None
     sizes: tuple[int, int, int] | None = None
 
@@ -206,6 +216,8 @@ class Recipe(Frozen):
         eval_every: Epochs, or a fraction of one, between two evaluations on dev.
         dropout: Dropout of the trainable parts; None means the model's own.
         frozen_dropout: Whether frozen parts keep their dropout while training, as `Trainer` leaves it.
+        batching: How an epoch is cut into batches: ``random``, as the papers do, or ``length``, where the sentences of
+            a batch are of like length, so that little is padded.
         score: The metric that selects the best epoch; None means the task's own, e.g. ``accuracy`` for POS.
         subset_seed: Draws the train subset instead of `seed`, so that it is the same in every trial.
         thaw_every: Gradual unfreezing (Howard & Ruder 2018): after each so many epochs the highest frozen layer
@@ -222,6 +234,7 @@ class Recipe(Frozen):
     eval_every: Annotated[float, Field(gt=0, le=1)] = 1.0
     dropout: Share | None = None
     frozen_dropout: bool = True
+    batching: Literal["random", "length"] = "random"
     score: str | None = None
     subset_seed: Seed | None = None
     thaw_every: Positive | None = None
@@ -236,9 +249,9 @@ NOT_IDENTITY = {
 # Fields that came after the first release. At these values they change nothing and are left out of the identity, so
 # that a trial that was finished before them is not run again.
 LATER: dict[str, dict[str, Any]] = {
-    "": {"score": None, "subset_seed": None, "thaw_every": None, "lora": None},
+    "": {"batching": "random", "score": None, "subset_seed": None, "thaw_every": None, "lora": None},
     "optim": {"schedule": "linear", "layer_decay": None},
-    "data": {"columns": Columns().model_dump(), "scheme": "auto"},
+    "data": {"columns": Columns().model_dump(), "scheme": "auto", "first": None},
     "model": {"pickle": False},
 }
 
@@ -300,6 +313,13 @@ class TrialSpec(Recipe):
         """The cell that differs from this one only in freezing nothing."""
         nothing = FreezeSpec(strategy="none", layers=(), embeddings=False)
         return self.model_copy(update={"freeze": nothing, "thaw_every": None}).cell_id
+
+    @property
+    def always_frozen(self) -> FreezeSpec:
+        """What never learns in the whole trial: with gradual unfreezing less than what is frozen at first."""
+        if self.thaw_every is None:
+            return self.freeze
+        return self.freeze.after_thaws((self.optim.epochs - 1) // self.thaw_every)
 
     @property
     def label(self) -> str:

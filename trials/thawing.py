@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from trials.freeze.apply import freeze_parts, train_mode
 from trials.loop import Training, train_steps
-from trials.spec import FreezeSpec, TrialSpec
+from trials.spec import TrialSpec
 from trials.steps import steps_an_epoch
-
-
-def frozen_for_ever(spec: TrialSpec) -> FreezeSpec:
-    """What never learns in the whole trial."""
-    if spec.thaw_every is None:
-        return spec.freeze
-    return spec.freeze.after_thaws((spec.optim.epochs - 1) // spec.thaw_every)
 
 
 class Thawing:
@@ -24,7 +17,7 @@ class Thawing:
 
     def __init__(self, spec: TrialSpec, training: Training) -> None:
         self._spec, self._training = spec, training
-        self._freeze = frozen_for_ever(spec)
+        self._freeze = spec.always_frozen
         self.trainable_params = training.loaded.trainable_params()
 
     def train_to(self, stop: int) -> tuple[float, ...]:

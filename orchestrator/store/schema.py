@@ -44,7 +44,8 @@ EPOCHS = pa.schema(
         *((name, pa.float64()) for name in METRICS),  # on dev; null where the task does not measure it
         ("examples_seen", pa.int64()),
         ("lr", pa.float64()),
-        ("setup_s", pa.float64()),  # these three: since the evaluation before
+        ("setup_s", pa.float64()),  # these four: since the evaluation before
+        ("prefix_s", pa.float64()),  # computing the states of frozen layers
         ("train_s", pa.float64()),
         ("eval_s", pa.float64()),
         ("peak_memory_bytes", pa.int64()),
@@ -75,6 +76,8 @@ TRIALS = pa.schema(
         ("best_metrics", pa.map_(pa.string(), pa.float64())),  # all metrics on dev at best_epoch
         ("test_metrics", pa.map_(pa.string(), pa.float64())),  # and on test
         ("setup_s", pa.float64()),
+        ("prefix_s", pa.float64()),
+        ("prefix_layers", pa.int32()),  # frozen layers that were not run, as their output is kept
         ("train_s", pa.float64()),
         ("eval_s", pa.float64()),
         ("peak_memory_bytes", pa.int64()),

@@ -19,6 +19,7 @@ SMALL = f"""
 trial:
   optim: {{lr: 1e-3, epochs: 2, batch_size: 8}}
   lowercase: true
+  frozen_dropout: false
 space:
   data: {BUNDLED}
   train_size: [24]
@@ -27,7 +28,14 @@ seeds: [0, 1]
 """
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
-TIMES = {"setup_s", "train_s", "eval_s", "peak_memory_bytes", "time"}  # what two runs of one trial may differ in
+TIMES = {
+    "setup_s",
+    "prefix_s",
+    "train_s",
+    "eval_s",
+    "peak_memory_bytes",
+    "time",
+}  # what two runs of one trial may differ in
 
 
 @pytest.fixture

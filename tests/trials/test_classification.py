@@ -18,7 +18,8 @@ from tests.trials.conftest import TrialMaker
 from trials.batching import collate
 from trials.datasets.corpus import Text
 from trials.draft import DraftError, Lookup, TrialDraft
-from trials.encoding import Encoded, encode_for
+from trials.encoded import Encoded
+from trials.encoding import encode_for
 from trials.loop import mean_loss
 from trials.metrics.classes import binary_f1, matthews, pearson, spearman
 from trials.models.load import load_model

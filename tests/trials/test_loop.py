@@ -17,7 +17,7 @@ from trials.device import PeakMemory
 from trials.encoding import encode_for
 from trials.loop import evaluate, lr_share, mean_loss, new_optimizer
 from trials.models.load import load_model
-from trials.run import _set_up as set_up
+from trials.run import new_model, new_training, train_subset
 from trials.seeding import GlobalStream, numpy_stream, stream_seed
 from trials.spec import OptimSpec
 from trials.subsets import nested_subset
@@ -94,7 +94,8 @@ def test_a_split_is_predicted_in_its_order_whatever_stands_beside_a_sentence(
     monkeypatch.setattr("trials.loop.EVAL_BATCH_SIZE", 5)
     spec = make_trial(family, max_length=16)
     data = encode_for(spec)
-    training = set_up(spec, data, CPU)
+    loaded = new_model(spec, len(data.labels), CPU)
+    training = new_training(spec, loaded, data, train_subset(spec, data.train), CPU)
     whole, alone = evaluate(training, data.dev), [evaluate(training, Split([e])) for e in data.dev.examples]
     assert np.array_equal(whole.predicted, np.concatenate([found.predicted for found in alone]))
     expected = np.concatenate([found.probability for found in alone])

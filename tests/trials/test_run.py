@@ -23,7 +23,7 @@ from trials.spec import OptimSpec, TrialSpec
 from trials.steps import evaluation_steps
 
 CPU = torch.device("cpu")
-MEASURED = {"setup_s", "train_s", "eval_s", "peak_memory_bytes", "time"}
+MEASURED = {"setup_s", "prefix_s", "train_s", "eval_s", "peak_memory_bytes", "time"}
 
 # A change of every field, and nothing else, for `test_every_field_...`; dotted as in a sweep.
 CHANGES: dict[str, dict[str, Any]] = {
@@ -46,6 +46,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "optim.max_grad_norm": {"optim": {"max_grad_norm": 0.01}},
     "optim.schedule": {"optim": {"schedule": "constant"}},
     "optim.layer_decay": {"optim": {"layer_decay": 0.5}},
+    "batching": {"batching": "length"},
     "score": {"score": "macro_f1"},
     "subset_seed": {"subset_seed": 5},
     "thaw_every": {"thaw_every": 1},

@@ -101,6 +101,8 @@ def _split(data: DataSpec, name: str) -> list[Item]:
     paths: Files = getattr(data, name)
     read = CORPUS_FORMATS[data.format]
     items: list[Item] = [item for path in paths for item in read(Path(path), data.columns)]
+    if data.first is not None:
+        items = items[: getattr(data.first, name)]
     if paths and not items:
         raise DataError(f"{paths[0]}: the {name} split has no sentences. Give a file that has some.")
     return items

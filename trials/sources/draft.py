@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
 from trials.errors import DataError, unknown
 from trials.sources.cache import Fetched, Progress, no_progress
-from trials.spec import Columns, DataSpec, Files, Frozen, Scheme
+from trials.spec import Columns, DataSpec, Files, First, Frozen, Scheme
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 
 # What a split's file is called, and what a suffix says of its format.
@@ -39,6 +39,7 @@ class DataDraft(Frozen):
         format: A registered corpus format; by default what the file's suffix says.
         columns: Where the files hold what; by default where the task's own data has it.
         scheme: How span tags are written; by default found out and checked.
+        first: Only so many items of a split, from its beginning, e.g. ``{dev: 500, test: 0}``.
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.+-]+$")] | None = None
@@ -56,6 +57,7 @@ class DataDraft(Frozen):
     format: str | None = None
     columns: Columns | None = None
     scheme: Scheme = "auto"
+    first: First | None = None
 
     @field_validator("splits", mode="before")
     @classmethod
@@ -118,6 +120,8 @@ class DataDraft(Frozen):
             progress: Told of a download.
         """
         name, source, (train, dev, test) = self._found(offline=offline, progress=progress)
+        if self.first is not None and self.first.test == 0:
+            test = ()
         format_ = self.format or _common_format((*train, *dev, *test))
         return DataSpec(
             name=self.name or name,
@@ -128,6 +132,7 @@ class DataDraft(Frozen):
             fingerprint=fingerprint(train, dev, test),
             columns=self.columns or (task_columns if format_ in TABLES else None) or Columns(),
             scheme=self.scheme,
+            first=self.first,
             source=source,
         )
 

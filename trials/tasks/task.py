@@ -16,6 +16,7 @@ from trials.registry import Registry
 from trials.spec import Columns, Scheme
 
 if TYPE_CHECKING:
+    import torch
     from transformers import PreTrainedTokenizerBase
 
 IGNORE = -100  # cross_entropy's own default for "not a label"
@@ -33,6 +34,7 @@ class Example:
         gold: (places,) label of every place, those cut off and those with a tag that train lacks included.
         at: (places,) index of the subword that a place's prediction is read from, -1 where none is left.
         types: (subwords,) which text of a pair a subword belongs to; None where that says nothing.
+        states: (subwords, width) tensor of what enters the first layer that learns; None where that is not kept.
     """
 
     ids: np.ndarray
@@ -40,6 +42,7 @@ class Example:
     gold: np.ndarray
     at: np.ndarray
     types: np.ndarray | None = None
+    states: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)

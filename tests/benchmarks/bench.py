@@ -1,0 +1,143 @@
+"""Time our sweep against the same work in `transformers.Trainer`, alone and under Ray Tune.
+
+python -m tests.benchmarks.bench [--treebank FOLDER] [--rounds 2] [--out tests/benchmarks/results.json]
+
+Each contender runs in a process of its own, from start to exit, with caches of its own; they take turns, and medians
+over the rounds and their ratios are kept. It wants an idle machine with two cores, and takes about ten minutes a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks import overhead, peers
+from trials.device import device_name
+from trials.starter import model_path
+
+ROOT = Path(__file__).parents[2]
+TREEBANK = ROOT.parent / "shared" / "data" / "UD_English-EWT"
+PEERS = ("trainer", "ray_tune", "ray_tune_reused")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--treebank", type=Path, default=TREEBANK)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results.json")
+    parser.add_argument("--only", choices=["work", "overhead"], help="one half of it")
+    parser.add_argument("--contender", choices=PEERS, help=argparse.SUPPRESS)  # what a child process is asked for
+    args = parser.parse_args(argv)
+    if args.contender:
+        print(json.dumps(_peer(args.contender, args.treebank)))
+        return
+    results = json.loads(args.out.read_text(encoding="utf-8")) if args.out.exists() else {}
+    results["machine"] = _machine()
+    if args.only != "overhead":
+        results["work"] = _work(args.treebank, args.rounds)
+    if args.only != "work":
+        results["overhead"] = overhead.measure()
+    args.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(results, indent=1))
+
+
+def _machine() -> dict[str, Any]:
+    import torch
+
+    cores = len(os.sched_getaffinity(0))
+    return {"cores": cores, "device": device_name(torch.device("cpu")), "python": platform.python_version()}
+
+
+def _work(treebank: Path, rounds: int) -> dict[str, Any]:
+    """The twelve trials, ours before each of the peers in turn."""
+    times: dict[str, list[float]] = {name: [] for name in ("ours", *PEERS)}
+    trials: dict[str, list[dict[str, Any]]] = {name: [] for name in times}
+    for _ in range(rounds):
+        for name in PEERS:
+            for contender in ("ours", name):
+                seconds, found = _ours(treebank) if contender == "ours" else _child(name, treebank)
+                times[contender].append(seconds)
+                trials[contender] += found
+                print(f"{contender}: {seconds:.1f} s", file=sys.stderr, flush=True)
+    wall = {name: round(statistics.median(seconds), 1) for name, seconds in times.items()}
+    return {
+        "wall_s": wall,
+        "all_wall_s": {name: [round(s, 1) for s in seconds] for name, seconds in times.items()},
+        "times_faster": {name: round(wall[name] / wall["ours"], 2) for name in PEERS},
+        "train_times_faster": {
+            f"depth {depth}": round(_train_s(trials["ray_tune"], depth) / _train_s(trials["ours"], depth), 1)
+            for depth in peers.DEPTHS
+        },
+        "accuracy": {
+            name: {f"depth {depth}": _accuracies(found, depth) for depth in peers.DEPTHS}
+            for name, found in trials.items()
+        },
+    }
+
+
+def _train_s(trials: list[dict[str, Any]], depth: int) -> float:
+    return statistics.median(float(trial["train_s"]) for trial in trials if trial["depth"] == depth)
+
+
+def _accuracies(trials: list[dict[str, Any]], depth: int) -> dict[str, float]:
+    """Mean over trials after the last epoch, by seed, so that contenders can be paired."""
+    found = {t["seed"]: t["accuracy"] for t in trials if t["depth"] == depth}
+    return {"mean": round(statistics.fmean(found.values()), 4), **{f"seed {s}": round(a, 4) for s, a in found.items()}}
+
+
+def _ours(treebank: Path) -> tuple[float, list[dict[str, Any]]]:
+    """`permafrost launch`, with nothing warm: no store, no tokens, no prefix."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            sys.executable, "-m", "orchestrator.launch", "--sweep", str(ROOT / "configs" / "sweeps" / "benchmark.yaml"),
+            "--store", f"{folder}/store", "--set", f"trial.data.folder={treebank}",
+        ]  # fmt: skip
+        started = time.perf_counter()
+        subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PERMAFROST_CACHE": f"{folder}/cache"},
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        seconds = time.perf_counter() - started
+
+        from orchestrator.store import open_store
+
+        store = open_store(f"{folder}/store")
+        last = {row["trial_id"]: row["accuracy"] for row in store.epochs().to_pylist()}  # in order of steps
+        trials = store.trials().to_pylist()
+        found = [
+            {"depth": t["freeze_depth"], "seed": t["seed"], "accuracy": last[t["trial_id"]], "train_s": t["train_s"]}
+            for t in trials
+        ]
+        assert len(found) == len(peers.DEPTHS) * len(peers.SEEDS)
+        return seconds, found
+
+
+def _child(name: str, treebank: Path) -> tuple[float, list[dict[str, Any]]]:
+    command = [sys.executable, "-m", "tests.benchmarks.bench", "--contender", name, "--treebank", str(treebank)]
+    started = time.perf_counter()
+    done = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True)
+    seconds = time.perf_counter() - started
+    return seconds, json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def _peer(name: str, treebank: Path) -> list[dict[str, Any]]:
+    work = peers.configs(treebank, model_path())
+    if name == "trainer":
+        found = peers.plain_loop(work, threads=2)
+    else:
+        found = peers.ray_tune(work, reuse_actors=name == "ray_tune_reused")
+    return [
+        {"depth": config["depth"], "seed": config["seed"], **result} for config, result in zip(work, found, strict=True)
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Trials that do nothing, through our driver and through Ray Tune alone. Imported when a cluster is up."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+
+from orchestrator.cluster import Cluster
+from orchestrator.driver import run_sweep
+from orchestrator.recorder import Recorder
+from orchestrator.stop import StopRequest
+from orchestrator.store import ResultStore
+from orchestrator.store.schema import State
+from orchestrator.sweep import Resources
+from orchestrator.trainable import TrialTrainable
+from tests.benchmarks.overhead import driver_mb
+from tests.builders import make_record
+from trials.record import EpochRecord
+from trials.spec import Predictions, TrialSpec
+
+
+class EmptyTrainable(TrialTrainable):
+    """Our trainable around a trial that ends at once."""
+
+    def records(self, spec: TrialSpec, predictions: Predictions) -> Iterator[EpochRecord]:
+        """One record."""
+        yield make_record(last=True)
+
+
+class RawTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types here
+    """The least that Ray Tune can run."""
+
+    def step(self) -> dict[str, Any]:
+        """Nothing."""
+        return {"score": 0.5, "done": True}
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take the next."""
+        return True
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Nothing."""
+
+    def load_checkpoint(self, checkpoint: object) -> None:
+        """Nothing."""
+
+
+class _Watched(Recorder):
+    """Writes down the driver's memory on the way."""
+
+    def __init__(self, store: ResultStore, attempts: dict[str, int]) -> None:
+        super().__init__(store, attempts)
+        self.n_ended, self.driver_mb_at = 0, dict[str, float]()
+
+    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        super().ended(spec, state, error)
+        self.n_ended += 1
+        if self.n_ended % 200 == 0:
+            self.driver_mb_at[str(self.n_ended)] = driver_mb()
+
+
+def ours(specs: list[TrialSpec], cluster: Cluster) -> dict[str, Any]:
+    """Seconds, and the driver's memory every 200 trials."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = _Watched(ResultStore(Path(folder) / "store"), {spec.trial_id: 1 for spec in specs})
+        started = time.perf_counter()
+        run_sweep(
+            specs, recorder, cluster=cluster, resources=Resources(), predictions="none", stop=StopRequest(),
+            trainable=EmptyTrainable,
+        )  # fmt: skip
+        recorder.close()
+        return {"seconds": time.perf_counter() - started, "driver_mb_at": recorder.driver_mb_at}
+
+
+def raw_ray(n: int, slots: int) -> float:
+    """Seconds for Ray Tune with the settings of our driver."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        tune.Tuner(
+            tune.with_resources(RawTrainable, {"cpu": 1}),
+            param_space={"i": tune.grid_search(list(range(n)))},
+            tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=slots),
+            run_config=tune.RunConfig(
+                storage_path=folder, verbose=0, checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False)
+            ),
+        ).fit()
+        return time.perf_counter() - started

@@ -1,0 +1,103 @@
+"""What the system costs beside training: trials that do nothing, rows into the store, a large store read."""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from orchestrator.recorder import Recorder, epoch_row, trial_row
+from orchestrator.store import ResultStore
+from orchestrator.store.schema import State
+from orchestrator.summary import summarise
+from tests.builders import make_record, make_spec
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
+
+N_EMPTY, N_ROWS, N_LARGE, EPOCHS = 1_000, 200_000, 1_000_000, 10
+
+
+def measure() -> dict[str, Any]:
+    """Everything; some two minutes."""
+    return {"empty_trials": empty_trials(), "rows": rows_into_a_store(), "large_store": a_large_store()}
+
+
+def specs(n: int) -> list[TrialSpec]:
+    """Trials that differ in their seed, ten seeds a cell."""
+    return [make_spec(seed=i % 10, train_size=1 + i // 10, optim={"epochs": EPOCHS}) for i in range(n)]
+
+
+def empty_trials(n: int = N_EMPTY) -> dict[str, Any]:
+    """Our driver with its recorder and store, against Ray Tune alone with the same settings, on two slots."""
+    from orchestrator.cluster import local_cluster
+    from orchestrator.sweep import Resources
+
+    with local_cluster(Resources()) as cluster:
+        from tests.benchmarks.empty import ours, raw_ray
+
+        raw_ray(20, cluster.slots)  # the first use of a cluster starts workers
+        raw = [raw_ray(n, cluster.slots)]
+        found = [ours(specs(n), cluster)]
+        raw.append(raw_ray(n, cluster.slots))
+    mean_raw = sum(raw) / 2
+    return {
+        "n": n,
+        "ours_s": round(found[0]["seconds"], 1),
+        "raw_ray_tune_s": [round(seconds, 1) for seconds in raw],
+        "overhead_share": round(found[0]["seconds"] / mean_raw - 1, 3),
+        "driver_mb_at": found[0]["driver_mb_at"],
+    }
+
+
+def rows_into_a_store(n: int = N_ROWS) -> dict[str, Any]:
+    """Epoch rows through the Recorder, trials ended and all, until everything is committed and compacted."""
+    chosen = specs(n // EPOCHS)
+    records = [make_record(step=10 * (e + 1), epoch=e + 1.0, last=e == EPOCHS - 1) for e in range(EPOCHS)]
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(ResultStore(Path(folder) / "store"), {spec.trial_id: 1 for spec in chosen})
+        started = time.perf_counter()
+        for spec in chosen:
+            recorder.started(spec)
+            for record in records:
+                recorder.evaluated(spec, record)
+            recorder.ended(spec, State.COMPLETED, None)
+        recorder.close()
+        seconds = time.perf_counter() - started
+    return {"n": n, "seconds": round(seconds, 1), "rows_per_s": round((n + len(chosen)) / seconds)}
+
+
+def a_large_store(n: int = N_LARGE) -> dict[str, Any]:
+    """A million epoch rows of a hundred thousand trials: opened, read, and summarised a cell."""
+    chosen = specs(n // EPOCHS)
+    with tempfile.TemporaryDirectory() as folder:
+        store = ResultStore(Path(folder) / "store")
+        for part in _parts(chosen, 10_000):
+            store.append("epochs", [row for spec in part for row in _epochs(spec)])
+            store.append("trials", [trial_row(spec, 1, [make_record()], State.COMPLETED, None) for spec in part])
+        started = time.perf_counter()
+        cells = summarise(chosen, ResultStore(store.root).trials())
+        summarised = time.perf_counter() - started
+        epochs = ResultStore(store.root).epochs()
+        read = time.perf_counter() - started - summarised
+    return {
+        "epoch_rows": len(epochs), "trials": len(chosen), "cells": len(cells),
+        "summarised_s": round(summarised, 2), "all_epochs_read_s": round(read, 2),
+    }  # fmt: skip
+
+
+def _parts(chosen: list[TrialSpec], size: int) -> Iterator[list[TrialSpec]]:
+    yield from (chosen[start : start + size] for start in range(0, len(chosen), size))
+
+
+def _epochs(spec: TrialSpec) -> list[dict[str, Any]]:
+    records: list[EpochRecord] = [make_record(step=10 * (e + 1), epoch=e + 1.0) for e in range(EPOCHS)]
+    return [epoch_row(spec, 1, record) for record in records]
+
+
+def driver_mb() -> float:
+    """Resident memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return round(pages * resource.getpagesize() / 1e6, 1)

@@ -1,0 +1,100 @@
+"""Run only a part of an encoder: from the input of one layer on, or up to that of another."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from trials.models.family import ModelFamily
+
+
+class _Given(nn.Module):
+    """In the place of the embeddings: passes on the hidden states that the model is given as `inputs_embeds`."""
+
+    def forward(self, *args: Any, inputs_embeds: torch.Tensor | None = None, **unused: Any) -> torch.Tensor:
+        given: torch.Tensor = args[1] if inputs_embeds is None else inputs_embeds  # DistilBERT gives it by position
+        return given
+
+
+class _Through(nn.Module):
+    """In the place of a stack of no layers, for encoders that need the output of a last one."""
+
+    def forward(self, hidden: torch.Tensor, *args: Any, **unused: Any) -> tuple[torch.Tensor, None]:
+        return hidden, None
+
+
+def start_at(model: Any, family: ModelFamily, layer: int) -> Callable[[], None]:
+    """Take the embeddings and the layers below `layer` out of a model, which then takes `inputs_embeds`.
+
+    Returns:
+        What puts them back.
+    """
+    base = getattr(model, model.base_model_prefix)
+    paths = (family.stack, *family.embeddings, *family.beside_first)
+    before = {path: base.get_submodule(path) for path in paths if _has(base, path)}
+    _cut(base, family, layer, None)
+
+    def put_back() -> None:
+        for path, module in before.items():
+            _put(base, path, module)
+
+    return put_back
+
+
+def section(base: Any, family: ModelFamily, start: int, stop: int) -> nn.Module:
+    """The encoder between the inputs of two layers, on the same weights; from 0 on it takes `input_ids`."""
+    twin = _twin(base, (family.stack, *family.embeddings, *family.beside_first))
+    if getattr(twin, "pooler", None) is not None:
+        twin.pooler = None
+    _cut(twin, family, start, stop)
+    twin.eval()
+    part: nn.Module = twin
+    return part
+
+
+def _cut(base: Any, family: ModelFamily, start: int, stop: int | None) -> None:
+    layers = list(base.get_submodule(family.stack))[start:stop]
+    if not layers and family.needs_a_layer:
+        layers = [_Through()]
+    _put(base, family.stack, nn.ModuleList(layers))
+    if start == 0:
+        return
+    first, *others = (path for path in family.embeddings if _has(base, path))
+    _put(base, first, _Given())
+    for path in others:
+        _put(base, path, nn.Identity())
+    for path in family.beside_first:
+        _put(base, path, None)
+
+
+def _has(base: Any, path: str) -> bool:
+    return any(name == path for name, _ in base.named_modules())
+
+
+def _put(base: Any, path: str, module: nn.Module | None) -> None:
+    parent, _, child = path.rpartition(".")
+    holder = base.get_submodule(parent)
+    if child in holder._modules:
+        holder._modules[child] = module
+
+
+def _twin(base: Any, paths: tuple[str, ...]) -> Any:
+    """Another module of the same weights, in which what stands at these paths can be replaced."""
+    twin = _shallow(base)
+    for path in paths:
+        holder = twin
+        for name in path.split(".")[:-1]:
+            if holder._modules[name] is base.get_submodule(name):  # not yet a twin of its own
+                holder._modules[name] = _shallow(holder._modules[name])
+            holder = holder._modules[name]
+    return twin
+
+
+def _shallow(module: Any) -> Any:
+    twin = copy.copy(module)
+    twin._modules = dict(module._modules)
+    return twin

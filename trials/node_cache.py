@@ -1,0 +1,90 @@
+"""Folders that the workers of a node share: what was computed once is kept for all, within a bound.
+
+    <cache>/<kind>/<key>/...      `prefix`: states of frozen layers; `tokens`: encoded corpora
+
+A folder holds the boot it was made in: a crash of the machine may lose bytes that a file claims to have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from trials.sources.cache import cache_root
+
+BYTES_VARIABLE = "PERMAFROST_NODE_BYTES"
+MOST_BYTES = 32 << 30
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def node_folder(kind: str, key: str, n_bytes: int) -> Path:
+    """The folder of a key, made if it is not there; others are thrown away, the longest unused first, to make room.
+
+    Raises:
+        OSError: it cannot be made, or `n_bytes` are more than may be kept.
+    """
+    root = cache_root() / kind
+    folder = root / key
+    with locked(root / ".lock"):
+        if (folder / "boot").exists() and (folder / "boot").read_text(encoding="ascii") != _boot():
+            shutil.rmtree(folder, ignore_errors=True)
+        _make_room(root, n_bytes, keep=folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "boot").write_text(_boot(), encoding="ascii")
+        os.utime(folder)
+    return folder
+
+
+def existing_folder(kind: str, key: str) -> Path | None:
+    """The folder of a key if its states are of this boot."""
+    folder = cache_root() / kind / key
+    try:
+        return folder if (folder / "boot").read_text(encoding="ascii") == _boot() else None
+    except OSError:
+        return None
+
+
+def allowed_bytes(root: Path) -> int:
+    """What all folders of a kind may take: $PERMAFROST_NODE_BYTES, else half of the free disk, at most 32 GiB."""
+    given = os.environ.get(BYTES_VARIABLE, "")
+    return int(given) if given.isdigit() else min(MOST_BYTES, shutil.disk_usage(root).free // 2)
+
+
+def _make_room(root: Path, n_bytes: int, *, keep: Path) -> None:
+    limit = allowed_bytes(root)
+    if n_bytes > limit:
+        raise OSError(errno.EFBIG, f"{n_bytes:,} bytes are more than the {limit:,} allowed", str(root))
+    if keep.exists():
+        return
+    kept = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    taken = {path: _disk_bytes(path) for path in kept}
+    for path in kept:
+        if sum(taken.values()) + n_bytes <= limit:
+            return
+        shutil.rmtree(path, ignore_errors=True)  # who has it mapped keeps it until the end
+        del taken[path]
+
+
+def _disk_bytes(folder: Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in folder.iterdir())
+
+
+def _boot() -> str:
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which one process of the node has at a time. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

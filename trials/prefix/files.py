@@ -1,0 +1,90 @@
+"""Hidden states of a split's examples in one memory-mapped file, filled example by example and shared by all workers.
+
+    <cache>/prefix/<key>/<split>.states     (subwords of all examples, width) floats without padding, a sparse file
+    <cache>/prefix/<key>/<split>.done       one byte an example: 1 when its states are written
+
+Writes go through `pwrite`, so that a full disk is an error and not a signal; reads through the map.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from trials.node_cache import locked
+
+Compute = Callable[[Sequence[int]], Iterator[tuple[int, torch.Tensor]]]
+
+
+class StatesFile:
+    """The states of one split at one depth.
+
+    Attributes:
+        folder: Of the depth; made by `trials.node_cache`.
+        lengths: (examples,) subwords of each example.
+        width: Of a state.
+    """
+
+    def __init__(self, folder: Path, split: str, lengths: Sequence[int], width: int) -> None:
+        self.folder, self.width = folder, width
+        self._ends = np.cumsum([0, *lengths])
+        self._states, self._done = folder / f"{split}.states", folder / f"{split}.done"
+        self._map: torch.Tensor | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all examples."""
+        return int(self._ends[-1]) * self.width * 4
+
+    def missing(self, wanted: Sequence[int]) -> list[int]:
+        """Those of the examples whose states are not there yet."""
+        try:
+            done = np.fromfile(self._done, dtype=np.uint8)
+        except FileNotFoundError:
+            return list(wanted)
+        return [i for i in wanted if i >= len(done) or not done[i]]
+
+    def fill(self, wanted: Sequence[int], compute: Compute) -> None:
+        """Have the states of these examples computed and kept, those that are not; two workers do no work twice.
+
+        Raises:
+            OSError: the disk is full or the folder is gone.
+        """
+        if not self.missing(wanted):
+            return
+        with locked(self._done.with_suffix(".lock")):
+            missing = self.missing(wanted)  # another worker may have been at it
+            with _opened(self._states, self.n_bytes) as states, _opened(self._done, len(self._ends) - 1) as done:
+                for i, found in compute(missing):
+                    _write_all(states, found.numpy().tobytes(), int(self._ends[i]) * self.width * 4)
+                    _write_all(done, b"\1", i)
+
+    def read(self, i: int) -> torch.Tensor:
+        """(subwords, width) states of an example that is there; a view of the file."""
+        if self._map is None:
+            shape = (int(self._ends[-1]), self.width)
+            self._map = torch.from_numpy(np.memmap(self._states, dtype=np.float32, mode="r+", shape=shape))
+        return self._map[int(self._ends[i]) : int(self._ends[i + 1])]
+
+
+@contextlib.contextmanager
+def _opened(path: Path, n_bytes: int) -> Iterator[int]:
+    """A descriptor of a file that is at least so long; what nobody wrote takes no disk."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if os.fstat(descriptor).st_size < n_bytes:
+            os.ftruncate(descriptor, n_bytes)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, content: bytes, at: int) -> None:
+    while content:
+        n = os.pwrite(descriptor, content, at)
+        content, at = content[n:], at + n

@@ -1,0 +1,124 @@
+"""How a trial gets the states that enter its first layer that learns.
+
+If the disk is full or a file is gone, the trial runs the whole model: slower, not wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from trials.batching import collate
+from trials.device import autocast
+from trials.encoded import Encoded
+from trials.models.cut import section, start_at
+from trials.models.family import MODEL_FAMILIES
+from trials.models.load import LoadedModel, family_of
+from trials.node_cache import existing_folder, node_folder
+from trials.prefix.files import StatesFile
+from trials.prefix.rule import is_worth_it, prefix_depth, prefix_key
+from trials.spec import TrialSpec
+from trials.tasks.task import Split
+
+GPU_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What a trial starts from instead of ids.
+
+    Attributes:
+        depth: The first layer that is run for every batch; 0 where nothing is kept.
+        data: The corpus, with the states of the examples that the trial sees.
+        put_back: Makes the cut model whole again.
+    """
+
+    depth: int
+    data: Encoded
+    put_back: Callable[[], None]
+
+
+def take_prefix(
+    spec: TrialSpec, loaded: LoadedModel, data: Encoded, subset: Sequence[int], device: torch.device
+) -> Prefix:
+    """Have the states of train subset, dev and test computed, those that are not kept yet, and cut the model."""
+    depth, whole = prefix_depth(spec), Prefix(0, data, lambda: None)
+    if depth == 0 or spec.model.family not in MODEL_FAMILIES or not is_worth_it(spec):
+        return whole
+    wanted = {"train": subset, "dev": range(len(data.dev.examples)), "test": range(len(data.test.examples))}
+    builder = _Builder(spec, loaded.model, data, depth, device)
+    try:
+        files = builder.files(depth)
+        for name, file in files.items():
+            file.fill([int(i) for i in wanted[name]], partial(builder.states, name))
+        splits = {name: _with_states(data.splits[name], file, wanted[name]) for name, file in files.items()}
+    except (OSError, ValueError):  # a full disk, too little room, a file that another process threw away
+        return whole
+    return Prefix(depth, data.with_splits(splits), start_at(loaded.model, family_of(spec.model), depth))
+
+
+def _with_states(split: Split, file: StatesFile, wanted: Sequence[int]) -> Split:
+    examples = list(split.examples)
+    for i in wanted:
+        examples[i] = replace(examples[i], states=file.read(int(i)))
+    return Split(examples)
+
+
+class _Builder:
+    """Runs the frozen layers over examples, from the deepest states that are there already."""
+
+    def __init__(self, spec: TrialSpec, model: Any, data: Encoded, depth: int, device: torch.device) -> None:
+        self._spec, self._data, self._depth, self._device = spec, data, depth, device
+        self._base = getattr(model, model.base_model_prefix)
+        self._width: int = model.config.hidden_size
+        self._splits = {name: split for name, split in data.splits.items() if split.examples}
+
+    def files(self, depth: int) -> dict[str, StatesFile]:
+        """The files of every split at a depth, their folder made. Raises OSError where there is no room for them."""
+        lengths = {name: [len(e.ids) for e in split.examples] for name, split in self._splits.items()}
+        n_bytes = 4 * self._width * sum(map(sum, lengths.values()))
+        folder = node_folder("prefix", prefix_key(self._spec, depth), n_bytes)
+        return {name: StatesFile(folder, name, lengths[name], self._width) for name in lengths}
+
+    def states(self, name: str, missing: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
+        """(index, (subwords, width) states) of examples of a split."""
+        below = self._below(name)
+        for start, file in [*below.items(), (0, None)]:
+            absent = set(missing if file is None else file.missing(missing))
+            here = [i for i in missing if file is None or i not in absent]
+            yield from self._run(name, here, start, file)
+            missing = [i for i in missing if i in absent] if file is not None else []
+
+    def _below(self, name: str) -> dict[int, StatesFile]:
+        """Shallower states of a split, the deepest first; only looked at, never made."""
+        lengths = [len(e.ids) for e in self._splits[name].examples]
+        folders = {k: existing_folder("prefix", prefix_key(self._spec, k)) for k in range(self._depth - 1, 0, -1)}
+        return {k: StatesFile(f, name, lengths, self._width) for k, f in folders.items() if f is not None}
+
+    @torch.inference_mode()
+    def _run(
+        self, name: str, indices: Sequence[int], start: int, file: StatesFile | None
+    ) -> Iterator[tuple[int, torch.Tensor]]:
+        """From the input of layer `start` up.
+
+        On a CPU one by one: then an example's states do not depend on which trial asked for them, not by a bit. A GPU,
+        where nothing is promised to the bit, gets batches of like lengths.
+        """
+        if not indices:
+            return
+        layers = section(self._base, family_of(self._spec.model), start, self._depth)
+        examples = self._splits[name].examples
+        ranked = sorted(indices, key=lambda i: -len(examples[i].ids))
+        size = 1 if self._device.type == "cpu" else GPU_BATCH
+        for first in range(0, len(ranked), size):
+            group = ranked[first : first + size]
+            chosen = [examples[i] if file is None else replace(examples[i], states=file.read(i)) for i in group]
+            batch = collate(chosen, 0, self._device)  # the padding's states are never read
+            with autocast(self._spec.precision, self._device):
+                found = layers(**batch.inputs).last_hidden_state.float().cpu()
+            for row, i in enumerate(group):
+                yield i, found[row, : len(examples[i].ids)].contiguous()
