@@ -111,6 +111,7 @@ def _model(folder: Path, name: str, commit: str, family: str, sizes: dict[str, i
 def write_local_files(folder: Path) -> None:
     """What the demonstrations and the template name below the folder that a command runs in."""
     write_treebank(folder / "path" / "to" / "your-treebank", train=600)
+    write_treebank(folder.parent / "shared" / "data" / "UD_English-EWT", train=600, dev=600)  # of the benchmark
     for split, size in (("train", 200), ("dev", 20), ("test", 20)):
         _write(folder / "data" / "SST-2" / f"{split}.tsv", [f"{split} text {i}\t{i % 2}" for i in range(size)])
         _write_columns(folder / "data" / "conll2003pp" / f"conllpp_{split}.txt", 1500 if split == "train" else 9)

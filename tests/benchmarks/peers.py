@@ -122,7 +122,7 @@ def ray_tune(work: list[Config], *, reuse_actors: bool) -> list[dict[str, float]
 
     started_here = not ray.is_initialized()
     if started_here:
-        ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+        ray.init(num_cpus=2, logging_level="ERROR", log_to_driver=False)
     try:
         with tempfile.TemporaryDirectory() as out:
             tuner = tune.Tuner(

@@ -50,7 +50,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path, permafrost: Command) -> N
     text = SMALL.replace("first_k", "frist_k").replace("lr: 1e-3", "lr: -1").replace("[24]", "[0]")
     sweep = write_sweep(tmp_path / "small.yaml", text)
     done = permafrost("launch", "--sweep", sweep, "--store", "store")
-    check(done, tmp_path, 2, "3 errors:", "small.yaml:8: ", "small.yaml:3: ", "small.yaml:8: ")
+    check(done, tmp_path, 2, "3 errors:", "small.yaml:8: ", "small.yaml:3: ", "small.yaml:9: ")
 
 
 @pytest.mark.parametrize(

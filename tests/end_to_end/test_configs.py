@@ -27,6 +27,7 @@ V = TypeVar("V")
 ROOT = Path(__file__).parents[2]
 SWEEPS = ROOT / "configs" / "sweeps"
 COUNTS = {  # trials, cells
+    "benchmark": (12, 4),
     "brown_pos": (10, 2),
     "brown_pos_demo": (6, 2),
     "emekaeze_pos": (50, 10),
@@ -97,7 +98,7 @@ class Machine:
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    folder = tmp_path_factory.mktemp("machine")
+    folder = tmp_path_factory.mktemp("machine") / "checkout"
     write_local_files(folder)
     with HubServer(*hub_repos(tmp_path_factory.mktemp("models"))) as hub, UdServer(treebanks()) as ud:
         machine = Machine(hub, ud, folder, {}, {})

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.plan import Plan, make_plan
+from orchestrator.plan import Plan, as_neighbours, make_plan
 from orchestrator.recorder import Recorder
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from orchestrator.sweep import load_sweep
-from tests.builders import make_record, write_conllu, write_sweep, write_treebank
+from tests.builders import make_record, make_spec, write_conllu, write_sweep, write_treebank
 from trials.draft import Lookup
+from trials.spec import TrialSpec
 
 
 @pytest.fixture
@@ -105,3 +106,13 @@ def test_what_is_declared_reads_back_as_the_same_trials(sweep: Path, store: Resu
     assert (declared.name, declared.source) == ("tiny", str(sweep))
     assert [trial_id for trial_id, _ in declared.trials] == [spec.trial_id for spec in planned.trials]
     assert [type(planned.trials[0]).model_validate(spec) for _, spec in declared.trials] == list(planned.trials)
+
+
+def test_trials_that_share_a_prefix_run_next_to_each_other_the_shallowest_first() -> None:
+    def trial(seed: int, depth: int, corpus: str) -> TrialSpec:
+        freeze = {"strategy": "first_k", "layers": tuple(range(depth)), "embeddings": True} if depth else {}
+        return make_spec(seed=seed, frozen_dropout=False, freeze=freeze, data={"fingerprint": corpus * 64})
+
+    declared = [trial(seed, depth, corpus) for seed in (0, 1) for corpus in "ab" for depth in (4, 0, 2)]
+    ordered = [(s.data.fingerprint[0], s.freeze.depth, s.seed) for s in as_neighbours(declared)]
+    assert ordered == [(corpus, depth, seed) for corpus in "ab" for depth in (0, 2, 4) for seed in (0, 1)]

@@ -222,3 +222,22 @@ def test_a_treebank_without_dev_is_refused_with_what_it_has(server: UdServer) ->
     server.treebanks = {UD: {name: content for name, content in files.items() if "dev" not in name}}
     message = refusal(ud=UD[0], release=UD[1])
     assert "UD_Tiny-Test: has no split for dev ('dev'). It has " in message
+
+
+@pytest.mark.parametrize("first", [{"train": 5, "dev": 2, "test": 1}, {"dev": 3}, {"test": 0}], ids=str)
+def test_the_first_items_of_a_split_are_those_of_the_whole(first: dict[str, int], tmp_path: Path) -> None:
+    folder = str(write_treebank(tmp_path / "tiny", train=8, dev=4, test=4))
+    whole = load_corpus(DataDraft(folder=folder).resolve())
+    some = load_corpus(DataDraft.model_validate({"folder": folder, "first": first}).resolve())
+    for split in ("train", "dev", "test"):
+        assert getattr(some, split) == getattr(whole, split)[: first.get(split)]
+
+
+def test_what_stands_behind_the_first_sentences_of_a_treebank_is_not_read(tmp_path: Path) -> None:
+    folder = write_treebank(tmp_path / "tiny", train=8)
+    with (folder / "train.conllu").open("a") as file:
+        file.write("a broken line\n\n")
+    data = DataDraft.model_validate({"folder": str(folder), "first": {"train": 8}})
+    assert len(load_corpus(data.resolve()).train) == 8
+    with pytest.raises(DataError, match=r"train\.conllu:\d+: a token line has 1 column"):
+        load_corpus(DataDraft(folder=str(folder)).resolve())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import get_linear_schedule_with_warmup
 
 from tests.trials.conftest import TrialMaker
-from trials.batching import batches_by_length, collate, shuffled_batches
+from trials.batching import batches_by_length, batches_of_like_length, collate, shuffled_batches
 from trials.device import PeakMemory
 from trials.encoding import encode_for
 from trials.loop import evaluate, lr_share, mean_loss, new_optimizer
@@ -76,6 +76,32 @@ def test_an_epoch_of_batches_holds_every_sentence_once(n: int, batch_size: int, 
         epoch = [next(batches) for _ in range(-(-n // batch_size))]
         assert sorted(np.concatenate(epoch)) == list(range(n))
         assert all(len(batch) == batch_size for batch in epoch[:-1])
+
+
+@given(
+    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=80), batch_size=st.integers(1, 4), seed=st.integers(0, 9)
+)
+def test_an_epoch_of_batches_of_like_length_holds_every_sentence_once(
+    lengths: list[int], batch_size: int, seed: int
+) -> None:
+    batches = batches_of_like_length(lengths, batch_size, np.random.default_rng(seed))
+    for _ in range(2):
+        epoch = [next(batches) for _ in range(-(-len(lengths) // batch_size))]
+        assert sorted(np.concatenate(epoch)) == list(range(len(lengths)))
+        assert all(len(batch) == batch_size for batch in epoch[:-1])
+
+
+def test_batches_of_like_length_pad_little_and_differ_from_epoch_to_epoch() -> None:
+    lengths = np.random.default_rng(0).geometric(0.05, 800).tolist()  # like sentences: many short ones, a few long
+    kinds = (
+        shuffled_batches(800, 16, np.random.default_rng(1)),
+        batches_of_like_length(lengths, 16, np.random.default_rng(1)),
+    )
+    epochs = [[[next(kind) for _ in range(50)] for _ in range(2)] for kind in kinds]
+    padded = [sum(len(batch) * max(lengths[i] for i in batch) for batch in first) / sum(lengths) for first, _ in epochs]
+    assert padded[0] > 2
+    assert padded[1] < 1.4
+    assert [set(batch) for batch in epochs[1][0]] != [set(batch) for batch in epochs[1][1]]
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=50), st.integers(1, 8))

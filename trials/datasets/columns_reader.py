@@ -38,8 +38,8 @@ class Line(NamedTuple):
     maybe_comment: bool
 
 
-def read_columns(path: Path, columns: Columns) -> list[Sentence]:
-    """All sentences of a column file, in its order; `columns.tokens` and `columns.tags` are positions.
+def read_columns(path: Path, columns: Columns, first: int | None = None) -> list[Sentence]:
+    """The sentences of a column file, or its first ones; `columns.tokens` and `columns.tags` are positions.
 
     Lines of `-DOCSTART-` are skipped, and so are comments before a sentence's first word. The line of a comment and of
     the word `#` may both start with `# `; it is a comment where it has another number of columns than the other lines
@@ -53,7 +53,7 @@ def read_columns(path: Path, columns: Columns) -> list[Sentence]:
     word, tag = _position(path, "tokens", columns.tokens, 0), _position(path, "tags", columns.tags, -1)
     blocks = _without_comments(list(_blocks(read_lines(path))), tag)
     file = _File(path, word, tag, next((len(block[0].cells) for block in blocks), 0))
-    return [file.sentence(block) for block in blocks]
+    return [file.sentence(block) for block in blocks[:first]]
 
 
 CORPUS_FORMATS.register("columns")(read_columns)  # not as a decorator, which would widen its type

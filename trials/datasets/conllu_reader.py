@@ -7,6 +7,7 @@ words of the sentence. The package says what is wrong with a block but not where
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import conllu
@@ -24,8 +25,10 @@ TAGS = ("upos", "xpos")
 _CHEAP = {name: (lambda line, i: line[i]) for name in ("feats", "head", "deps", "misc", "xpos", "lemma", "deprel")}
 
 
-def read_conllu(path: Path, columns: Columns) -> list[Sentence]:
-    """All sentences of a treebank file, in its order; `columns.tags` is `upos`, which is meant by None, or `xpos`.
+def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[Sentence]:
+    """The sentences of a treebank file, in its order; `columns.tags` is `upos`, which is meant by None, or `xpos`.
+
+    With `first` only so many are read, and what comes behind them is not looked at.
 
     Raises:
         DataError: the file is unreadable, not UTF-8, or a line breaks the format; names file and line.
@@ -35,7 +38,8 @@ def read_conllu(path: Path, columns: Columns) -> list[Sentence]:
     if tag not in TAGS:
         raise DataError(f"{path}: columns.tags: {unknown(str(tag), TAGS)}")
     assert isinstance(tag, str)
-    return [_sentence(path, number, block, tag) for number, block in _blocks(path, COLUMNS.index(tag))]
+    blocks = islice(_blocks(path, COLUMNS.index(tag)), first)
+    return [_sentence(path, number, block, tag) for number, block in blocks]
 
 
 CORPUS_FORMATS.register("conllu")(read_conllu)  # not as a decorator, which would widen its type

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from trials.errors import DataError
 from trials.registry import Registry
@@ -42,7 +41,15 @@ class Text(NamedTuple):
 
 
 Item = Sentence | Text
-CorpusReader = Callable[[Path, Columns], list[Sentence] | list[Text]]
+
+
+class CorpusReader(Protocol):
+    """Reads the items of a file in its order."""
+
+    def __call__(self, path: Path, columns: Columns, first: int | None = None, /) -> list[Sentence] | list[Text]:
+        """All items, or so many from its beginning; `columns` says where the file holds what. Raises DataError."""
+        ...
+
 
 CORPUS_FORMATS: Registry[CorpusReader] = Registry("corpus format")
 
@@ -100,9 +107,10 @@ def load_corpus(data: DataSpec) -> Corpus:
 def _split(data: DataSpec, name: str) -> list[Item]:
     paths: Files = getattr(data, name)
     read = CORPUS_FORMATS[data.format]
-    items: list[Item] = [item for path in paths for item in read(Path(path), data.columns)]
-    if data.first is not None:
-        items = items[: getattr(data.first, name)]
+    first: int | None = getattr(data.first, name) if data.first else None
+    items: list[Item] = []
+    for path in paths:
+        items += read(Path(path), data.columns, None if first is None else first - len(items))
     if paths and not items:
         raise DataError(f"{paths[0]}: the {name} split has no sentences. Give a file that has some.")
     return items

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,51 +23,51 @@ Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its
 
 
 @CORPUS_FORMATS.register("tsv")
-def read_tsv(path: Path, columns: Columns) -> list[Sentence] | list[Text]:
-    """All rows of a file whose cells are separated by tabs; a quotation mark is a character like any other.
+def read_tsv(path: Path, columns: Columns, first: int | None = None) -> list[Sentence] | list[Text]:
+    """The rows of a file whose cells are separated by tabs; a quotation mark is a character like any other.
 
     In a cell of words or of tags they are separated by single spaces.
 
     Raises:
         DataError: the file, its header or a row is not what `columns` says; names file and line.
     """
-    return _read_text_table(path, columns, lambda lines: ((n, line.split("\t")) for n, line in lines))
+    return _read_text_table(path, columns, lambda lines: ((n, line.split("\t")) for n, line in lines))[:first]
 
 
 @CORPUS_FORMATS.register("csv")
-def read_csv(path: Path, columns: Columns) -> list[Sentence] | list[Text]:
-    """All rows of a file whose cells are separated by commas and quoted where they hold a comma, a quote or a line end.
+def read_csv(path: Path, columns: Columns, first: int | None = None) -> list[Sentence] | list[Text]:
+    """The rows of a file whose cells are separated by commas and quoted where they hold a comma, a quote or a line end.
 
     In a cell of words or of tags they are separated by single spaces.
 
     Raises:
         DataError: the file, its header or a row is not what `columns` says; names the line a row starts at.
     """
-    return _read_text_table(path, columns, lambda lines: _csv_rows(path, lines))
+    return _read_text_table(path, columns, lambda lines: _csv_rows(path, lines))[:first]
 
 
 @CORPUS_FORMATS.register("jsonl")
-def read_jsonl(path: Path, columns: Columns) -> list[Sentence] | list[Text]:
-    """All objects of a file that has one a line; words and tags are lists of strings, labels strings or numbers.
+def read_jsonl(path: Path, columns: Columns, first: int | None = None) -> list[Sentence] | list[Text]:
+    """The objects of a file that has one a line; words and tags are lists of strings, labels strings or numbers.
 
     Raises:
         DataError: a line is no JSON object or not what `columns` says; names file and line.
     """
     asked = wanted(path, columns)
     asked.refuse_positions()
-    return items(asked, _json_rows(path, asked))
+    return items(asked, islice(_json_rows(path, asked), first))
 
 
 @CORPUS_FORMATS.register("parquet")
-def read_parquet(path: Path, columns: Columns) -> list[Sentence] | list[Text]:
-    """All rows of a Parquet file; words and tags are lists, labels strings or numbers.
+def read_parquet(path: Path, columns: Columns, first: int | None = None) -> list[Sentence] | list[Text]:
+    """The rows of a Parquet file; words and tags are lists, labels strings or numbers.
 
     Raises:
         DataError: the file is broken or not what `columns` says; names file and row, counted from 1.
     """
     asked = wanted(path, columns)
     asked.refuse_positions()
-    return items(asked, _parquet_rows(path, asked))
+    return items(asked, islice(_parquet_rows(path, asked), first))
 
 
 def _read_text_table(

@@ -9,6 +9,7 @@ Writes go through `pwrite`, so that a full disk is an error and not a signal; re
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -65,10 +66,13 @@ class StatesFile:
                     _write_all(done, b"\1", i)
 
     def read(self, i: int) -> torch.Tensor:
-        """(subwords, width) states of an example that is there; a view of the file."""
+        """(subwords, width) states of an example that is there; a view of the file. Raises OSError if it is gone."""
         if self._map is None:
             shape = (int(self._ends[-1]), self.width)
-            self._map = torch.from_numpy(np.memmap(self._states, dtype=np.float32, mode="r+", shape=shape))
+            try:
+                self._map = torch.from_numpy(np.memmap(self._states, dtype=np.float32, mode="r+", shape=shape))
+            except ValueError as error:  # numpy's word for a file that is shorter than the map
+                raise OSError(errno.EIO, "the states are not whole", str(self._states)) from error
         return self._map[int(self._ends[i]) : int(self._ends[i + 1])]
 
 

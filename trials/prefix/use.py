@@ -56,7 +56,7 @@ def take_prefix(
         for name, file in files.items():
             file.fill([int(i) for i in wanted[name]], partial(builder.states, name))
         splits = {name: _with_states(data.splits[name], file, wanted[name]) for name, file in files.items()}
-    except (OSError, ValueError):  # a full disk, too little room, a file that another process threw away
+    except OSError:  # a full disk, too little room, a file that another process threw away
         return whole
     return Prefix(depth, data.with_splits(splits), start_at(loaded.model, family_of(spec.model), depth))
 
