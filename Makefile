@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
 
-.PHONY: sweep test test-slow lint setup clean
+.PHONY: sweep test test-slow bench lint setup clean
 
 sweep: .venv/ready ## run the starter sweep: real freezing trials on two small treebanks
 	$(BIN)/python -m orchestrator.launch --store $(STORE)
@@ -14,6 +14,9 @@ test: .venv/ready ## the tests, with the coverage floor
 
 test-slow: .venv/ready ## all tests, the long ones too
 	$(BIN)/python -m pytest
+
+bench: .venv/ready ## our sweep against the same work in transformers.Trainer and Ray Tune; an idle machine, half an hour
+	$(BIN)/python -m tests.benchmarks.bench
 
 lint: .venv/ready ## style, types, and the direction of imports
 	$(BIN)/ruff format --check .

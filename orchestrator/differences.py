@@ -31,6 +31,7 @@ SETTINGS = {
     "eval_every": "eval_every",
     "dropout": "dropout",
     "frozen_dropout": "frozen_dropout",
+    "batching": "batching",
     "thaw_every": "thaw_every",
     "lora": "lora",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ray import tune
@@ -36,6 +36,7 @@ def run_sweep(
     Tune wants a folder for its own state. It gets a temporary one: the store is the only truth.
     """
     litter = tempfile.mkdtemp(prefix="permafrost-tune-")
+    planned = {spec.trial_id: spec for spec in specs}
     try:
         tune.Tuner(
             tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
@@ -44,13 +45,13 @@ def run_sweep(
                 num_samples=len(specs),
                 reuse_actors=True,
                 max_concurrent_trials=cluster.slots,  # without it, reused actors leave all slots but one idle
-                trial_name_creator=_name,
-                trial_dirname_creator=_name,
+                trial_name_creator=_label,
+                trial_dirname_creator=_label,
             ),
             run_config=tune.RunConfig(
                 name="sweep",
                 storage_path=litter,
-                callbacks=[_Relay(listener)],
+                callbacks=[_Relay(listener, planned)],
                 stop=_StopOnRequest(stop),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 verbose=0,
@@ -60,19 +61,21 @@ def run_sweep(
         shutil.rmtree(litter, ignore_errors=True)
 
 
-def _spec(trial: Trial) -> TrialSpec:
-    return TrialSpec.model_validate(trial.config["spec"])
+def _label(trial: Trial) -> str:
+    """Tune pickles this function with every trial, so it holds nothing."""
+    label: str = trial.config["label"]
+    return label
 
 
-def _name(trial: Trial) -> str:
-    return _spec(trial).label
+def _spec(trial: Trial, planned: Mapping[str, TrialSpec]) -> TrialSpec:
+    return planned[trial.config["trial_id"]]
 
 
 class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
     """Tune's callbacks, in the words of a `Listener`."""
 
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
+    def __init__(self, listener: Listener, planned: Mapping[str, TrialSpec]) -> None:
+        self._listener, self._planned = listener, planned
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles its callbacks into a snapshot that nobody reads
@@ -81,12 +84,12 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
         self._listener.tick()
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        self._listener.started(_spec(trial))
+        self._listener.started(_spec(trial, self._planned))
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        spec = _spec(trial)
+        spec = _spec(trial, self._planned)
         if FAILURE in result:
             failed = result[FAILURE]
             self._listener.ended(spec, State(failed["state"]), failed["error"])
@@ -99,7 +102,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         # A trial that raises is reported as a result, so this is a worker that died or could not start.
-        self._listener.ended(_spec(trial), State.FAILED, f"its worker was lost: {trial.get_error()}")
+        self._listener.ended(_spec(trial, self._planned), State.FAILED, f"its worker was lost: {trial.get_error()}")
 
 
 class _StopOnRequest(tune.Stopper):  # type: ignore[misc]  # Ray has no types here

@@ -41,6 +41,7 @@ class Protocol(Frozen):
     lowercase: bool | Unknown
     eval_every: float | Unknown
     frozen_dropout: bool | Unknown
+    batching: str
     seeds: tuple[int, ...] | Unknown
     n_seeds: Positive | Unknown
     hardware: str

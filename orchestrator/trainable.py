@@ -21,7 +21,7 @@ RECORD, FAILURE = "permafrost_record", "permafrost_failure"
 
 
 class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types here
-    """`config` holds `spec`, a TrialSpec as JSON values, `threads`, and which `predictions` to keep."""
+    """`config` holds `spec`, a TrialSpec as JSON, `threads`, and which `predictions` to keep."""
 
     _label = "a worker"
     _records: Iterator[EpochRecord]
@@ -38,7 +38,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take the next trial."""
-        spec = TrialSpec.model_validate(new_config["spec"])
+        spec = TrialSpec.model_validate_json(new_config["spec"])
         self._label, self._records = spec.label, self.records(spec, new_config["predictions"])
         return True
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -298,21 +299,22 @@ class TrialSpec(Recipe):
             del payload["frozen_dropout"]
         return payload
 
-    @property
+    @cached_property
     def trial_id(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON of `identity`."""
         return _digest(self.identity())
 
-    @property
+    @cached_property
     def cell_id(self) -> str:
         """The same for all settings but the seed: replicates of one cell share it."""
         return _digest({k: v for k, v in self.identity().items() if k != "seed"})
 
-    @property
+    @cached_property
     def baseline_id(self) -> str:
         """The cell that differs from this one only in freezing nothing."""
         nothing = FreezeSpec(strategy="none", layers=(), embeddings=False)
-        return self.model_copy(update={"freeze": nothing, "thaw_every": None}).cell_id
+        same = {name: getattr(self, name) for name in TrialSpec.model_fields}  # a copy would keep what is cached here
+        return TrialSpec.model_construct(**(same | {"freeze": nothing, "thaw_every": None})).cell_id
 
     @property
     def always_frozen(self) -> FreezeSpec:

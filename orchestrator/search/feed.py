@@ -26,7 +26,8 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
         spec = None if self._stop.asked else next(self._specs, None)
         if spec is None:
             return Searcher.FINISHED
-        return {"spec": spec.model_dump(mode="json"), **self._same}
+        # As text: Tune walks through every level of a config, several times a trial.
+        return {"trial_id": spec.trial_id, "label": spec.label, "spec": spec.model_dump_json(), **self._same}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Nothing to learn from."""

@@ -17,7 +17,8 @@ from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
-N_EMPTY, N_ROWS, N_LARGE, EPOCHS = 1_000, 200_000, 1_000_000, 10
+N_EMPTY, N_ROWS, EPOCHS = 1_000, 200_000, 10
+LARGE_TRIALS, LARGE_EPOCHS = 20_000, 50  # a million evaluations
 
 
 def measure() -> dict[str, Any]:
@@ -69,13 +70,13 @@ def rows_into_a_store(n: int = N_ROWS) -> dict[str, Any]:
     return {"n": n, "seconds": round(seconds, 1), "rows_per_s": round((n + len(chosen)) / seconds)}
 
 
-def a_large_store(n: int = N_LARGE) -> dict[str, Any]:
-    """A million epoch rows of a hundred thousand trials: opened, read, and summarised a cell."""
-    chosen = specs(n // EPOCHS)
+def a_large_store(n_trials: int = LARGE_TRIALS, n_epochs: int = LARGE_EPOCHS) -> dict[str, Any]:
+    """A million epoch rows of twenty thousand trials: opened, summarised a cell, and read."""
+    chosen = specs(n_trials)
     with tempfile.TemporaryDirectory() as folder:
         store = ResultStore(Path(folder) / "store")
-        for part in _parts(chosen, 10_000):
-            store.append("epochs", [row for spec in part for row in _epochs(spec)])
+        for part in _parts(chosen, 2_000):
+            store.append("epochs", [row for spec in part for row in _epochs(spec, n_epochs)])
             store.append("trials", [trial_row(spec, 1, [make_record()], State.COMPLETED, None) for spec in part])
         started = time.perf_counter()
         cells = summarise(chosen, ResultStore(store.root).trials())
@@ -92,8 +93,8 @@ def _parts(chosen: list[TrialSpec], size: int) -> Iterator[list[TrialSpec]]:
     yield from (chosen[start : start + size] for start in range(0, len(chosen), size))
 
 
-def _epochs(spec: TrialSpec) -> list[dict[str, Any]]:
-    records: list[EpochRecord] = [make_record(step=10 * (e + 1), epoch=e + 1.0) for e in range(EPOCHS)]
+def _epochs(spec: TrialSpec, n: int) -> list[dict[str, Any]]:
+    records: list[EpochRecord] = [make_record(step=10 * (e + 1), epoch=e + 1.0) for e in range(n)]
     return [epoch_row(spec, 1, record) for record in records]
 
 

@@ -173,7 +173,11 @@ STUDY = (Path(__file__).parents[2] / "configs" / "published" / "brown_pos.yaml")
         ("test_minus_dev]", "test_minus_dev.std]", "needs the column test_minus_dev.mean beside it"),
         ("test_minus_dev]", "'test-dev']", "must be a metric, perhaps with @EPOCH and .STATISTIC"),
         ("layers: [0, 1, 2]", "layers: unknown", "go together"),
-        ("batch_size: 8", "batch: 8", r"x.yaml:\d+: protocol.batch: unknown 'batch', did you mean 'batch_size'"),
+        (
+            "batch_size: 8",
+            "batchsize: 8",
+            r"x.yaml:\d+: protocol.batch: unknown 'batchsize', did you mean 'batch_size'",
+        ),
     ],
 )
 def test_a_broken_study_is_told_by_line_and_key(tmp_path: Path, right: str, wrong: str, told: str) -> None:
