@@ -176,7 +176,7 @@ STUDY = (Path(__file__).parents[2] / "configs" / "published" / "brown_pos.yaml")
         (
             "batch_size: 8",
             "batchsize: 8",
-            r"x.yaml:\d+: protocol.batch: unknown 'batchsize', did you mean 'batch_size'",
+            r"x.yaml:\d+: protocol.batchsize: unknown 'batchsize', did you mean 'batch_size'",
         ),
     ],
 )
