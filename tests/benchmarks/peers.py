@@ -44,7 +44,7 @@ def read(path: Path, n: int) -> list[tuple[list[str], list[str]]]:
 
 
 def train_with_trainer(config: Config) -> dict[str, float]:
-    """One trial: (dev accuracy after the last epoch, seconds inside `trainer.train`)."""
+    """One trial: dev accuracy after the last epoch, and seconds inside `trainer.train`, its evaluations included."""
     import numpy as np
     import torch
     from transformers import (
