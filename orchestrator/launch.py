@@ -92,15 +92,17 @@ def launch(
     Exit codes: 0 done, 1 some trials failed, 2 a wrong setting, 3 a file is absent or broken, 130 and 143 interrupted.
     """
     with reported(debug=debug):
+        started = time.monotonic()
         results = open_store(store, must_exist=False)
         with download_progress() as progress:
             plan = make_plan(*load_sweep(sweep, settings or []), results, Lookup(offline=offline, progress=progress))
-        code = _launch(plan, cluster, results, dry_run=dry_run, as_json=as_json)
+        code = _launch(plan, cluster, results, started, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(code)
 
 
-def _launch(plan: Plan, cluster: ClusterName, results: ResultStore, *, dry_run: bool, as_json: bool) -> int:
-    started = time.monotonic()
+def _launch(
+    plan: Plan, cluster: ClusterName, results: ResultStore, started: float, *, dry_run: bool, as_json: bool
+) -> int:
     for line in plan_lines(plan, str(results.root)):
         say(line)
     stop = StopRequest()

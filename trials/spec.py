@@ -154,6 +154,10 @@ class DataSpec(Frozen):
     source: str | None = None
     sizes: tuple[int, int, int] | None = None
 
+    def content(self) -> dict[str, Any]:
+        """What decides the items, as JSON values: for keys of what is made of them."""
+        return self.model_dump(mode="json", include={"fingerprint", "format", "columns", "scheme", "first"})
+
 
 class OptimSpec(Frozen):
     """The optimiser: AdamW without decay on biases and LayerNorm, a schedule, gradient clipping.

@@ -24,7 +24,7 @@ _FIELDS = ("ids", "labels", "gold", "at", "types")  # of an example, each in a f
 
 def token_key(task: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> str:
     """What an encoded corpus depends on, as a folder's name."""
-    read = data.model_dump(mode="json", include={"fingerprint", "format", "columns", "scheme", "first"})
+    read = data.content()
     tokenizer = [model.revision, importlib.metadata.version("tokenizers"), importlib.metadata.version("transformers")]
     content = [VERSION, task, read, *tokenizer, max_length, lowercase]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]

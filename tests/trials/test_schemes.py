@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -16,7 +15,6 @@ from trials.errors import DataError
 from trials.spec import Columns, Scheme
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-AnyScheme = Literal["auto", "iob1", "iob2", "bioes"]
 Spans = list[tuple[str, int]]  # a sentence: type ("" is outside) and words of every stretch
 
 
@@ -24,11 +22,11 @@ def sentence(tags: str, place: str = "x.txt:1") -> Sentence:
     return Sentence(tuple(f"w{n}" for n, _ in enumerate(tags.split(), start=1)), tuple(tags.split()), place)
 
 
-def converted(scheme: AnyScheme, *tags: str) -> list[str]:
+def converted(scheme: Scheme, *tags: str) -> list[str]:
     return [" ".join(found.tags) for found in to_iob2([sentence(each) for each in tags], scheme)]
 
 
-def refusal(scheme: AnyScheme, *tags: str) -> str:
+def refusal(scheme: Scheme, *tags: str) -> str:
     """The message; the n-th sentence is at `x.txt:n`."""
     with pytest.raises(DataError) as error:
         to_iob2([sentence(each, f"x.txt:{n}") for n, each in enumerate(tags, start=1)], scheme)
@@ -105,7 +103,7 @@ def test_bioes_is_found_where_it_differs(sentences: list[Spans]) -> None:
 
 @pytest.mark.parametrize("tag", ["NOUN", "B", "B-", "-LOC", "X-LOC", "b-LOC", "BLOC", "o", "0", "_"])
 @pytest.mark.parametrize("scheme", ["auto", "iob2"])
-def test_what_is_no_span_tag_is_named(tag: str, scheme: AnyScheme) -> None:
+def test_what_is_no_span_tag_is_named(tag: str, scheme: Scheme) -> None:
     message = refusal(scheme, "O O", f"O B-LOC {tag}")
     start = f"x.txt:2: word 3, 'w3', has the tag {tag!r}, which is no span tag: that needs O, or B-/I- with a type."
     assert message.startswith(start)
@@ -128,7 +126,7 @@ def test_a_b_that_iob1_does_not_need_is_named(tags: str, word: int) -> None:
 
 @pytest.mark.parametrize("tag", ["S-LOC", "E-LOC", "U-LOC", "L-LOC"])
 @pytest.mark.parametrize("scheme", ["iob1", "iob2"])
-def test_a_letter_of_another_scheme_is_named(tag: str, scheme: AnyScheme) -> None:
+def test_a_letter_of_another_scheme_is_named(tag: str, scheme: Scheme) -> None:
     assert f"word 1, 'w1', has the tag {tag!r}, which is no tag of {scheme.upper()}" in refusal(scheme, tag)
 
 

@@ -12,11 +12,11 @@ from pydantic import model_validator
 from trials.errors import ModelError
 from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.sources.cache import Progress, no_progress
+from trials.sources.hub_models import INDEX, PICKLE, WEIGHTS
 from trials.spec import Frozen, ModelSpec
 from trials.starter import model_path
 
 STARTER = "starter"
-WEIGHTS, SHARDS, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
 # What decides the numbers; a README or an optimiser state beside it does not.
 _IDENTITY_FILES = (
@@ -122,7 +122,7 @@ def _number(folder: Path, config: dict[str, Any], key: str) -> int:
 
 
 def _is_pickle(folder: Path, *, allow_pickle: bool) -> bool:
-    if (folder / WEIGHTS).is_file() or (folder / SHARDS).is_file():
+    if (folder / WEIGHTS).is_file() or (folder / INDEX).is_file():
         return False
     if not (folder / PICKLE).is_file():
         raise ModelError(f"{folder}: has no {WEIGHTS}. Save the model with `save_pretrained`, as safetensors.")
@@ -147,14 +147,14 @@ def _revision(folder: Path, *, pickle: bool) -> str:
 
 def _shards(folder: Path) -> list[str]:
     """The files of weights that are kept in several."""
-    if not (folder / SHARDS).is_file():
+    if not (folder / INDEX).is_file():
         return []
     try:
-        index = json.loads((folder / SHARDS).read_text(encoding="utf-8"))
+        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         names = sorted(set(index["weight_map"].values()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{folder / SHARDS}: not a readable index of weights ({error}).") from error
+        raise ModelError(f"{folder / INDEX}: not a readable index of weights ({error}).") from error
     lost = [name for name in names if not (folder / name).is_file()]
     if lost:
-        raise ModelError(f"{folder}: {lost[0]} is missing, which {SHARDS} names. Fetch the model again.")
+        raise ModelError(f"{folder}: {lost[0]} is missing, which {INDEX} names. Fetch the model again.")
     return names

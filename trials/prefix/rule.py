@@ -31,6 +31,6 @@ def is_worth_it(spec: TrialSpec) -> bool:
 
 def prefix_key(spec: TrialSpec, depth: int) -> str:
     """What the states at a depth depend on, as a folder's name."""
-    data = spec.data.model_dump(mode="json", include={"fingerprint", "format", "columns", "scheme", "first"})
+    data = spec.data.content()
     content = [VERSION, spec.task, data, spec.model.revision, spec.max_length, spec.lowercase, spec.precision, depth]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
