@@ -12,6 +12,7 @@ from trials.datasets.corpus import Sentence, fingerprint, load_corpus
 from trials.errors import DataError
 from trials.sources.draft import DataDraft
 from trials.spec import DataSpec
+from trials.tasks.reading import read_corpus
 
 
 @pytest.fixture
@@ -87,5 +88,6 @@ def test_a_split_without_sentences_is_refused(folder: Path, split: str) -> None:
     assert str(error.value) == f"{path}: the {split} split has no sentences. Give a file that has some."
 
 
-def test_a_corpus_is_read_once_a_process(folder: Path) -> None:
-    assert load_corpus(planned(folder)) is load_corpus(planned(folder))
+def test_a_corpus_is_read_once_a_process_whether_its_sizes_are_known_or_not(folder: Path) -> None:
+    data = planned(folder)
+    assert read_corpus("pos", data) is read_corpus("pos", data.model_copy(update={"sizes": (1, 1, 0)}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -92,9 +91,8 @@ def _digest(path: str, split: str) -> bytes:
         raise DataError(f"{path}: the {split} split cannot be read ({error.strerror}).") from error
 
 
-@lru_cache(maxsize=8)
 def load_corpus(data: DataSpec) -> Corpus:
-    """The items that a spec names, kept for the life of the process.
+    """The items that a spec names, read from its files.
 
     Raises:
         DataError: a broken or empty split, or files that changed since the spec was made.

@@ -23,6 +23,7 @@ from transformers import (
 from trials.errors import ModelError
 from trials.models.family import MODEL_FAMILIES, Head, ModelFamily, Parts
 from trials.models.generic import generic_family
+from trials.models.linear import use_fastest
 from trials.spec import ModelSpec
 
 transformers.logging.set_verbosity_error()  # "newly initialized: classifier" is what a trial is about
@@ -82,6 +83,7 @@ def load_model(
     """
     template, missing = _template(spec, head, n_outputs, dropout)
     model = copy.deepcopy(template)
+    use_fastest(model)
     loaded = LoadedModel(model, family_of(spec).parts(model))
     names = {id(p): name for name, p in model.named_parameters()}
     prefix = f"{model.base_model_prefix}."

@@ -11,7 +11,7 @@ import json
 
 from trials.spec import TrialSpec
 
-VERSION = 1  # of the states: raise it when the same key would give others
+VERSION = 2  # of the states: raise it when the same key would give others
 
 
 def prefix_depth(spec: TrialSpec) -> int:

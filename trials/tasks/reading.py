@@ -10,13 +10,17 @@ from trials.spec import DataSpec
 from trials.tasks.task import TASKS, unseen_labels
 
 
-@lru_cache(maxsize=8)
 def read_corpus(task_name: str, data: DataSpec) -> Corpus:
     """The items of every split, kept for the life of the process.
 
     Raises:
         DataError: what `load_corpus` and the task's `read` raise, or a train split in which everything is alike.
     """
+    return _read(task_name, data.model_copy(update={"sizes": None}))  # with or without them it is the same corpus
+
+
+@lru_cache(maxsize=8)
+def _read(task_name: str, data: DataSpec) -> Corpus:
     task, raw = TASKS[task_name], load_corpus(data)
     splits: list[list[Item]] = []
     for name in SPLITS:
