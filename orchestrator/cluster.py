@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from orchestrator.sweep import Resources
 from trials.errors import ConfigError
 
 # Read by Ray at import: Tune shall not log to files of its own, change the working directory, or take Ctrl-C from us.
@@ -24,27 +23,51 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True)
+class Share:
+    """What one trial gets of a cluster.
+
+    Attributes:
+        cpus: Cores, and threads of its arithmetic.
+        gpus: GPUs; a fraction shares one.
+    """
+
+    cpus: int = 1
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True)
 class Cluster:
     """A Ray that is up.
 
     Attributes:
-        slots: Trials that can run at the same time.
+        cpus: Cores of all nodes.
+        gpus: GPUs of all nodes.
         dashboard: Address of Ray's dashboard.
         token_hint: How to get in.
     """
 
-    slots: int
+    cpus: float
+    gpus: float
     dashboard: str
     token_hint: str
 
+    def slots(self, share: Share) -> int:
+        """Trials that can run at the same time. Raises ConfigError where one asks for more than there is."""
+        slots = int(self.cpus // share.cpus)
+        if share.gpus:
+            slots = min(slots, int(self.gpus / share.gpus + 1e-9))
+        if slots < 1:
+            raise ConfigError(
+                f"resources: a trial asks for {share.cpus} CPUs and {share.gpus:g} GPUs, but the cluster has "
+                f"{self.cpus:g} and {self.gpus:g}. Lower resources.cpus or resources.gpus.",
+                exit_code=3,
+            )
+        return slots
+
 
 @contextmanager
-def local_cluster(resources: Resources) -> Iterator[Cluster]:
-    """A Ray on this machine's cores and GPUs, its dashboard on loopback; gone afterwards.
-
-    Raises:
-        ConfigError: a trial asks for more than this machine has.
-    """
+def local_cluster() -> Iterator[Cluster]:
+    """A Ray on this machine's cores and GPUs, its dashboard on loopback; gone afterwards."""
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     import ray  # only now: importing it takes seconds, and it reads the settings above
@@ -58,20 +81,7 @@ def local_cluster(resources: Resources) -> Iterator[Cluster]:
     )
     try:
         found = ray.cluster_resources()
-        slots = _slots(found.get("CPU", 0.0), found.get("GPU", 0.0), resources)
-        yield Cluster(slots, f"http://{context.dashboard_url}", "token: `ray get-auth-token`")
+        dashboard = f"http://{context.dashboard_url}"
+        yield Cluster(found.get("CPU", 0.0), found.get("GPU", 0.0), dashboard, "token: `ray get-auth-token`")
     finally:
         ray.shutdown()
-
-
-def _slots(cpus: float, gpus: float, resources: Resources) -> int:
-    slots = int(cpus // resources.cpus)
-    if resources.gpus:
-        slots = min(slots, int(gpus / resources.gpus + 1e-9))
-    if slots < 1:
-        raise ConfigError(
-            f"resources: a trial asks for {resources.cpus} CPUs and {resources.gpus:g} GPUs, but the cluster has "
-            f"{cpus:g} and {gpus:g}. Lower resources.cpus or resources.gpus.",
-            exit_code=3,
-        )
-    return slots

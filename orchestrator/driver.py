@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -10,12 +11,11 @@ from typing import Any
 from ray import tune
 from ray.tune.experiment import Trial
 
-from orchestrator.cluster import Cluster
+from orchestrator.cluster import Cluster, Share
 from orchestrator.events import Listener
 from orchestrator.search.feed import PlannedTrials
 from orchestrator.stop import StopRequest
 from orchestrator.store.schema import State
-from orchestrator.sweep import Resources
 from orchestrator.trainable import FAILURE, RECORD, TrialTrainable
 from trials.record import EpochRecord
 from trials.spec import Predictions, TrialSpec
@@ -26,7 +26,7 @@ def run_sweep(
     listener: Listener,
     *,
     cluster: Cluster,
-    resources: Resources,
+    share: Share,
     predictions: Predictions,
     stop: StopRequest,
     trainable: type[TrialTrainable] = TrialTrainable,
@@ -35,16 +35,18 @@ def run_sweep(
 
     Tune wants a folder for its own state. It gets a temporary one: the store is the only truth.
     """
+    for name in ("ray.tune.execution.tune_controller", "ray.tune.tune"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # a lost worker is told by the listener, in our words
     litter = tempfile.mkdtemp(prefix="permafrost-tune-")
     planned = {spec.trial_id: spec for spec in specs}
     try:
         tune.Tuner(
-            tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
+            tune.with_resources(trainable, {"cpu": share.cpus, "gpu": share.gpus}),
             tune_config=tune.TuneConfig(
-                search_alg=PlannedTrials(specs, threads=resources.cpus, predictions=predictions, stop=stop),
+                search_alg=PlannedTrials(specs, share=share, predictions=predictions, stop=stop),
                 num_samples=len(specs),
                 reuse_actors=True,
-                max_concurrent_trials=cluster.slots,  # without it, reused actors leave all slots but one idle
+                max_concurrent_trials=cluster.slots(share),  # without it, reused actors leave all slots but one idle
                 trial_name_creator=_label,
                 trial_dirname_creator=_label,
             ),
@@ -75,7 +77,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
     """Tune's callbacks, in the words of a `Listener`."""
 
     def __init__(self, listener: Listener, planned: Mapping[str, TrialSpec]) -> None:
-        self._listener, self._planned = listener, planned
+        self._listener, self._planned, self._over = listener, planned, set[str]()
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles its callbacks into a snapshot that nobody reads
@@ -92,17 +94,23 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
         spec = _spec(trial, self._planned)
         if FAILURE in result:
             failed = result[FAILURE]
-            self._listener.ended(spec, State(failed["state"]), failed["error"])
+            self._end(spec, State(failed["state"]), failed["error"])
             return
         # Taken out, as Tune keeps every trial's last result to the end, and this one may hold its predictions.
         record: EpochRecord = result[RECORD].pop("record")
         self._listener.evaluated(spec, record)
         if record.last:
-            self._listener.ended(spec, State.COMPLETED, None)
+            self._end(spec, State.COMPLETED, None)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        # A trial that raises is reported as a result, so this is a worker that died or could not start.
-        self._listener.ended(_spec(trial, self._planned), State.FAILED, f"its worker was lost: {trial.get_error()}")
+        # A trial that raises is reported as a result, so this is a worker that died or could not start. What befalls
+        # a worker whose trial is over, and told, is no matter: it may be worn.
+        if trial.config["trial_id"] not in self._over:
+            self._end(_spec(trial, self._planned), State.FAILED, f"its worker was lost: {trial.get_error()}")
+
+    def _end(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        self._over.add(spec.trial_id)
+        self._listener.ended(spec, state, error)
 
 
 class _StopOnRequest(tune.Stopper):  # type: ignore[misc]  # Ray has no types here

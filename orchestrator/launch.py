@@ -146,16 +146,16 @@ def _run(plan: Plan, cluster: ClusterName, results: ResultStore, stop: StopReque
 
 def _run_on_ray(plan: Plan, listener: Listener, display: LiveDisplay, stop: StopRequest) -> None:
     from orchestrator.cluster import local_cluster
+    from orchestrator.packing import share_of
 
-    resources = plan.sweep.resources
-    with local_cluster(resources) as found:
+    with local_cluster() as found:
         from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
 
-        say(f"ray     {found.slots} trials at a time; dashboard {found.dashboard} ({found.token_hint})")
+        share = share_of(found, plan.sweep.resources, plan.to_run)
+        together = f"{found.slots(share)} trials at a time" + (f", {share.gpus:g} of a GPU each" if share.gpus else "")
+        say(f"ray     {together}; dashboard {found.dashboard} ({found.token_hint})")
         with stop.on_signals(say), display:  # after Ray, which takes SIGTERM for itself when it starts
-            run_sweep(
-                plan.to_run, listener, cluster=found, resources=resources, predictions=plan.sweep.predictions, stop=stop
-            )
+            run_sweep(plan.to_run, listener, cluster=found, share=share, predictions=plan.sweep.predictions, stop=stop)
 
 
 def _outcome(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool) -> Outcome:

@@ -127,6 +127,7 @@ def _results(records: list[EpochRecord]) -> dict[str, Any]:
         "peak_memory_bytes": max(record.peak_memory_bytes for record in records),
         "device": last.device,
         "threads": last.threads,
+        "gpus": last.gpus,
     }
 
 

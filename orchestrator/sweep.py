@@ -109,11 +109,11 @@ class Resources(Frozen):
 
     Attributes:
         cpus: Cores, and threads of its arithmetic.
-        gpus: GPUs; a fraction shares one.
+        gpus: GPUs; a fraction shares one, and ``packed`` as many trials as fit by their measured memory.
     """
 
     cpus: Positive = 1
-    gpus: Annotated[float, Field(ge=0)] = 0.0
+    gpus: Annotated[float, Field(ge=0)] | Literal["packed"] = 0.0
 
 
 def _is_word(key: object) -> bool:

@@ -68,6 +68,7 @@ def make_record(**changes: Any) -> EpochRecord:
         "device": "cpu",
         "prefix_layers": 2,
         "threads": 1,
+        "gpus": 0.0,
         "time": 1_750_000_000.0,
     }
     return EpochRecord(**(values | changes))

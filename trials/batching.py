@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import nn
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from trials.tasks.task import IGNORE, Example
@@ -22,22 +24,36 @@ class Batch:
         labels: (examples, subwords) label or IGNORE; of texts (examples, 1).
         types: (examples, subwords) which text of a pair a subword belongs to, or None.
         states: (examples, subwords, width) what enters the first layer that learns, in place of the ids, or None.
+        square: Whether the model is given its mask as `square_mask`, for those that `takes_square_mask` names.
     """
 
     ids: torch.Tensor
     mask: torch.Tensor
     labels: torch.Tensor
     types: torch.Tensor | None
-
     states: torch.Tensor | None
+    square: bool = False
 
     @property
     def inputs(self) -> dict[str, torch.Tensor]:
         """What a model is called with."""
+        mask = square_mask(self.mask) if self.square else self.mask
         if self.states is not None:
-            return {"inputs_embeds": self.states, "attention_mask": self.mask}
+            return {"inputs_embeds": self.states, "attention_mask": mask}
         types = {} if self.types is None else {"token_type_ids": self.types}
-        return {"input_ids": self.ids, "attention_mask": self.mask, **types}
+        return {"input_ids": self.ids, "attention_mask": mask, **types}
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """All that there are, in the order of the attributes."""
+        return [t for t in (self.ids, self.mask, self.labels, self.types, self.states) if t is not None]
+
+    def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+        """The batch with every tensor changed."""
+        types, states = (None if t is None else change(t) for t in (self.types, self.states))
+        return replace(
+            self, ids=change(self.ids), mask=change(self.mask), labels=change(self.labels), types=types, states=states
+        )
 
     def logits(self, model: torch.nn.Module) -> torch.Tensor:
         """(examples, subwords, labels) in fp32; of texts (examples, 1, labels)."""
@@ -45,21 +61,50 @@ class Batch:
         return logits if logits.dim() == 3 else logits.unsqueeze(1)
 
 
-def collate(examples: Sequence[Example], pad_id: int, device: torch.device) -> Batch:
-    """Pad to the longest of these examples."""
-    ids = _padded([example.ids for example in examples], pad_id)
+# Those whose mask `transformers` makes by `create_bidirectional_mask` alone, which passes on one of four dimensions.
+# DeBERTa calculates with its mask, and ModernBERT makes a second one, of a window, from it.
+_SQUARE_MASKS = frozenset({"distilbert", "bert", "roberta", "xlm-roberta", "camembert", "electra"})
+
+
+def takes_square_mask(model: nn.Module) -> bool:
+    """Whether a model may be given a mask (examples, 1, subwords, subwords) of booleans.
+
+    From a mask (examples, subwords) the library makes the same one, but not before it has looked whether anything is
+    masked at all, and for that look the host waits until a GPU has done all that it was given.
+    """
+    config = getattr(model, "config", None)
+    known = getattr(config, "model_type", None) in _SQUARE_MASKS
+    return known and getattr(config, "_attn_implementation", None) == "sdpa"  # others add the mask, as numbers
+
+
+def square_mask(mask: torch.Tensor) -> torch.Tensor:
+    """(examples, 1, subwords, subwords) true where there is a subword to attend to; a view, as in `transformers`."""
+    n_examples, n_subwords = mask.shape
+    return mask.bool()[:, None, None, :].expand(n_examples, 1, n_subwords, n_subwords)
+
+
+def collate(
+    examples: Sequence[Example], pad_id: int, device: torch.device, *, at_least: tuple[int, int] = (0, 0)
+) -> Batch:
+    """Pad to the longest of these examples, and to `at_least` so many subwords and labels."""
+    ids = padded_rows([example.ids for example in examples], pad_id, at_least[0])
     mask = (np.arange(ids.shape[1]) < np.array([[len(example.ids)] for example in examples])).astype(np.int64)
-    labels = _padded([example.labels for example in examples], IGNORE)
+    labels = padded_rows([example.labels for example in examples], IGNORE, at_least[1])
     types = [example.types for example in examples if example.types is not None]
     on_device = [torch.from_numpy(array).to(device) for array in (ids, mask, labels)]
-    token_types = torch.from_numpy(_padded(types, 0)).to(device) if types else None
+    token_types = torch.from_numpy(padded_rows(types, 0, at_least[0])).to(device) if types else None
     states = [example.states for example in examples if example.states is not None]
-    hidden = pad_sequence(states, batch_first=True).to(device) if states else None
-    return Batch(on_device[0], on_device[1], on_device[2], token_types, hidden)
+    hidden = pad_sequence(states, batch_first=True) if states else None
+    if hidden is not None and hidden.shape[1] < at_least[0]:
+        hidden = pad(hidden, (0, 0, 0, at_least[0] - hidden.shape[1]))
+    return Batch(
+        on_device[0], on_device[1], on_device[2], token_types, hidden.to(device) if hidden is not None else None
+    )
 
 
-def _padded(rows: Sequence[np.ndarray], filler: int) -> np.ndarray:
-    padded = np.full((len(rows), max(map(len, rows))), filler, dtype=rows[0].dtype)
+def padded_rows(rows: Sequence[np.ndarray], filler: int, at_least: int = 0) -> np.ndarray:
+    """(rows, values of the longest, or `at_least`) with a filler behind each row's values."""
+    padded = np.full((len(rows), max(at_least, max(map(len, rows)))), filler, dtype=rows[0].dtype)
     for row, values in zip(padded, rows, strict=True):
         row[: len(values)] = values
     return padded

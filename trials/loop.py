@@ -6,58 +6,23 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
-from torch.nn.utils import clip_grad_norm_
 
-from trials.batching import Batch, batches_by_length, collate
+from trials.batching import Batch, batches_by_length, takes_square_mask
 from trials.errors import DivergedError
+from trials.feed import Feed
+from trials.graphs import LENGTHS, CudaRecorder, Step, StepGraphs, model_state
+from trials.lazy_rows import clip_grad_norm
 from trials.models.load import LoadedModel
+from trials.optimizer import lr_share, new_optimizer
 from trials.spec import OptimSpec
 from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
 
 EVAL_BATCH_SIZE = 64
-
-
-def new_optimizer(loaded: LoadedModel, optim: OptimSpec) -> torch.optim.AdamW:
-    """AdamW over what learns; biases and LayerNorm weights do not decay, each part may have its own rate."""
-    rates = {id(p): rate for modules, rate in part_rates(loaded, optim) for m in modules for p in m.parameters()}
-    groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
-    for module in loaded.model.modules():
-        for name, parameter in module.named_parameters(recurse=False):
-            if parameter.requires_grad:
-                decays = name != "bias" and not isinstance(module, torch.nn.LayerNorm)
-                groups.setdefault((rates[id(parameter)], decays), []).append(parameter)
-    return torch.optim.AdamW(
-        [
-            {"params": parameters, "peak_lr": rate, "weight_decay": optim.weight_decay if decays else 0.0}
-            for (rate, decays), parameters in groups.items()
-        ],
-        lr=optim.lr,
-        fused=True,
-    )
-
-
-def part_rates(loaded: LoadedModel, optim: OptimSpec) -> list[tuple[Sequence[torch.nn.Module], float]]:
-    """The peak rate of each part: the head's own, then `layer_decay` times less from layer to layer downwards."""
-    parts, decay = loaded.parts, optim.layer_decay or 1.0
-    below = [((layer,), optim.lr * decay**depth) for depth, layer in _from_the_top(parts.encoder_layers)]
-    lowest = [((parts.embeddings,), optim.lr * decay ** (len(parts.encoder_layers) + 1))]
-    return [(parts.head, optim.head_lr or optim.lr), *below, *lowest]
-
-
-def _from_the_top(layers: Sequence[torch.nn.Module]) -> Iterator[tuple[int, torch.nn.Module]]:
-    return enumerate(reversed(layers), start=1)
-
-
-def lr_share(step: int, n_steps: int, warmup: float, schedule: str = "linear") -> float:
-    """The share of the peak rate at a step (from 0): up over the warm-up's steps, then down to zero or level."""
-    n_warmup = math.ceil(warmup * n_steps)
-    if step < n_warmup:
-        return step / n_warmup
-    return 1.0 if schedule == "constant" else (n_steps - step) / (n_steps - n_warmup)
 
 
 @dataclass
@@ -68,7 +33,9 @@ class Training:
         batches: Index batches into `examples`, without end.
         n_steps: Optimiser steps of the whole trial.
         scaled: Whether the loss is scaled so that gradients in fp16 do not vanish (Micikevicius et al. 2018).
+        graphs: Whether steps are recorded and replayed as CUDA graphs; see `trials.graphs` for what that asks for.
         step: Steps done.
+        fed: The batches on the device.
     """
 
     loaded: LoadedModel
@@ -80,21 +47,49 @@ class Training:
     precision: AbstractContextManager[object]
     n_steps: int
     scaled: bool = False
+    graphs: bool = False
     step: int = 0
     lr: float = 0.0
     optimizer: torch.optim.AdamW = field(init=False)
     scaler: torch.amp.GradScaler = field(init=False)
+    step_graphs: StepGraphs | None = field(init=False)
+    weights: list[torch.nn.Parameter] = field(init=False)
+    fed: Iterator[Batch] = field(init=False)
+    _feeds: dict[int, Feed] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.optimizer = new_optimizer(self.loaded, self.optim)
+        self.optimizer = new_optimizer(self.loaded, self.optim, capturable=self.graphs)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.scaled)
+        self.step_graphs = StepGraphs(partial(CudaRecorder, self.device)) if self.graphs else None
+        self.weights = list(self.loaded.model.parameters())
+        self.fed = self._feed(self.examples, LENGTHS if self.graphs else 1).batches(self.batches)
+
+    def feed_of(self, split: Split) -> Feed:
+        """The feed of a split that is evaluated, made at its first use and kept: an evaluation moves no ids."""
+        key = id(split.examples)  # which the feed holds, so no other list can come to this number
+        if key not in self._feeds:
+            self._feeds[key] = self._feed(split.examples)
+        return self._feeds[key]
+
+    def _feed(self, examples: Sequence[Example], multiple: int = 1) -> Feed:
+        # On a CPU there is nothing to wait for, and without any padding the library attends a little faster.
+        square = self.device.type == "cuda" and takes_square_mask(self.loaded.model)
+        return Feed(examples, self.pad_id, self.device, multiple=multiple, square_mask=square)
 
     def set_lr(self) -> None:
         """Put this step's rate into every group."""
         share = lr_share(self.step, self.n_steps, self.optim.warmup, self.optim.schedule)
         for group in self.optimizer.param_groups:
-            group["lr"] = group["peak_lr"] * share
+            if self.graphs:
+                group["lr"].fill_(group["peak_lr"] * share)
+            else:
+                group["lr"] = group["peak_lr"] * share
         self.lr = self.optim.lr * share
+
+    def stepper(self) -> Step:
+        """What takes a step of the model as it is now: `one_step`, or its graphs."""
+        step = partial(one_step, self)
+        return step if self.step_graphs is None else self.step_graphs.stepper(step, model_state(self.loaded.model))
 
 
 def train_steps(training: Training, n: int) -> tuple[float, ...]:
@@ -103,26 +98,29 @@ def train_steps(training: Training, n: int) -> tuple[float, ...]:
     Raises:
         DivergedError: a loss is not a finite number.
     """
-    model, losses = training.loaded.model, []
-    learning = [p for p in model.parameters() if p.requires_grad]
+    take_step, losses = training.stepper(), []
     for _ in range(n):
-        chosen = next(training.batches)
-        batch = collate([training.examples[i] for i in chosen], training.pad_id, training.device)
+        batch = next(training.fed)
         training.set_lr()
-        with training.precision:
-            loss = mean_loss(model, batch)
-        training.scaler.scale(loss).backward()
-        if training.optim.max_grad_norm is not None:
-            training.scaler.unscale_(training.optimizer)
-            clip_grad_norm_(learning, training.optim.max_grad_norm)
-        training.scaler.step(training.optimizer)  # without scaling: optimizer.step()
-        training.scaler.update()
-        training.optimizer.zero_grad(set_to_none=True)
+        losses.append(take_step(batch))
         training.step += 1
-        losses.append(loss.detach())
-    found = tuple(torch.stack(losses).tolist())  # the only wait for the device
+    found = tuple(torch.stack(losses).tolist())  # the only wait for the device; DeBERTa's code has some of its own
     _check_finite(found, training.step - n)
     return found
+
+
+def one_step(training: Training, batch: Batch) -> torch.Tensor:
+    """Forward, backward, clip, move the weights; the loss. It may be recorded, so it must not look at a number."""
+    with training.precision:
+        loss = mean_loss(training.loaded.model, batch)
+    training.scaler.scale(loss).backward()
+    if training.optim.max_grad_norm is not None:
+        training.scaler.unscale_(training.optimizer)
+        clip_grad_norm(training.weights, training.optim.max_grad_norm)  # of those that have a gradient
+    training.scaler.step(training.optimizer)  # without scaling: optimizer.step()
+    training.scaler.update()
+    training.optimizer.zero_grad(set_to_none=True)
+    return loss.detach()
 
 
 def mean_loss(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
@@ -163,8 +161,8 @@ def evaluate(training: Training, split: Split) -> Evaluation:
     """Predict a whole split, without dropout. The model is left in evaluation mode."""
     model, examples = training.loaded.model.eval(), split.examples
     loss, found = torch.zeros((), device=training.device), _Found(len(examples))
-    for group in batches_by_length(examples, EVAL_BATCH_SIZE):
-        batch = collate([examples[i] for i in group], training.pad_id, training.device)
+    groups = list(batches_by_length(examples, EVAL_BATCH_SIZE))
+    for group, batch in zip(groups, training.feed_of(split).batches(groups), strict=True):
         with training.precision:
             logits = batch.logits(model)
         loss += summed_loss(logits, batch.labels)

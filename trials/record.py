@@ -59,6 +59,7 @@ class EpochRecord:
         device: What it ran on, e.g. ``cpu`` or ``NVIDIA H200``.
         prefix_layers: Frozen layers that were not run, as their output is kept.
         threads: CPU threads of its arithmetic; another number may change the last digits.
+        gpus: GPUs it had; a fraction where others ran on the same one, so that its times are not those of a whole one.
         time: Unix time at the end of the evaluation.
     """
 
@@ -85,4 +86,5 @@ class EpochRecord:
     device: str
     prefix_layers: int
     threads: int
+    gpus: float
     time: float

@@ -18,6 +18,7 @@ from trials.device import PeakMemory, autocast, default_device, device_name, wai
 from trials.encoded import Encoded
 from trials.encoding import encode_for
 from trials.freeze.apply import freeze_parts
+from trials.graphs import graphs_wanted
 from trials.loop import Training, evaluate
 from trials.models.load import LoadedModel, family_of, load_model
 from trials.prefix.use import take_prefix
@@ -104,6 +105,7 @@ def run_trial(
             device=device_name(device),
             prefix_layers=prefix.depth,
             threads=torch.get_num_threads(),
+            gpus=1.0 if device.type == "cuda" else 0.0,
             time=time.time(),
         )
         setup_s = prefix_s = 0.0
@@ -153,6 +155,8 @@ def new_training(
         precision=autocast(spec.precision, device),
         n_steps=steps_an_epoch(spec) * spec.optim.epochs,
         scaled=spec.precision == "fp16",
+        graphs=spec.optim.embedding_updates == "dense"  # a lazy step waits for the device
+        and graphs_wanted(loaded.model, device, scaled=spec.precision == "fp16"),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
+from orchestrator.cluster import Share
 from orchestrator.stop import StopRequest
 from trials.spec import Predictions, TrialSpec
 
@@ -15,11 +16,11 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
     """A Tune searcher that only reads a list. Tune asks when a worker is free, so the list can end early."""
 
     def __init__(
-        self, specs: Iterable[TrialSpec], *, threads: int, predictions: Predictions, stop: StopRequest
+        self, specs: Iterable[TrialSpec], *, share: Share, predictions: Predictions, stop: StopRequest
     ) -> None:
         super().__init__()
         self._specs, self._stop = iter(list(specs)), stop
-        self._same = {"threads": threads, "predictions": predictions}
+        self._same = {"threads": share.cpus, "gpus": share.gpus, "predictions": predictions}
 
     def suggest(self, trial_id: str) -> Any:
         """The next trial's config, or the word that there is none."""

@@ -82,6 +82,7 @@ TRIALS = pa.schema(
         ("eval_s", pa.float64()),
         ("peak_memory_bytes", pa.int64()),
         ("device", pa.string()),
+        ("gpus", pa.float64()),  # a fraction: other trials ran on the same one at that time
         ("threads", pa.int32()),  # of a CPU's arithmetic: the last digits may depend on them
         ("git_commit", pa.string()),
         ("versions", pa.map_(pa.string(), pa.string())),

@@ -3,7 +3,8 @@
 python -m tests.benchmarks.bench [--treebank FOLDER] [--rounds 2] [--out tests/benchmarks/results.json]
 
 Each contender runs in a process of its own, from start to exit, with caches of its own; they take turns, and medians
-over the rounds and their ratios are kept. It wants an idle machine with two cores, and takes about ten minutes a round.
+over the rounds and their ratios are kept. It wants an idle machine with two cores, and takes about ten minutes a round,
+and ten more for growth and overhead.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--treebank", type=Path, default=TREEBANK)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results.json")
-    parser.add_argument("--only", choices=["work", "overhead"], help="one half of it")
+    parser.add_argument("--only", choices=["work", "growth", "overhead"], help="one part of it")
     parser.add_argument("--contender", choices=PEERS, help=argparse.SUPPRESS)  # what a child process is asked for
     args = parser.parse_args(argv)
     if args.contender:
@@ -43,10 +45,13 @@ def main(argv: list[str] | None = None) -> None:
         return
     results = json.loads(args.out.read_text(encoding="utf-8")) if args.out.exists() else {}
     results["machine"] = _machine()
-    if args.only != "overhead":
-        results["work"] = _work(args.treebank, args.rounds)
-    if args.only != "work":
-        results["overhead"] = overhead.measure()
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "work": lambda: _work(args.treebank, args.rounds),
+        "growth": lambda: _growth(args.treebank),
+        "overhead": overhead.measure,
+    }
+    for name in [args.only] if args.only else parts:
+        results[name] = parts[name]()
     args.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(results, indent=1))
 
@@ -89,6 +94,17 @@ def _work(treebank: Path, rounds: int) -> dict[str, Any]:
     }
 
 
+def _growth(treebank: Path) -> dict[str, Any]:
+    """The same work with ten times as many seeds: what a trial more costs, and what is paid once a sweep."""
+    few, many = (_ours(treebank, seeds=range(1, n + 1))[0] for n in (len(peers.SEEDS), 10 * len(peers.SEEDS)))
+    n = len(peers.DEPTHS) * len(peers.SEEDS)
+    each = (many - few) / (9 * n)
+    return {
+        f"{n}_trials_s": round(few, 1), f"{10 * n}_trials_s": round(many, 1), "grows_times": round(many / few, 2),
+        "a_trial_s": round(each, 2), "once_s": round(few - n * each, 1),
+    }  # fmt: skip
+
+
 def _train_s(trials: list[dict[str, Any]], depth: int) -> float:
     return statistics.median(float(trial["train_s"]) for trial in trials if trial["depth"] == depth)
 
@@ -99,12 +115,13 @@ def _accuracies(trials: list[dict[str, Any]], depth: int) -> dict[str, float]:
     return {"mean": round(statistics.fmean(found.values()), 4), **{f"seed {s}": round(a, 4) for s, a in found.items()}}
 
 
-def _ours(treebank: Path) -> tuple[float, list[dict[str, Any]]]:
+def _ours(treebank: Path, seeds: Iterable[int] = peers.SEEDS) -> tuple[float, list[dict[str, Any]]]:
     """`permafrost launch`, with nothing warm: no store, no tokens, no prefix."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable, "-m", "orchestrator.launch", "--sweep", str(ROOT / "configs" / "sweeps" / "benchmark.yaml"),
             "--store", f"{folder}/store", "--set", f"trial.data.folder={treebank}",
+            "--set", f"seeds={list(seeds)}",
         ]  # fmt: skip
         started = time.perf_counter()
         subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PERMAFROST_CACHE": f"{folder}/cache"},
@@ -125,7 +142,7 @@ def _ours(treebank: Path) -> tuple[float, list[dict[str, Any]]]:
             }
             for t in trials
         ]
-        assert len(found) == len(peers.DEPTHS) * len(peers.SEEDS)
+        assert len(found) == len(peers.DEPTHS) * len(list(seeds))
         return seconds, found
 
 

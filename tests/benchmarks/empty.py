@@ -10,13 +10,12 @@ from typing import Any
 
 from ray import tune
 
-from orchestrator.cluster import Cluster
+from orchestrator.cluster import Cluster, Share
 from orchestrator.driver import run_sweep
 from orchestrator.recorder import Recorder
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweep import Resources
 from orchestrator.trainable import TrialTrainable
 from tests.benchmarks.overhead import driver_mb
 from tests.builders import make_record
@@ -70,7 +69,7 @@ def ours(specs: list[TrialSpec], cluster: Cluster) -> dict[str, Any]:
         recorder = _Watched(ResultStore(Path(folder) / "store"), {spec.trial_id: 1 for spec in specs})
         started = time.perf_counter()
         run_sweep(
-            specs, recorder, cluster=cluster, resources=Resources(), predictions="none", stop=StopRequest(),
+            specs, recorder, cluster=cluster, share=Share(), predictions="none", stop=StopRequest(),
             trainable=EmptyTrainable,
         )  # fmt: skip
         recorder.close()

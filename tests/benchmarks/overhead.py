@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
-N_EMPTY, N_ROWS, EPOCHS = 1_000, 200_000, 10
+N_EMPTY, ROUNDS, N_ROWS, EPOCHS = 1_000, 5, 200_000, 10
 LARGE_TRIALS, LARGE_EPOCHS = 20_000, 50  # a million evaluations
 
 
@@ -33,22 +34,23 @@ def specs(n: int) -> list[TrialSpec]:
 
 def empty_trials(n: int = N_EMPTY) -> dict[str, Any]:
     """Our driver with its recorder and store, against Ray Tune alone with the same settings, on two slots."""
-    from orchestrator.cluster import local_cluster
-    from orchestrator.sweep import Resources
+    from orchestrator.cluster import Share, local_cluster
 
-    with local_cluster(Resources()) as cluster:
+    with local_cluster() as cluster:
         from tests.benchmarks.empty import ours, raw_ray
 
-        raw_ray(20, cluster.slots)  # the first use of a cluster starts workers
-        raw = [raw_ray(n, cluster.slots)]
-        found = [ours(specs(n), cluster)]
-        raw.append(raw_ray(n, cluster.slots))
-    mean_raw = sum(raw) / 2
+        slots = cluster.slots(Share())
+        raw_ray(20, slots)  # the first use of a cluster starts workers
+        raw, found = list[float](), list[dict[str, Any]]()
+        for _ in range(ROUNDS):
+            raw.append(raw_ray(n, slots))
+            found.append(ours(specs(n), cluster))
+    seconds = [one["seconds"] for one in found]
     return {
         "n": n,
-        "ours_s": round(found[0]["seconds"], 1),
-        "raw_ray_tune_s": [round(seconds, 1) for seconds in raw],
-        "overhead_share": round(found[0]["seconds"] / mean_raw - 1, 3),
+        "ours_s": [round(s, 1) for s in seconds],
+        "raw_ray_tune_s": [round(s, 1) for s in raw],
+        "overhead_share": round(statistics.median(seconds) / statistics.median(raw) - 1, 3),
         "driver_mb_at": found[0]["driver_mb_at"],
     }
 

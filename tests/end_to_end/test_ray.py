@@ -141,3 +141,14 @@ def test_a_lost_worker_fails_its_trial_and_the_others_go_on(launched: subprocess
     states = Counter(row["state"] for row in open_store(tmp_path / "store").trials().to_pylist())
     assert states == {"completed": 5, "failed": 1}
     assert "its worker was lost" in err
+
+
+def test_packed_trials_share_a_gpu_by_the_memory_of_a_pilot(
+    sweep: Path, tmp_path: Path, permafrost: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_OVERRIDE_RESOURCES", '{"CPU": 2, "GPU": 1}')  # Ray counts it, torch runs on the CPU
+    settings = ("--set", "resources.gpus=packed", "--set", "space.freeze=[none]", "--set", "space.data=[{folder: one}]")
+    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", *settings)
+    assert done.returncode == 0, done.stderr
+    assert "2 trials at a time, 0.5 of a GPU each" in done.stderr
+    assert [row["gpus"] for row in open_store(tmp_path / "store").trials().to_pylist()] == [0.5, 0.5]

@@ -25,7 +25,7 @@ def test_an_unknown_key_is_answered_with_the_nearest_one() -> None:
 
 def test_an_unknown_key_deep_inside_is_compared_with_its_own_neighbours() -> None:
     (text,) = said(TrialDraft, {"data": "UD_English-EWT-sample", "optim": {"epoch": 3}})
-    assert text.startswith("unknown 'epoch', did you mean 'epochs'? Known: batch_size, epochs, ")
+    assert text.startswith("unknown 'epoch', did you mean 'epochs'? Known: batch_size, embedding_updates, epochs, ")
 
 
 def test_an_unknown_key_of_the_spaces_axis_is_compared_with_the_kinds_of_axis() -> None:

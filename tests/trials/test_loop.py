@@ -15,8 +15,9 @@ from tests.trials.conftest import TrialMaker
 from trials.batching import batches_by_length, batches_of_like_length, collate, shuffled_batches
 from trials.device import PeakMemory
 from trials.encoding import encode_for
-from trials.loop import evaluate, lr_share, mean_loss, new_optimizer
+from trials.loop import evaluate, mean_loss
 from trials.models.load import load_model
+from trials.optimizer import lr_share, new_optimizer
 from trials.run import new_model, new_training, train_subset
 from trials.seeding import GlobalStream, numpy_stream, stream_seed
 from trials.spec import OptimSpec

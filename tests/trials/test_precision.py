@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trials.conftest import TrialMaker, model_inside
-from trials.loop import lr_share, new_optimizer, part_rates
 from trials.models.load import LoadedModel, load_model
+from trials.optimizer import lr_share, new_optimizer, part_rates
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.spec import OptimSpec

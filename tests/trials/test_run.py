@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from tests.builders import merged, write_conllu
-from tests.trials.conftest import TrialMaker, save_tiny_model
+from tests.trials.conftest import TrialMaker, finished, save_tiny_model
 from trials.best import Best
+from trials.draft import Lookup, TrialDraft
 from trials.errors import DivergedError
 from trials.loop import Evaluation
 from trials.models.load import load_model
@@ -54,6 +55,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 GOLDEN = [(1.0760913, 0.7426921), (0.6534870, 0.5622941)]  # (train, dev) an epoch of BASE; raise SCHEMA_VERSION with it
 BASE: dict[str, Any] = {"freeze": {"strategy": "first_k", "depth": 1}}
+TESTED_BELOW = {"optim.embedding_updates"}  # it needs a larger vocabulary than the tiny models have
 # Fields that name the task, data and model; other files are other trials, tested below.
 RESOLVED = {"task", "data", "model", "freeze", "optim"}
 
@@ -93,7 +95,7 @@ def test_every_field_changes_the_trial_and_its_numbers(field: str, make_trial: T
 
 def test_no_field_is_forgotten_in_the_test_above() -> None:
     fields = (set(TrialSpec.model_fields) - RESOLVED) | {f"optim.{name}" for name in OptimSpec.model_fields}
-    assert fields | {"freeze.layers", "freeze.embeddings"} == set(CHANGES)
+    assert fields | {"freeze.layers", "freeze.embeddings"} == set(CHANGES) | TESTED_BELOW
 
 
 def test_other_weights_and_other_text_are_other_trials(
@@ -188,3 +190,30 @@ def test_evaluations_fall_on_steps_and_end_with_the_last(
 def test_a_trial_can_be_stopped_by_not_going_on(make_trial: TrialMaker) -> None:
     records = run_trial(make_trial(optim={"epochs": 50}), device=CPU)
     assert [r.epoch for r in itertools.islice(records, 2)] == [1.0, 2.0]
+
+
+def lazy_trial(folder: Path, **changes: Any) -> TrialSpec:
+    """A trial of the starter model, whose table of words is large enough to be updated by rows."""
+    draft = {"data": {"folder": str(folder)}, "train_size": 16, "lowercase": True, "dropout": 0.0,
+             "optim": {"batch_size": 8, "epochs": 2, "embedding_updates": "lazy"}}  # fmt: skip
+    return TrialDraft.model_validate(merged(draft, changes)).resolve(Lookup(offline=True))
+
+
+def test_with_lazy_updates_words_that_no_batch_has_keep_their_vectors(treebank: Path) -> None:
+    spec = lazy_trial(treebank)
+    records, trained = finished(run_trial(spec))
+    before = load_model(spec.model, head="tokens", n_outputs=4, dropout=0.0, init=torch.Generator())
+    table = "distilbert.embeddings.word_embeddings.weight"
+    words, old = (dict(m.model.named_parameters())[table] for m in (trained.loaded, before))
+    moved = (words != old).any(dim=1).sum().item()
+    assert 5 < moved < 200
+    dense, _ = finished(run_trial(lazy_trial(treebank, optim={"embedding_updates": "dense"})))
+    assert records[-1].train_loss == pytest.approx(dense[-1].train_loss, rel=0.05)
+
+
+def test_lazy_updates_are_another_trial_unless_embeddings_never_learn(treebank: Path) -> None:
+    dense = {"embedding_updates": "dense"}
+    frozen = {"strategy": "first_k", "depth": 2, "embeddings": True}
+    assert lazy_trial(treebank).trial_id != lazy_trial(treebank, optim=dense).trial_id
+    both = [lazy_trial(treebank, freeze=frozen), lazy_trial(treebank, freeze=frozen, optim=dense)]
+    assert both[0].trial_id == both[1].trial_id
