@@ -69,6 +69,7 @@ def make_record(**changes: Any) -> EpochRecord:
         "prefix_layers": 2,
         "threads": 1,
         "gpus": 0.0,
+        "accumulation": 1,
         "time": 1_750_000_000.0,
     }
     return EpochRecord(**(values | changes))

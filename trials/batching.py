@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -47,6 +48,12 @@ class Batch:
     def tensors(self) -> list[torch.Tensor]:
         """All that there are, in the order of the attributes."""
         return [t for t in (self.ids, self.mask, self.labels, self.types, self.states) if t is not None]
+
+    def parts(self, n: int) -> Iterator[Batch]:
+        """The rows in about `n` parts, each as wide as the whole."""
+        size = -(-len(self.ids) // n)
+        for start in range(0, len(self.ids), size):
+            yield self.each(itemgetter(slice(start, start + size)))
 
     def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
         """The batch with every tensor changed."""

@@ -20,26 +20,31 @@ class Best:
     """The weights that learn, at the best dev score so far, the earliest of equals: what the test split is shown.
 
     Attributes:
+        score: Theirs.
         dev: What they did on dev.
+        weights: Themselves; none before the first evaluation.
     """
 
     dev: Evaluation
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._learning = [p for p in loaded.model.parameters() if p.requires_grad]
-        self._score = -math.inf
-        self._weights: list[torch.Tensor] = []
+        self.score = -math.inf
+        self.weights: list[torch.Tensor] = []
 
     def offer(self, score: float, dev: Evaluation) -> None:
         """Keep the weights if they score better than all before."""
-        if score > self._score:
-            self._score, self.dev = score, dev
-            self._weights = [p.detach().clone() for p in self._learning]
+        if score > self.score:
+            self.put(score, dev, [p.detach().clone() for p in self._learning])
+
+    def put(self, score: float, dev: Evaluation, weights: list[torch.Tensor]) -> None:
+        """Take these for the best."""
+        self.score, self.dev, self.weights = score, dev, weights
 
     @torch.no_grad()
     def restore(self) -> None:
         """Put the best weights back into the model."""
-        for parameter, best in zip(self._learning, self._weights, strict=True):
+        for parameter, best in zip(self._learning, self.weights, strict=True):
             parameter.copy_(best)
 
 

@@ -46,6 +46,14 @@ class DivergedError(PermafrostError):
     """The training loss is no longer a number; what was learnt until then is kept."""
 
 
+class CheckpointError(PermafrostError):
+    """A checkpoint that does not fit its trial."""
+
+
+class PreemptedError(PermafrostError):
+    """The process was asked to go; the trial is kept and goes on elsewhere."""
+
+
 def unknown(name: str, known: Iterable[str]) -> str:
     """`unknown 'frist_k', did you mean 'first_k'? Known: ...`, the one wording for a word nobody registered."""
     names = sorted(known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,6 +33,7 @@ class Training:
         batches: Index batches into `examples`, without end.
         n_steps: Optimiser steps of the whole trial.
         scaled: Whether the loss is scaled so that gradients in fp16 do not vanish (Micikevicius et al. 2018).
+        accumulation: Parts that a batch is taken in; their gradients add up to the batch's.
         graphs: Whether steps are recorded and replayed as CUDA graphs; see `trials.graphs` for what that asks for.
         step: Steps done.
         fed: The batches on the device.
@@ -47,6 +48,7 @@ class Training:
     precision: AbstractContextManager[object]
     n_steps: int
     scaled: bool = False
+    accumulation: int = 1
     graphs: bool = False
     step: int = 0
     lr: float = 0.0
@@ -92,8 +94,13 @@ class Training:
         return step if self.step_graphs is None else self.step_graphs.stepper(step, model_state(self.loaded.model))
 
 
-def train_steps(training: Training, n: int) -> tuple[float, ...]:
-    """Take `n` optimiser steps and return the loss of each.
+def never() -> bool:
+    """No pause."""
+    return False
+
+
+def train_steps(training: Training, n: int, pause: Callable[[], bool] = never) -> tuple[float, ...]:
+    """Take `n` optimiser steps, fewer if there is to be a pause, and return the loss of each.
 
     Raises:
         DivergedError: a loss is not a finite number.
@@ -104,28 +111,38 @@ def train_steps(training: Training, n: int) -> tuple[float, ...]:
         training.set_lr()
         losses.append(take_step(batch))
         training.step += 1
+        if pause():
+            break
     found = tuple(torch.stack(losses).tolist())  # the only wait for the device; DeBERTa's code has some of its own
-    _check_finite(found, training.step - n)
+    _check_finite(found, training.step - len(found))
     return found
 
 
 def one_step(training: Training, batch: Batch) -> torch.Tensor:
     """Forward, backward, clip, move the weights; the loss. It may be recorded, so it must not look at a number."""
-    with training.precision:
-        loss = mean_loss(training.loaded.model, batch)
-    training.scaler.scale(loss).backward()
+    n_labels, loss = count_labels(batch), torch.zeros((), device=batch.labels.device)
+    for part in batch.parts(training.accumulation):
+        with training.precision:
+            part_loss = mean_loss(training.loaded.model, part, n_labels)
+        training.scaler.scale(part_loss).backward()
+        loss += part_loss.detach()
     if training.optim.max_grad_norm is not None:
         training.scaler.unscale_(training.optimizer)
         clip_grad_norm(training.weights, training.optim.max_grad_norm)  # of those that have a gradient
     training.scaler.step(training.optimizer)  # without scaling: optimizer.step()
     training.scaler.update()
     training.optimizer.zero_grad(set_to_none=True)
-    return loss.detach()
+    return loss
 
 
-def mean_loss(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-    """Mean loss over the labels of a batch; 0 where a batch has none."""
-    return summed_loss(batch.logits(model), batch.labels) / (batch.labels != IGNORE).sum().clamp(min=1)
+def count_labels(batch: Batch) -> torch.Tensor:
+    """Labels of a batch, at least 1, as a tensor: the host does not look at it."""
+    return (batch.labels != IGNORE).sum().clamp(min=1)
+
+
+def mean_loss(model: torch.nn.Module, batch: Batch, n_labels: torch.Tensor | None = None) -> torch.Tensor:
+    """Mean loss over the labels of a batch, or over those of the whole that it is a part of; 0 where there are none."""
+    return summed_loss(batch.logits(model), batch.labels) / (count_labels(batch) if n_labels is None else n_labels)
 
 
 def summed_loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -60,6 +60,7 @@ class EpochRecord:
         prefix_layers: Frozen layers that were not run, as their output is kept.
         threads: CPU threads of its arithmetic; another number may change the last digits.
         gpus: GPUs it had; a fraction where others ran on the same one, so that its times are not those of a whole one.
+        accumulation: Parts that a batch was taken in; more than one where memory did not suffice for a whole one.
         time: Unix time at the end of the evaluation.
     """
 
@@ -87,4 +88,5 @@ class EpochRecord:
     prefix_layers: int
     threads: int
     gpus: float
+    accumulation: int
     time: float

@@ -8,18 +8,21 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
 
 from trials.batching import batches_of_like_length, shuffled_batches
 from trials.best import Best, split_report
+from trials.checkpoint import Checkpoints, TrialState
 from trials.device import PeakMemory, autocast, default_device, device_name, wait_for
 from trials.encoded import Encoded
 from trials.encoding import encode_for
+from trials.errors import PreemptedError
 from trials.freeze.apply import freeze_parts
 from trials.graphs import graphs_wanted
-from trials.loop import Training, evaluate
+from trials.loop import Training, evaluate, never
 from trials.models.load import LoadedModel, family_of, load_model
 from trials.prefix.use import take_prefix
 from trials.record import EpochRecord, SplitReport
@@ -41,32 +44,45 @@ class Trained:
 
 
 def run_trial(
-    spec: TrialSpec, *, device: torch.device | None = None, predictions: Predictions = "auto"
+    spec: TrialSpec,
+    *,
+    device: torch.device | None = None,
+    predictions: Predictions = "auto",
+    checkpoints: Checkpoints | None = None,
+    accumulation: int = 1,
 ) -> Generator[EpochRecord, None, Trained]:
     """Train one model and yield a record at every evaluation on dev; the last one holds the test score.
+
+    From a checkpoint the records of before are yielded again, and the trial goes on. With `accumulation` a batch is
+    taken in so many parts and its gradients are added up: the same step, but for rounding, in less memory.
 
     Raises:
         DataError, ModelError: a file is absent, broken or not the planned one.
         DivergedError: the training loss is not finite; the records until then stand.
+        PreemptedError: the process was asked to leave; the trial is kept.
     """
     device = device or default_device()
     clock, memory = _Clock(device), PeakMemory(device)
     task, data = TASKS[spec.task], encode_for(spec)
     scored_by = spec.score or task.metrics[0]
+    kept = checkpoints.found(spec, device) if checkpoints else None
     loaded, subset = new_model(spec, len(data.labels), device), train_subset(spec, data.train)
     total_params, setup_s = loaded.params(), clock.lap()
     prefix = take_prefix(spec, loaded, data, subset.tolist(), device)
     data, prefix_s = prefix.data, clock.lap()
-    training, dropout = new_training(spec, loaded, data, subset, device), GlobalStream(spec.seed, "dropout", device)
-    best, thawing = Best(loaded), Thawing(spec, training)
+    done = kept.step if kept else 0
+    training = new_training(spec, loaded, data, subset, device, done=done, accumulation=accumulation)
+    dropout, best, thawing = GlobalStream(spec.seed, "dropout", device), Best(loaded), Thawing(spec, training)
+    state = TrialState(spec, training, best, dropout, [])
+    if kept:
+        state.go_on_from(kept)
     setup_s += clock.lap()
+    yield from state.records
 
     stops = evaluation_steps(training.n_steps, spec.optim.epochs, spec.eval_every)
-    for stop in stops:
+    for stop in stops[len(state.records) :]:
         clock.lap()
-        with dropout.drawn():
-            losses = thawing.train_to(stop)
-        train_s = clock.lap()
+        _train(state, thawing, stop, checkpoints, clock)
 
         dev = evaluate(training, data.dev)
         metrics = task.measure(data.dev.gold, dev.predicted, data.dev.starts, data.names)
@@ -79,13 +95,12 @@ def run_trial(
             test = evaluate(training, data.test)
             test_metrics = task.measure(data.test.gold, test.predicted, data.test.starts, data.names)
             reports.append(split_report(task, data, "test", data.test, test, predictions))
-        eval_s = clock.lap()
 
-        yield EpochRecord(
+        record = EpochRecord(
             step=training.step,
-            epoch=training.step * spec.optim.epochs / training.n_steps,
-            step_losses=losses,
-            train_loss=sum(losses) / len(losses),
+            epoch=state.epoch,
+            step_losses=state.losses,
+            train_loss=sum(state.losses) / len(state.losses),
             dev_loss=dev.loss,
             score=metrics[scored_by],
             metrics=metrics,
@@ -93,8 +108,8 @@ def run_trial(
             lr=training.lr,
             setup_s=setup_s,
             prefix_s=prefix_s,
-            train_s=train_s,
-            eval_s=eval_s,
+            train_s=state.train_s,
+            eval_s=clock.lap(),
             peak_memory_bytes=memory.read_bytes(),
             test_score=test_metrics[scored_by] if test_metrics else None,
             test_metrics=test_metrics,
@@ -106,11 +121,30 @@ def run_trial(
             prefix_layers=prefix.depth,
             threads=torch.get_num_threads(),
             gpus=1.0 if device.type == "cuda" else 0.0,
+            accumulation=accumulation,
             time=time.time(),
         )
+        state.evaluated(record)
+        if checkpoints and not last and checkpoints.due_at(state.epoch):
+            checkpoints.keep(state)
+        yield record
         setup_s = prefix_s = 0.0
     prefix.put_back()
     return Trained(loaded, data.labels)
+
+
+def _train(state: TrialState, thawing: Thawing, stop: int, checkpoints: Checkpoints | None, clock: _Clock) -> None:
+    """Train to a step, and keep the trial on the way when that is due. Raises PreemptedError where it has to end."""
+    while state.training.step < stop:
+        with state.dropout.drawn():
+            state.losses += thawing.train_to(stop, checkpoints.due if checkpoints else never)
+        state.train_s += clock.lap()
+        leaving = checkpoints is not None and checkpoints.leaving()
+        if checkpoints and (leaving or (checkpoints.due() and state.training.step < stop)):
+            checkpoints.keep(state)
+            clock.lap()
+        if leaving:
+            raise PreemptedError(f"the worker was asked to go; the trial was kept at step {state.training.step}.")
 
 
 def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
@@ -137,9 +171,16 @@ def new_model(spec: TrialSpec, n_labels: int, device: torch.device) -> LoadedMod
 
 
 def new_training(
-    spec: TrialSpec, loaded: LoadedModel, data: Encoded, subset: np.ndarray, device: torch.device
+    spec: TrialSpec,
+    loaded: LoadedModel,
+    data: Encoded,
+    subset: np.ndarray,
+    device: torch.device,
+    *,
+    done: int = 0,
+    accumulation: int = 1,
 ) -> Training:
-    """A training of these examples, before its first step."""
+    """A training of these examples; `done` steps of it were taken before."""
     examples, order = [data.train.examples[i] for i in subset], numpy_stream(spec.seed, "order")
     if spec.batching == "length":
         batches = batches_of_like_length([len(e.ids) for e in examples], spec.optim.batch_size, order)
@@ -149,7 +190,9 @@ def new_training(
         loaded=loaded,
         optim=spec.optim,
         examples=examples,
-        batches=batches,
+        batches=islice(batches, done, None),
+        step=done,
+        accumulation=accumulation,
         pad_id=data.pad_id,
         device=device,
         precision=autocast(spec.precision, device),

@@ -34,7 +34,12 @@ class GlobalStream:
 
     Inside `with stream.drawn():` the global generators are this stream; outside they are as they were, so trials that
     take turns in one process do not disturb each other.
+
+    Attributes:
+        states: Where the stream is: of the CPU's generator, and of the GPU's if it is one's.
     """
+
+    states: list[torch.Tensor]
 
     def __init__(self, seed: int, name: str, device: torch.device) -> None:
         self._devices = [device] if device.type == "cuda" else []
@@ -46,12 +51,11 @@ class GlobalStream:
     def drawn(self) -> Iterator[None]:
         """Draw from this stream, and go on from here next time."""
         with torch.random.fork_rng(self._devices):
-            torch.set_rng_state(self._cpu)
-            for device, state in zip(self._devices, self._cuda, strict=True):
+            torch.set_rng_state(self.states[0])
+            for device, state in zip(self._devices, self.states[1:], strict=True):
                 torch.cuda.set_rng_state(state, device)
             yield
             self._save()
 
     def _save(self) -> None:
-        self._cpu = torch.get_rng_state()
-        self._cuda = [torch.cuda.get_rng_state(device) for device in self._devices]
+        self.states = [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in self._devices)]

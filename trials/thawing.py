@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trials.freeze.apply import freeze_parts, train_mode
-from trials.loop import Training, train_steps
+from trials.loop import Training, never, train_steps
 from trials.spec import TrialSpec
 from trials.steps import steps_an_epoch
 
@@ -20,12 +22,18 @@ class Thawing:
         self._freeze = spec.always_frozen
         self.trainable_params = training.loaded.trainable_params()
 
-    def train_to(self, stop: int) -> tuple[float, ...]:
-        """The loss of every step up to the step `stop`. Raises DivergedError."""
+    def train_to(self, stop: int, pause: Callable[[], bool] = never) -> tuple[float, ...]:
+        """The loss of every step up to the step `stop`, or to the one after which there is a pause.
+
+        Raises:
+            DivergedError: a loss is not a finite number.
+        """
         losses: tuple[float, ...] = ()
         while self._training.step < stop:
             self._switch()
-            losses += train_steps(self._training, min(stop, self._next_thaw()) - self._training.step)
+            losses += train_steps(self._training, min(stop, self._next_thaw()) - self._training.step, pause)
+            if pause():
+                break
         return losses
 
     def _switch(self) -> None:

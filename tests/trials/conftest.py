@@ -115,8 +115,8 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_texts(tmp_path_factory.mktemp("texts"))
 
 
-@pytest.fixture
-def make_trial(tiny_models: dict[str, Path], treebank: Path) -> TrialMaker:
+@pytest.fixture(scope="session")
+def make_any_trial(tiny_models: dict[str, Path], treebank: Path) -> TrialMaker:
     """A resolved trial of a tiny model, two epochs of six steps; `changes` are the draft's keys."""
 
     def make(family: str = "distilbert", **changes: Any) -> TrialSpec:
@@ -130,3 +130,9 @@ def make_trial(tiny_models: dict[str, Path], treebank: Path) -> TrialMaker:
         return TrialDraft.model_validate(merged(draft, changes)).resolve(Lookup())
 
     return make
+
+
+@pytest.fixture
+def make_trial(make_any_trial: TrialMaker) -> TrialMaker:
+    """The same, for a test that changes what a trial meets."""
+    return make_any_trial

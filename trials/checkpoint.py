@@ -1,0 +1,218 @@
+"""A trial under way as one object: weights, optimiser, random streams, the best epoch, and what was yielded so far.
+
+A trial that goes on from it yields the records of before again, and then those that an uninterrupted one would have
+yielded: on a CPU to the bit. It is a safetensors file whose JSON part is one of its tensors, so that it is there whole
+or not at all, and nothing in it can run.
+
+Not in it: frozen weights, which are the model's, and the order of the data, which is its seed's: the new training
+takes as many batches off it as there were steps.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Protocol
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from trials.best import Best
+from trials.errors import CheckpointError
+from trials.loop import Evaluation, Training
+from trials.record import EpochRecord
+from trials.seeding import GlobalStream
+from trials.spec import TrialSpec
+
+VERSION = 1
+_JSON = "state.json"
+
+
+class Keeper(Protocol):
+    """Where a trial's checkpoints are kept."""
+
+    def load(self) -> bytes | None:
+        """The newest, or None."""
+        ...
+
+    def save(self, step: int, content: bytes) -> None:
+        """Keep a new one instead of those before. Raises OSError, StoreError."""
+        ...
+
+
+@dataclass
+class Checkpoints:
+    """When a trial is kept, and where.
+
+    Attributes:
+        keeper: Where.
+        epochs: Keep it at the first evaluation after so many epochs; None for never by epochs.
+        seconds: Keep it after so many seconds, in the midst of an epoch if need be; None for never by time.
+        leaving: Whether the process has been asked to go: then it is kept at the next step, and the trial ends.
+    """
+
+    keeper: Keeper
+    epochs: float | None = None
+    seconds: float | None = None
+    leaving: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
+        self._epoch, self._time = 0.0, time.monotonic()
+
+    def due(self) -> bool:
+        """Whether to keep it at this step, evaluated or not."""
+        by_time = self.seconds is not None and time.monotonic() - self._time >= self.seconds
+        return by_time or self.leaving()
+
+    def due_at(self, epoch: float) -> bool:
+        """Whether to keep it at this evaluation."""
+        by_epochs = self.epochs is not None and epoch - self._epoch >= self.epochs - 1e-9
+        return by_epochs or self.due()
+
+    def keep(self, state: TrialState) -> None:
+        """Keep it."""
+        self.keeper.save(state.training.step, state.to_bytes())
+        self._epoch, self._time = state.epoch, time.monotonic()
+
+    def found(self, spec: TrialSpec, device: torch.device) -> Kept | None:
+        """The newest checkpoint of a trial, if there is one that is whole, this trial's and of this kind of device."""
+        content = self.keeper.load()
+        kept = None if content is None else Kept.read(content, spec, device)
+        if kept is not None and kept.records:
+            self._epoch = kept.records[-1].epoch
+        return kept
+
+
+@dataclass
+class TrialState:
+    """All that moves in a trial.
+
+    Attributes:
+        records: Yielded so far.
+        losses: Of the steps since the last of them.
+        train_s: Seconds that those steps took.
+    """
+
+    spec: TrialSpec
+    training: Training
+    best: Best
+    dropout: GlobalStream
+    records: list[EpochRecord]
+    losses: tuple[float, ...] = ()
+    train_s: float = 0.0
+
+    @property
+    def epoch(self) -> float:
+        """Passes over the train subset so far."""
+        return self.training.step * self.spec.optim.epochs / self.training.n_steps
+
+    def evaluated(self, record: EpochRecord) -> None:
+        """The steps so far are told by a record."""
+        self.records.append(replace(record, reports=()))  # which only the last has, and the last is not kept
+        self.losses, self.train_s = (), 0.0
+
+    def to_bytes(self) -> bytes:
+        """The checkpoint."""
+        training, moments = self.training, self.training.optimizer.state_dict()["state"]
+        tensors: dict[str, torch.Tensor] = {f"weights/{i}": p for i, p in enumerate(self._learning())}
+        tensors |= {f"optimizer/{i}/{k}": v for i, own in moments.items() for k, v in own.items()}
+        tensors |= {f"dropout/{i}": state for i, state in enumerate(self.dropout.states)}
+        tensors |= {f"best/{i}": weight for i, weight in enumerate(self.best.weights)}
+        content: dict[str, Any] = {
+            "version": VERSION,
+            "trial_id": self.spec.trial_id,
+            "device": training.device.type,
+            "step": training.step,
+            "lr": training.lr,
+            "losses": self.losses,
+            "train_s": self.train_s,
+            "scaler": training.scaler.state_dict(),
+            "records": [_plain(record) for record in self.records],
+            "best_score": None,
+        }
+        if self.best.weights:
+            content |= {"best_score": self.best.score, "best_loss": self.best.dev.loss}
+            tensors["best_dev/predicted"] = torch.from_numpy(self.best.dev.predicted)
+            tensors["best_dev/probability"] = torch.from_numpy(self.best.dev.probability)
+        tensors[_JSON] = torch.frombuffer(bytearray(json.dumps(content).encode()), dtype=torch.uint8)
+        # Each a tensor of its own: safetensors takes no two that share memory.
+        return save({name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()})
+
+    def go_on_from(self, kept: Kept) -> None:
+        """Put everything as it was. Raises CheckpointError where it does not fit."""
+        try:
+            with torch.no_grad():
+                for i, parameter in enumerate(self._learning()):
+                    parameter.copy_(kept.tensors[f"weights/{i}"])
+            optimizer = self.training.optimizer
+            moments: dict[int, dict[str, Any]] = {}
+            for name, tensor in kept.under("optimizer/").items():
+                index, _, key = name.partition("/")
+                moments.setdefault(int(index), {})[key] = tensor
+            optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+            if kept.content["scaler"]:
+                self.training.scaler.load_state_dict(kept.content["scaler"])
+            self.dropout.states = list(kept.under("dropout/").values())
+            if kept.content["best_score"] is not None:
+                predicted, probability = kept.tensors["best_dev/predicted"], kept.tensors["best_dev/probability"]
+                dev = Evaluation(kept.content["best_loss"], predicted.numpy(), probability.numpy())
+                self.best.put(kept.content["best_score"], dev, list(kept.under("best/").values()))
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise CheckpointError(f"{self.spec.label}: its checkpoint does not fit this trial ({error}).") from error
+        self.training.lr = float(kept.content["lr"])
+        self.records, self.losses, self.train_s = kept.records, kept.losses, float(kept.content["train_s"])
+
+    def _learning(self) -> list[torch.nn.Parameter]:
+        """Parameters that learn at some time, in the order of the optimiser."""
+        return [p for group in self.training.optimizer.param_groups for p in group["params"]]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A checkpoint that was read.
+
+    Attributes:
+        tensors: By name.
+        content: The rest.
+        records: What the trial had yielded.
+        losses: Of the steps since the last of them.
+        step: Steps done.
+    """
+
+    tensors: dict[str, torch.Tensor]
+    content: dict[str, Any]
+    records: list[EpochRecord]
+    losses: tuple[float, ...]
+    step: int
+
+    @classmethod
+    def read(cls, content: bytes, spec: TrialSpec, device: torch.device) -> Kept | None:
+        """What is in it; None where it is broken or of something else: the trial then starts anew."""
+        try:
+            tensors = load(content)
+            found = json.loads(bytes(tensors.pop(_JSON).numpy()))
+            if (found["version"], found["trial_id"], found["device"]) != (VERSION, spec.trial_id, device.type):
+                return None
+            records = [_record(record) for record in found["records"]]
+            return cls(tensors, found, records, tuple(found["losses"]), int(found["step"]))
+        except (SafetensorError, KeyError, ValueError, TypeError, IndexError):
+            return None
+
+    def under(self, prefix: str) -> dict[str, torch.Tensor]:
+        """The tensors below a name, by what follows it, in the order of their numbers."""
+        found = {name.removeprefix(prefix): t for name, t in self.tensors.items() if name.startswith(prefix)}
+        return dict(sorted(found.items(), key=lambda item: int(item[0].partition("/")[0])))
+
+
+def _plain(record: EpochRecord) -> dict[str, Any]:
+    return {k: v for k, v in asdict(record).items() if k != "reports"}
+
+
+def _record(values: dict[str, Any]) -> EpochRecord:
+    known = {field.name for field in fields(EpochRecord)}
+    if set(values) != known - {"reports"}:
+        raise ValueError("the record of another version")
+    return EpochRecord(**{**values, "step_losses": tuple(values["step_losses"]), "reports": ()})
