@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from trials.errors import ConfigError
 
@@ -68,20 +69,34 @@ class Cluster:
 @contextmanager
 def local_cluster() -> Iterator[Cluster]:
     """A Ray on this machine's cores and GPUs, its dashboard on loopback; gone afterwards."""
+    with _connected(include_dashboard=True, dashboard_host="127.0.0.1") as cluster:
+        yield cluster
+
+
+@contextmanager
+def own_cluster() -> Iterator[Cluster]:
+    """The Ray that this machine belongs to, or that RAY_ADDRESS names; it stays when the sweep is over.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    try:
+        with _connected(address="auto") as cluster:
+            yield cluster
+    except ConnectionError as error:
+        raise ConfigError(f"--cluster auto: no Ray runs here ({error}). Start one, or use --cluster local.") from error
+
+
+@contextmanager
+def _connected(**options: Any) -> Iterator[Cluster]:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     import ray  # only now: importing it takes seconds, and it reads the settings above
 
-    context = ray.init(
-        include_dashboard=True,
-        dashboard_host="127.0.0.1",
-        logging_level=logging.ERROR,
-        log_to_driver=False,
-        configure_logging=True,
-    )
+    context = ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **options)
     try:
         found = ray.cluster_resources()
-        dashboard = f"http://{context.dashboard_url}"
+        dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else "off"
         yield Cluster(found.get("CPU", 0.0), found.get("GPU", 0.0), dashboard, "token: `ray get-auth-token`")
     finally:
         ray.shutdown()

@@ -17,7 +17,10 @@ from trials.sources.cache import Progress
 stdout = Console(highlight=False)
 stderr = Console(stderr=True, highlight=False)
 
-StoreOption = Annotated[str, typer.Option("--store", metavar="DIR", help="Folder of the results store.")]
+StoreOption = Annotated[
+    str,
+    typer.Option("--store", metavar="DIR", help="The results store: a folder, s3://bucket/prefix, gs:// or hdfs://."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 

@@ -39,13 +39,13 @@ def compare(
         wanted = [name for name in epochs.column_names if name in columns.union(_NEEDED)]
         found = compare_study(published, results.trials().to_pylist(), epochs.select(wanted).to_pylist())
         if as_json:
-            content = {"store": str(results.root), **to_jsonable_python(found), "published": published.model_dump()}
+            content = {"store": str(results.address), **to_jsonable_python(found), "published": published.model_dump()}
             typer.echo(json.dumps(content))
             return
         for part in comparison_tables(found, published):
             stdout.print(part)
         trials = f"{found.trials} trial{'s' * (found.trials != 1)} of ours"
-        stdout.print(f"{trials} in {results.root}", markup=False, highlight=False, soft_wrap=True)
+        stdout.print(f"{trials} in {results.address}", markup=False, highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

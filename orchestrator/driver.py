@@ -5,46 +5,45 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ray import tune
 from ray.tune.experiment import Trial
 
+from orchestrator.attempts import TrialQueue
 from orchestrator.cluster import Cluster, Share
 from orchestrator.events import Listener
 from orchestrator.search.feed import PlannedTrials
 from orchestrator.stop import StopRequest
 from orchestrator.store.schema import State
-from orchestrator.trainable import FAILURE, RECORD, TrialTrainable
+from orchestrator.trainable import FAILURE, RECORD, TrialTrainable, WorkerSettings
 from trials.record import EpochRecord
-from trials.spec import Predictions, TrialSpec
+from trials.spec import TrialSpec
 
 
 def run_sweep(
-    specs: Sequence[TrialSpec],
+    queue: TrialQueue,
     listener: Listener,
     *,
     cluster: Cluster,
     share: Share,
-    predictions: Predictions,
+    settings: WorkerSettings,
     stop: StopRequest,
     trainable: type[TrialTrainable] = TrialTrainable,
 ) -> None:
-    """Run the trials on a cluster and tell the listener.
+    """Run the trials of a queue on a cluster and tell the listener.
 
     Tune wants a folder for its own state. It gets a temporary one: the store is the only truth.
     """
     for name in ("ray.tune.execution.tune_controller", "ray.tune.tune"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # a lost worker is told by the listener, in our words
     litter = tempfile.mkdtemp(prefix="permafrost-tune-")
-    planned = {spec.trial_id: spec for spec in specs}
     try:
         tune.Tuner(
             tune.with_resources(trainable, {"cpu": share.cpus, "gpu": share.gpus}),
             tune_config=tune.TuneConfig(
-                search_alg=PlannedTrials(specs, share=share, predictions=predictions, stop=stop),
-                num_samples=len(specs),
+                search_alg=PlannedTrials(queue, settings.for_share(share), stop),
+                num_samples=-1,  # until the queue says that it is over
                 reuse_actors=True,
                 max_concurrent_trials=cluster.slots(share),  # without it, reused actors leave all slots but one idle
                 trial_name_creator=_label,
@@ -53,7 +52,7 @@ def run_sweep(
             run_config=tune.RunConfig(
                 name="sweep",
                 storage_path=litter,
-                callbacks=[_Relay(listener, planned)],
+                callbacks=[_Relay(queue, listener, stop)],
                 stop=_StopOnRequest(stop),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 verbose=0,
@@ -69,15 +68,12 @@ def _label(trial: Trial) -> str:
     return label
 
 
-def _spec(trial: Trial, planned: Mapping[str, TrialSpec]) -> TrialSpec:
-    return planned[trial.config["trial_id"]]
-
-
 class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
-    """Tune's callbacks, in the words of a `Listener`."""
+    """Tune's callbacks, in the words of a `Listener`. A trial of Tune's is an attempt of ours."""
 
-    def __init__(self, listener: Listener, planned: Mapping[str, TrialSpec]) -> None:
-        self._listener, self._planned, self._over = listener, planned, set[str]()
+    def __init__(self, queue: TrialQueue, listener: Listener, stop: StopRequest) -> None:
+        self._queue, self._listener, self._stop = queue, listener, stop
+        self._started: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles its callbacks into a snapshot that nobody reads
@@ -86,18 +82,24 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
         self._listener.tick()
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        self._listener.started(_spec(trial, self._planned))
+        attempt = self._queue.running(trial.config["trial_id"])
+        if attempt is not None and attempt.number == trial.config["attempt"] and trial.trial_id not in self._started:
+            self._started.add(trial.trial_id)
+            self._listener.started(attempt.spec, attempt.number)
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        spec = _spec(trial, self._planned)
+        spec = self._spec(trial)
+        if spec is None:
+            return
         if FAILURE in result:
             failed = result[FAILURE]
             self._end(spec, State(failed["state"]), failed["error"])
             return
         # Taken out, as Tune keeps every trial's last result to the end, and this one may hold its predictions.
         record: EpochRecord = result[RECORD].pop("record")
+        self._queue.evaluated(spec)
         self._listener.evaluated(spec, record)
         if record.last:
             self._end(spec, State.COMPLETED, None)
@@ -105,12 +107,30 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         # A trial that raises is reported as a result, so this is a worker that died or could not start. What befalls
         # a worker whose trial is over, and told, is no matter: it may be worn.
-        if trial.config["trial_id"] not in self._over:
-            self._end(_spec(trial, self._planned), State.FAILED, f"its worker was lost: {trial.get_error()}")
+        self.on_trial_start(iteration, trials, trial)
+        spec = self._spec(trial)
+        if spec is not None:
+            error = str(trial.get_error())
+            self._end(spec, _state_of_lost(error), f"its worker was lost: {error}")
+
+    def _spec(self, trial: Trial) -> TrialSpec | None:
+        """What Tune's trial is an attempt of; None where that attempt is over."""
+        attempt = self._queue.running(trial.config["trial_id"])
+        return attempt.spec if attempt is not None and attempt.number == trial.config["attempt"] else None
 
     def _end(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        self._over.add(spec.trial_id)
-        self._listener.ended(spec, state, error)
+        again = self._queue.ended(spec, state, error)
+        if again is None:
+            self._listener.ended(spec, state, error)
+        else:
+            self._listener.retried(spec, state, error)
+        self._stop.reason = self._stop.reason or self._queue.broken
+
+
+def _state_of_lost(error: str) -> State:
+    if "OutOfMemoryError" in error:  # Ray's memory monitor
+        return State.OUT_OF_MEMORY
+    return State.FAILED if "creation task" in error else State.LOST
 
 
 class _StopOnRequest(tune.Stopper):  # type: ignore[misc]  # Ray has no types here

@@ -18,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.attempts import TrialQueue
 from orchestrator.command import (
     DEFAULT_STORE,
     DebugOption,
@@ -39,7 +40,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from orchestrator.summary import summarise
 from orchestrator.sweep import load_sweep
-from orchestrator.terminal import cell_tables, plan_lines
+from orchestrator.terminal import cell_tables, failure_table, plan_lines
 from trials.draft import Lookup
 
 DEFAULT_SWEEP = Path(__file__).parent.parent / "configs" / "sweeps" / "starter.yaml"
@@ -49,6 +50,7 @@ class ClusterName(StrEnum):
     """Where trials run."""
 
     LOCAL = "local"
+    AUTO = "auto"
     INLINE = "inline"
 
 
@@ -71,7 +73,10 @@ def launch(
         Path, typer.Option(metavar="FILE", help="The sweep, in YAML.", show_default="starter.yaml")
     ] = DEFAULT_SWEEP,
     cluster: Annotated[
-        ClusterName, typer.Option(help="`local`: Ray on this machine. `inline`: this process, without Ray.")
+        ClusterName,
+        typer.Option(
+            help="`local`: Ray on this machine. `auto`: the Ray this machine belongs to. `inline`: without Ray."
+        ),
     ] = ClusterName.LOCAL,
     store: StoreOption = DEFAULT_STORE,
     settings: Annotated[
@@ -103,7 +108,7 @@ def launch(
 def _launch(
     plan: Plan, cluster: ClusterName, results: ResultStore, started: float, *, dry_run: bool, as_json: bool
 ) -> int:
-    for line in plan_lines(plan, str(results.root)):
+    for line in plan_lines(plan, str(results.address)):
         say(line)
     stop = StopRequest()
     if not dry_run:
@@ -124,7 +129,8 @@ def _launch(
 
 
 def _run(plan: Plan, cluster: ClusterName, results: ResultStore, stop: StopRequest) -> None:
-    recorder = Recorder(results, plan.attempts)
+    queue = TrialQueue(plan.to_run, plan.attempts, plan.sweep.limits)
+    recorder = Recorder(results)
     display = LiveDisplay(plan, stderr)
     try:
         if cluster is ClusterName.INLINE:
@@ -132,40 +138,53 @@ def _run(plan: Plan, cluster: ClusterName, results: ResultStore, stop: StopReque
 
             with stop.on_signals(say), display:
                 run_inline(
-                    plan.to_run,
+                    queue,
                     Listeners(recorder, display),
                     resources=plan.sweep.resources,
                     predictions=plan.sweep.predictions,
+                    store=results.address,
+                    checkpoint=plan.sweep.checkpoint,
                     stop=stop,
                 )
         else:
-            _run_on_ray(plan, Listeners(recorder, display), display, stop)
+            _run_on_ray(plan, queue, Listeners(recorder, display), display, results.address, stop, cluster)
     finally:
         recorder.close()
 
 
-def _run_on_ray(plan: Plan, listener: Listener, display: LiveDisplay, stop: StopRequest) -> None:
-    from orchestrator.cluster import local_cluster
+def _run_on_ray(
+    plan: Plan,
+    queue: TrialQueue,
+    listener: Listener,
+    display: LiveDisplay,
+    store: str,
+    stop: StopRequest,
+    cluster: ClusterName,
+) -> None:
+    from orchestrator.cluster import local_cluster, own_cluster
     from orchestrator.packing import share_of
 
-    with local_cluster() as found:
+    sweep = plan.sweep
+    with (own_cluster if cluster is ClusterName.AUTO else local_cluster)() as found:
         from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
+        from orchestrator.trainable import WorkerSettings
 
-        share = share_of(found, plan.sweep.resources, plan.to_run)
+        share = share_of(found, sweep.resources, plan.to_run)
         together = f"{found.slots(share)} trials at a time" + (f", {share.gpus:g} of a GPU each" if share.gpus else "")
         say(f"ray     {together}; dashboard {found.dashboard} ({found.token_hint})")
+        settings = WorkerSettings(sweep.predictions, store, sweep.checkpoint)
         with stop.on_signals(say), display:  # after Ray, which takes SIGTERM for itself when it starts
-            run_sweep(plan.to_run, listener, cluster=found, share=share, predictions=plan.sweep.predictions, stop=stop)
+            run_sweep(queue, listener, cluster=found, share=share, settings=settings, stop=stop)
 
 
 def _outcome(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool) -> Outcome:
     """Counted in the store, which is the only truth: rows of this launch's attempts."""
     ended = [] if dry_run else results.trials().select(["trial_id", "attempt", "state"]).to_pylist()
-    states = Counter(row["state"] for row in ended if plan.attempts.get(row["trial_id"]) == row["attempt"])
+    states = Counter(row["state"] for row in ended if row["attempt"] >= plan.attempts.get(row["trial_id"], sys.maxsize))
     completed, pruned = states.pop(State.COMPLETED, 0), states.pop(State.PRUNED, 0)
     return Outcome(
         sweep=plan.sweep.name,
-        store=str(results.root),
+        store=str(results.address),
         planned=len(plan.trials),
         skipped=plan.n_skipped,
         completed=completed,
@@ -178,22 +197,25 @@ def _outcome(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool) 
 def _say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopRequest) -> None:
     if outcome.failed:
         say(f"{outcome.failed} trials failed; the same command tries them again:")
-        for label, error in _failures(plan, results):
-            say(f"  {label}: {error}")
+        stderr.print(failure_table(_failures(plan, results)))
     command = shlex.join(["python", "-m", "orchestrator.launch", *sys.argv[1:]])
-    if stop.asked:
-        left = len(plan.to_run) - outcome.completed - outcome.pruned - outcome.failed
+    left = len(plan.to_run) - outcome.completed - outcome.pruned - outcome.failed
+    if stop.reason is not None:
+        say(f"given up with {left} trials to go: {stop.reason}")
+    elif stop.asked:
         say(f"interrupted with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
     say(f"results {outcome.store}; look again with: python -m orchestrator.status --store {shlex.quote(outcome.store)}")
 
 
-def _failures(plan: Plan, results: ResultStore) -> list[tuple[str, str]]:
-    labels = {spec.trial_id: spec.label for spec in plan.to_run}
-    rows = results.trials().select(["trial_id", "state", "error"]).to_pylist()
+def _failures(plan: Plan, results: ResultStore) -> list[tuple[str, str, str]]:
+    """(state, what was said last, label) of every trial of this launch that failed."""
+    specs = {spec.trial_id: spec for spec in plan.to_run}
+    rows = results.trials().select(["trial_id", "attempt", "state", "error"]).to_pylist()
     return [
-        (labels[row["trial_id"]], f"{row['state']}: {last_line(row['error'])}")
+        (row["state"], last_line(row["error"]), specs[row["trial_id"]].label)
         for row in rows
-        if row["trial_id"] in labels and row["state"] not in (State.COMPLETED, State.PRUNED)
+        if row["attempt"] >= plan.attempts.get(row["trial_id"], sys.maxsize)
+        and row["state"] not in (State.COMPLETED, State.PRUNED)
     ]
 
 

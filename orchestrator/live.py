@@ -42,7 +42,7 @@ class LiveDisplay:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._live.stop()
 
-    def started(self, spec: TrialSpec) -> None:
+    def started(self, spec: TrialSpec, attempt: int) -> None:
         """Show the trial as running."""
         self._running[spec.trial_id] = (spec, None)
 
@@ -50,6 +50,11 @@ class LiveDisplay:
         """Show its newest score, and keep the best."""
         self._running[spec.trial_id] = (spec, record)
         self._scores[spec.trial_id] = max(self._scores.get(spec.trial_id, record.score), record.score)
+
+    def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        """Say that it will run again, and why."""
+        self._running.pop(spec.trial_id, None)
+        self._console.print(Text(f"again: {spec.label}  {state.value}: {last_line(error)}"), soft_wrap=True)
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Count it, and keep its strategy's best score."""

@@ -6,13 +6,14 @@ import importlib.metadata
 import platform
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from orchestrator.checkpoints import forget
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import EPOCHS, State
 from trials.datasets.corpus import Item
@@ -26,21 +27,19 @@ FLUSH_EVERY_S = 1.0  # what a killed driver can lose of finished trials, and how
 
 
 class Recorder:
-    """A `Listener` that writes. Close it, also after an error: what it still holds is committed then.
+    """A `Listener` that writes. Close it, also after an error: what it still holds is committed then."""
 
-    Attributes:
-        attempts: The attempt number under which each trial's rows are written.
-    """
-
-    def __init__(self, store: ResultStore, attempts: Mapping[str, int]) -> None:
-        self._store, self._attempts = store, attempts
+    def __init__(self, store: ResultStore) -> None:
+        self._store = store
+        self._attempts: dict[str, int] = {}
+        self._over: set[str] = set()
         self._records: dict[str, list[EpochRecord]] = {}
         self._held: dict[str, list[dict[str, Any]]] = {table: [] for table in COMMIT_ORDER}
         self._flushed = time.monotonic()
 
-    def started(self, spec: TrialSpec) -> None:
+    def started(self, spec: TrialSpec, attempt: int) -> None:
         """Begin an attempt."""
-        self._records[spec.trial_id] = []
+        self._records[spec.trial_id], self._attempts[spec.trial_id] = [], attempt
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Hold an epoch row."""
@@ -52,8 +51,16 @@ class Recorder:
             self._held["predictions"] += prediction_rows(spec, attempt, report)
         self.tick()
 
+    def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        """Hold the attempt's row; the trial's checkpoint stays."""
+        self._hold(spec, state, error)
+
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Hold the trial's row."""
+        self._over.add(spec.trial_id)
+        self._hold(spec, state, error)
+
+    def _hold(self, spec: TrialSpec, state: State, error: str | None) -> None:
         records = self._records.pop(spec.trial_id, [])
         self._held["trials"].append(trial_row(spec, self._attempts[spec.trial_id], records, state, error))
         self.tick()
@@ -68,6 +75,9 @@ class Recorder:
         for table, rows in self._held.items():
             self._store.append(table, rows)
             rows.clear()
+        if self._over:
+            forget(self._store.place, self._over)  # only now: their rows are there
+            self._over.clear()
         self._flushed = time.monotonic()
 
     def close(self) -> None:
@@ -128,6 +138,7 @@ def _results(records: list[EpochRecord]) -> dict[str, Any]:
         "device": last.device,
         "threads": last.threads,
         "gpus": last.gpus,
+        "accumulation": last.accumulation,
     }
 
 

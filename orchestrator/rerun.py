@@ -45,7 +45,7 @@ def find_trial(store: ResultStore, trial_id: str) -> tuple[TrialSpec, Row]:
     """
     rows = [row for row in store.trials().to_pylist() if row["trial_id"].startswith(trial_id)]
     if not rows:
-        raise StoreError(f"no trial {trial_id!r} in {store.root}. `permafrost status --trials` lists them.")
+        raise StoreError(f"no trial {trial_id!r} in {store.address}. `permafrost status --trials` lists them.")
     if len(rows) > 1:
         ids = ", ".join(row["trial_id"] for row in rows[:4])
         raise StoreError(f"{trial_id!r} begins {len(rows)} trials: {ids}. Give more digits.")
@@ -63,7 +63,8 @@ def rerun(spec: TrialSpec, row: Row, tell: Callable[[EpochRecord], None]) -> tup
     from trials.run import run_trial
 
     torch.set_num_threads(row.get("threads") or 1)
-    trial, rows = run_trial(spec, predictions="none"), list[Row]()
+    parts, rows = row.get("accumulation") or 1, list[Row]()
+    trial = run_trial(spec, predictions="none", accumulation=parts)
     while True:
         try:
             record = next(trial)

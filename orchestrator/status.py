@@ -44,7 +44,9 @@ def status(
             return
         found = [(plan, summarise(_specs(plan), trials)) for plan in results.sweeps()]
         if as_json:
-            print(json.dumps({"store": str(results.root), "sweeps": [_counts(plan, cells) for plan, cells in found]}))
+            print(
+                json.dumps({"store": str(results.address), "sweeps": [_counts(plan, cells) for plan, cells in found]})
+            )
             return
         for plan, cells in found:
             counts = _counts(plan, cells)
@@ -52,7 +54,7 @@ def status(
             stdout.print(f"sweep {plan.name}: {counts['planned']} trials, {states}", markup=False, highlight=False)
             for table in cell_tables(cells):
                 stdout.print(table)
-        stdout.print(f"{len(trials)} trials in {results.root}", markup=False, highlight=False, soft_wrap=True)
+        stdout.print(f"{len(trials)} trials in {results.address}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _list_trials(rows: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -13,20 +13,22 @@ class StopRequest:
 
     Attributes:
         signal: The signal that asked, or None.
+        reason: Why the sweep itself asked, or None.
     """
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self.reason: str | None = None
 
     @property
     def asked(self) -> bool:
         """Whether to stop."""
-        return self.signal is not None
+        return self.signal is not None or self.reason is not None
 
     @property
     def exit_code(self) -> int:
-        """130 after Ctrl-C, 143 after SIGTERM: interrupted, and resumable."""
-        return 128 + (self.signal or signal.SIGINT)
+        """130 after Ctrl-C, 143 after SIGTERM: interrupted, and resumable. 1 where the sweep gave up."""
+        return 1 if self.signal is None else 128 + self.signal
 
     @contextmanager
     def on_signals(self, say: Callable[[str], None]) -> Iterator[None]:

@@ -10,6 +10,7 @@
       optim.lr: {log_uniform: [1e-5, 1e-3]}             # a distribution needs a random search
     search: {kind: random, cells: 20, seed: 0}
     seeds: [0, 1, 2]            # replicates of every cell
+    checkpoint: {minutes: 2}    # how often a running trial is kept; {epochs: 1}; off
     predictions: auto           # kept beside the scores: of tagging up to a size, or `all`, or `none`
 
 Settings that belong together vary as `cases`, each laid over `trial`:
@@ -32,13 +33,15 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from orchestrator.wording import wording
+from orchestrator.wording import MOST_TOLD, most, wording
 from orchestrator.yaml_file import Document, KeyPath, set_path
 from trials.draft import DraftError, Lookup, TrialDraft
 from trials.errors import ConfigError
 from trials.spec import Frozen, Positive, Predictions, Seed, TrialSpec
 
 Bounds = tuple[float, float]
+MAX_TRIALS = 100_000  # of a sweep, seeds included
+MAX_VALUES = 2_000  # inside `trial`, or inside one choice of the space; they are copied for every trial
 CASES = "cases"  # the key of the space whose choices are several settings at once
 Point = dict[str, tuple[int | None, Any]]  # a cell: key of the space -> (index into its list or None, value)
 
@@ -66,6 +69,8 @@ class Axis(Frozen):
         bounds = None if self.choice else getattr(self, given[0])
         if bounds and not bounds[0] < bounds[1]:
             raise ValueError(f"{list(bounds)}: the first bound must be below the second")
+        if bounds and max(map(abs, bounds)) >= (2**63 if self.int_uniform else 1e300):
+            raise ValueError(f"{list(bounds)}: bounds this large cannot be drawn between")
         if self.log_uniform and self.log_uniform[0] <= 0:
             raise ValueError(f"{list(self.log_uniform)}: a logarithm needs bounds above 0")
         return self
@@ -116,6 +121,47 @@ class Resources(Frozen):
     gpus: Annotated[float, Field(ge=0)] | Literal["packed"] = 0.0
 
 
+class Limits(Frozen):
+    """When to give up; no part of a trial's identity. See `orchestrator.attempts`.
+
+    Attributes:
+        lost: How often in a row a trial may lose its worker without an evaluation between.
+        unavailable: How often it is tried again when a disk or a network did not answer.
+        alike: So many first trials that all fail with the same words stop the sweep.
+    """
+
+    lost: Annotated[int, Field(ge=0)] = 10
+    unavailable: Annotated[int, Field(ge=0)] = 4
+    alike: Positive = 5
+
+
+class CheckpointSpec(Frozen):
+    """When a running trial is kept, so that it can go on from there; no part of its identity.
+
+    Attributes:
+        epochs: At the first evaluation after so many epochs.
+        minutes: After so many minutes, in the midst of an epoch if need be.
+    """
+
+    epochs: Annotated[float, Field(gt=0)] | None = None
+    minutes: Annotated[float, Field(gt=0)] | None = None
+
+    @property
+    def is_off(self) -> bool:
+        """Whether trials are never kept."""
+        return self.epochs is None and self.minutes is None
+
+
+def _off_is_never(value: object) -> object:
+    return {} if value in ("off", False, None) else value  # YAML reads a bare `off` as false
+
+
+def _n_values(value: object) -> int:
+    """How many values are inside one another."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return 1 + sum(map(_n_values, inside))
+
+
 def _is_word(key: object) -> bool:
     return isinstance(key, str)
 
@@ -137,6 +183,8 @@ class SweepSpec(Frozen):
     seeds: Annotated[list[Seed], Field(min_length=1)] = [0]
     search: Annotated[SearchSpec, BeforeValidator(_word_is_kind)] = SearchSpec()
     resources: Resources = Resources()
+    checkpoint: Annotated[CheckpointSpec, BeforeValidator(_off_is_never)] = CheckpointSpec(minutes=2)
+    limits: Limits = Limits()
     predictions: Predictions = "auto"
 
     @model_validator(mode="after")
@@ -153,6 +201,17 @@ class SweepSpec(Frozen):
             raise ValueError(
                 f"a grid needs lists, but {', '.join(continuous)} is a distribution; use search.kind: random"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _is_bounded(self) -> SweepSpec:
+        cells = self.search.cells or math.prod(len(axis.choice or ()) for axis in self.space.values())
+        if (n := cells * len(self.seeds)) > MAX_TRIALS:
+            raise ValueError(f"these are {n:,} trials, and a sweep has at most {MAX_TRIALS:,}. Make several of it")
+        choices = [(f"space.{key}", choice) for key, axis in self.space.items() for choice in axis.choice or ()]
+        for key, value in (("trial", self.trial), *choices):
+            if _n_values(value) > MAX_VALUES:
+                raise ValueError(f"{key}: holds more than {MAX_VALUES:,} values")
         return self
 
     def _check_cases(self) -> None:
@@ -193,7 +252,7 @@ def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
     except ValidationError as error:
         problems = [document.place(_shorthand(e["loc"])) + wording(e, SweepSpec) for e in error.errors()]
         wrong = {e["loc"][0] if e["loc"] else "space" for e in error.errors()}
-        raise ConfigError([*problems, *_problems_of_the_rest(document, wrong)]) from error
+        raise ConfigError(most([*problems, *_problems_of_the_rest(document, wrong)])) from error
 
 
 def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[str, ...]:
@@ -226,13 +285,17 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
                 for e in error.errors():
                     text = document.place(_in_sweep(e["loc"], point)) + wording(e, TrialDraft)
                     problems.setdefault(text, 2)
+                break  # it is the same for the other seeds
             except DraftError as error:
                 for path, text in error.problems:
                     problems.setdefault(document.place(_in_sweep(path, point)) + text, error.exit_code)
+                break
             else:
                 specs.setdefault(spec.trial_id, spec)
+        if len(problems) > MOST_TOLD:
+            break
     if problems:
-        raise ConfigError(problems, exit_code=min(problems.values()))
+        raise ConfigError(most(problems), exit_code=min(problems.values()))
     return list(specs.values())
 
 

@@ -95,3 +95,16 @@ def _count(n: int) -> str:
         if n >= size:
             return f"{n / size:.3g} {unit}"
     return str(n)
+
+
+def failure_table(failures: Sequence[tuple[str, str, str]]) -> Table:
+    """Failures of one state with the same words in one row: (state, what was said last, label) of each trial."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for state, error, label in failures:
+        groups.setdefault((state, error), []).append(label)
+    table = Table(box=None, padding=(0, 2))
+    for column in ("trials", "state", "error", "the first of them"):
+        table.add_column(column, overflow="fold", justify="right" if column == "trials" else "left")
+    for (state, error), labels in sorted(groups.items(), key=lambda group: -len(group[1])):
+        table.add_row(str(len(labels)), state, Text(error), Text(labels[0]))
+    return table

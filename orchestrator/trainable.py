@@ -2,27 +2,54 @@
 
 One worker process runs many trials, one after the other, and keeps torch, the model's weights and the tokenised
 corpora from one to the next. A worker whose memory does not come back to its level after a trial makes room for a new
-one.
+one. A worker that is asked to go (SIGTERM: a spot machine's notice, Slurm's signal) keeps its trial and goes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import signal
+import sys
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ray import tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the package's cannot write a worker's title
 
+from orchestrator.cluster import Share
 from orchestrator.events import failure
+from orchestrator.sweep import CheckpointSpec
 from trials.record import EpochRecord
 from trials.spec import Predictions, TrialSpec
 
 if TYPE_CHECKING:
+    from trials.checkpoint import Checkpoints
     from trials.memory import MemoryLevel
 
 # Keys of what a step reports; Tune adds its own (`pid`, `time_total_s`, ...), so ours stay in one place.
 RECORD, FAILURE = "permafrost_record", "permafrost_failure"
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """What every worker of a sweep is told.
+
+    Attributes:
+        predictions: Which predictions to keep.
+        store: Address of the store that trials are kept beside.
+        checkpoint: When they are kept.
+    """
+
+    predictions: Predictions
+    store: str
+    checkpoint: CheckpointSpec
+
+    def for_share(self, share: Share) -> dict[str, Any]:
+        """As plain values, with what a trial gets of the cluster."""
+        every = None if self.checkpoint.is_off else self.checkpoint.model_dump()
+        return {"threads": share.cpus, "gpus": share.gpus, "predictions": self.predictions, "store": self.store,
+                "checkpoint": every}  # fmt: skip
 
 
 class WorkerWornError(Exception):
@@ -30,11 +57,12 @@ class WorkerWornError(Exception):
 
 
 class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types here
-    """`config` holds `spec`, a TrialSpec as JSON, `threads`, `gpus`, and which `predictions` to keep."""
+    """`config` holds an attempt (`spec` as JSON, `attempt`, `accumulation`) and the values of `WorkerSettings`."""
 
     _label = "a worker"
-    _records: Iterator[EpochRecord]
+    _records: Iterator[EpochRecord] | None = None
     _memory: MemoryLevel
+    _leaving = False
 
     def __repr__(self) -> str:
         return f"Permafrost({self._label})"
@@ -47,20 +75,35 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
         torch.set_num_threads(config["threads"])
         self._memory = MemoryLevel()
+        signal.signal(signal.SIGTERM, self._asked_to_go)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take the next trial."""
+        self._drop()
         spec = TrialSpec.model_validate_json(new_config["spec"])
-        self._label, self._records = spec.label, self.records(spec, new_config["predictions"])
-        self._gpus: float = new_config["gpus"]
+        self._label, self._gpus = spec.label, float(new_config["gpus"])
+        self._records = self.records(spec, new_config)
         return True
 
-    def records(self, spec: TrialSpec, predictions: Predictions) -> Iterator[EpochRecord]:
+    def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
         """What the trial yields."""
         from trials.run import run_trial
 
-        return run_trial(spec, predictions=predictions)
+        kept = self._checkpoints(spec, config) if config["checkpoint"] else None
+        return run_trial(spec, predictions=config["predictions"], checkpoints=kept, accumulation=config["accumulation"])
+
+    def _checkpoints(self, spec: TrialSpec, config: dict[str, Any]) -> Checkpoints:
+        from orchestrator.checkpoints import StoredCheckpoints
+        from trials.checkpoint import Checkpoints
+
+        every = CheckpointSpec.model_validate(config["checkpoint"])
+        return Checkpoints(
+            StoredCheckpoints(config["store"], spec.trial_id, config["attempt"]),
+            epochs=every.epochs,
+            seconds=None if every.minutes is None else 60 * every.minutes,
+            leaving=lambda: self._leaving,
+        )
 
     def step(self) -> dict[str, Any]:
         """Up to the next evaluation. A trial that raises is reported, so that the warm worker lives on.
@@ -69,33 +112,43 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
             WorkerWornError: the trial was over with the step before, but its memory is still here. Raising is how a
                 Tune worker gets replaced: one that says `done` is given the next trial.
         """
+        if self._records is None:
+            raise WorkerWornError(f"the memory of {self._label} was not given back")
         setproctitle(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
         try:
-            record = next(self._records)
-        except WorkerWornError:
-            raise
+            record = replace(next(self._records), gpus=self._gpus)
         except Exception as error:
             state, text = failure(error)
-            return {FAILURE: {"state": state.value, "error": text}, "done": self._settled()}
-        record = replace(record, gpus=self._gpus)
-        return {RECORD: {"record": record}, "done": record.last and self._settled()}
+        else:
+            return {RECORD: {"record": record}, "done": record.last and self._settled()}
+        if self._leaving:
+            sys.exit(0)  # the driver sees a lost worker, and the trial goes on elsewhere
+        # Only here, as the error held on to what the trial had in memory.
+        return {FAILURE: {"state": state.value, "error": text}, "done": self._settled()}
+
+    def _asked_to_go(self, number: int, frame: FrameType | None) -> None:
+        """Keep the trial at its next step and go; with no trial, go."""
+        self._leaving = True
+        if self._records is None:
+            sys.exit(0)
 
     def _settled(self) -> bool:
         """Drop the trial; whether the worker can take another. If not, the next step ends it."""
-        self._records = _worn(self._label)
+        self._drop()
         return self._memory.settle()
+
+    def _drop(self) -> None:
+        """Close the trial; one that is not over is kept, if trials are."""
+        records, self._records = self._records, None
+        if isinstance(records, Generator):
+            records.close()
 
     def cleanup(self) -> None:
         """Drop the trial."""
-        del self._records
+        self._drop()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Nothing: the store is the only truth. Tune calls it all the same."""
 
     def load_checkpoint(self, checkpoint: object) -> None:
         """Nothing."""
-
-
-def _worn(label: str) -> Iterator[EpochRecord]:
-    raise WorkerWornError(f"the memory of {label} was not given back")
-    yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,20 +12,40 @@ from pydantic_core import ErrorDetails
 
 from trials.errors import unknown
 
+LONGEST_TOLD = 200  # characters of a value in a message
+MOST_TOLD = 50  # mistakes in a message
+
 
 def wording(error: ErrorDetails, model: type[BaseModel]) -> str:
     """One sentence: the value, the rule, the way out. The place is put before it by the caller."""
     if error["type"] == "extra_forbidden":
         inside = _model_at(model, error["loc"][:-1])
-        return unknown(str(error["loc"][-1]), inside.model_fields if inside else ())
+        return unknown(shortened(str(error["loc"][-1])), inside.model_fields if inside else ())
     if error["type"] == "missing":
         return "is missing. Add it."
     message = error["msg"].removeprefix("Value error, ")
-    value = error["input"]
+    value, shown = error["input"], shortened(repr(error["input"]))
     if error["type"] == "model_type" and (inside := _model_at(model, error["loc"])):
-        return f"{value!r}: must be a mapping of some of: {', '.join(inside.model_fields)}."
+        return f"{shown}: must be a mapping of some of: {', '.join(inside.model_fields)}."
     told = isinstance(value, str | int | float) and repr(value) not in message
-    return f"{value!r}: {message}" if told else message
+    return shortened(f"{shown}: {message}" if told else message, 10 * LONGEST_TOLD)
+
+
+def shortened(text: str, longest: int = LONGEST_TOLD) -> str:
+    """The text, or its beginning where it is too long for a message."""
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
+
+
+def most(problems: Iterable[str]) -> list[str]:
+    """Mistakes as the lines of a message: the first of many, each on one line and without control characters."""
+    lines = [shortened(_printable(problem), 10 * LONGEST_TOLD) for problem in problems]
+    return (
+        lines if len(lines) <= MOST_TOLD else [*lines[:MOST_TOLD], f"... and {len(lines) - MOST_TOLD:,} more mistakes."]
+    )
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _model_at(model: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel] | None:

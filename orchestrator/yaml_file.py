@@ -1,7 +1,12 @@
-"""A YAML file that remembers on which line each of its keys stands, so that an error can point there."""
+"""A YAML file that remembers on which line each of its keys stands, so that an error can point there.
+
+What it may cost to read one is bounded: aliases and merge keys (`<<`) can say in ten lines what takes a year to write
+out, so nodes are counted, as often as they are used, before any value is made of them.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,9 +14,17 @@ from typing import Any
 
 import yaml
 
+from orchestrator.wording import shortened
 from trials.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
+
+MAX_BYTES = 1_000_000  # of a file; the longest of ours has 3,000
+MAX_NODES = 200_000  # keys and values, those of an alias counted at each of its uses
+MAX_DEPTH = 50
+MAX_KEY = 200  # characters
+_INT64 = 1 << 63
+_PLAIN = "\t\n\r"  # the control characters that may stand in a value
 
 
 @dataclass
@@ -32,43 +45,30 @@ class Document:
 
     @classmethod
     def read(cls, path: Path) -> Document:
-        """Read a file. Raises ConfigError: unreadable, not YAML, not a mapping, or a key given twice."""
-        try:
-            text = path.read_text(encoding="utf-8")
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
-            content = yaml.safe_load(text)
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: not UTF-8 text.") from error
-        except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that no calendar has
-            raise ConfigError(_where(path, error)) from error
+        """Read a file. Raises ConfigError: unreadable, not YAML, too large, not a mapping, or a key given twice."""
+        content, lines = _parsed(_text(path), str(path))
         if not isinstance(content, dict):
             raise ConfigError(f"{path}: a sweep is a mapping of keys like `name:` and `space:`; see configs/sweeps/.")
-        lines: dict[KeyPath, int] = {}
-        try:
-            _walk(root, (), lines, path)
-        except RecursionError as error:
-            raise ConfigError(f"{path}: nests without end. Take out the alias that holds itself.") from error
         return cls(path, content, lines)
 
     def override(self, setting: str) -> None:
         """Put `KEY=VALUE` over the content; KEY is dotted, VALUE is YAML. Raises ConfigError."""
         key, equals, text = setting.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"--set {setting}: must be KEY=VALUE, e.g. --set seeds=[0,1].")
+        shown = f"--set {shortened(setting if setting.isprintable() else repr(setting))}"
+        if not equals or not key or not key.isprintable():
+            raise ConfigError(f"{shown}: must be KEY=VALUE, e.g. --set seeds=[0,1].")
         try:
-            value = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError) as error:
-            raise ConfigError(f"--set {setting}: the value is not YAML.") from error
+            value, _ = _parsed(text, shown)
+        except ConfigError as error:
+            raise ConfigError(f"{shown}: the value is not YAML.") from error
         path = tuple(key.split("."))
         if path[0] == "space" and len(path) > 2:  # keys of the space are dotted themselves
             path = ("space", ".".join(path[1:]))
         try:
             set_path(self.content, path, value)
         except TypeError as error:
-            raise ConfigError(f"--set {setting}: {error}") from error
-        self.settings[path] = f"--set {setting}"
+            raise ConfigError(f"{shown}: {error}") from error
+        self.settings[path] = shown
 
     def place(self, path: KeyPath) -> str:
         """`file:line: key: ` of a key, or of the nearest key above it that is written down."""
@@ -88,32 +88,130 @@ def set_path(content: dict[str, Any], path: Sequence[str], value: object) -> Non
     for key in path[:-1]:
         inner = content.setdefault(key, {})
         if not isinstance(inner, dict):
-            raise TypeError(f"{key} is {inner!r}, which has no keys.")
+            raise TypeError(f"{key} is {shortened(repr(inner))}, which has no keys.")
         content = inner
     content[path[-1]] = value
 
 
-def _walk(node: yaml.Node | None, path: KeyPath, lines: dict[KeyPath, int], file: Path) -> None:
-    if isinstance(node, yaml.MappingNode):
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        text = data.decode("utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text.") from error
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"{path}: has more than {MAX_BYTES:,} bytes, which no sweep needs. Is it the right file?")
+    return text
+
+
+def _parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
+    """The value that a YAML text holds, and the line of each key. Raises ConfigError."""
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        if root is None:
+            return None, {}
+        lines = _Lines(file)
+        lines.walk(root, ())  # before anything is made of the nodes
+        return loader.construct_document(root), lines.found
+    except RecursionError as error:  # a thousand brackets
+        raise ConfigError(
+            f"{file}: not YAML: nests deeper than {MAX_DEPTH} levels. Take out what is too much."
+        ) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigError(_where(file, error)) from error
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain values only, as of the safe loader; a value that cannot be one is a YAMLError with its line.
+
+    The safe loader itself raises whatever Python does for `!!int ''`, a date that no calendar has, or a sexagesimal
+    number beyond all bounds.
+    """
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of a node."""
+        try:
+            value = super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, ArithmeticError, TypeError) as error:
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(None, None, f"no value of {kind}", node.start_mark) from error
+        if rule := _broken_rule(value):
+            raise yaml.constructor.ConstructorError(None, None, rule, node.start_mark)
+        return value
+
+
+def _broken_rule(value: object) -> str | None:
+    """Why a scalar may not stand in a sweep."""
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        return "a number of more than 64 bits"
+    if isinstance(value, str) and not value.isprintable():
+        odd = [c for c in value if unicodedata.category(c) in ("Cc", "Cs") and c not in _PLAIN]
+        if odd:
+            return f"a text with the character {odd[0]!r}"
+    return None
+
+
+class _Lines:
+    """Walks the nodes of a document and notes where each key and entry stands.
+
+    Attributes:
+        found: The line of every key path.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.found: dict[KeyPath, int] = {}
+        self._n_nodes = 0
+        self._inside: set[int] = set()
+
+    def walk(self, node: yaml.Node, path: KeyPath) -> None:
+        """Note everything below a node. Raises ConfigError: a key twice, or too much of anything."""
+        self._n_nodes += 1
+        if self._n_nodes > MAX_NODES:
+            raise ConfigError(f"{self.file}: holds more than {MAX_NODES:,} values, aliases counted at each use.")
+        if isinstance(node, yaml.ScalarNode):
+            return
+        if id(node) in self._inside:
+            raise ConfigError(f"{self.file}: nests without end. Take out the alias that holds itself.")
+        if len(path) > MAX_DEPTH:
+            raise ConfigError(f"{self.file}:{_line(node)}: nests deeper than {MAX_DEPTH} levels.")
+        self._inside.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            self._mapping(node, path)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.found[(*path, index)] = _line(item)
+                self.walk(item, (*path, index))
+        self._inside.discard(id(node))
+
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> None:
         seen: set[str] = set()
         for key_node, value_node in node.value:
-            key, line = str(key_node.value), key_node.start_mark.line + 1
+            key, line = key_node.value, _line(key_node)
+            if not isinstance(key, str):
+                raise ConfigError(f"{self.file}:{line}: a list or mapping is no key. Write a word.")
+            if not key.isprintable() or len(key) > MAX_KEY:
+                raise ConfigError(f"{self.file}:{line}: {shortened(repr(key))} is no key. Take it out.")
             if key in seen:
-                raise ConfigError(f"{file}:{line}: {_dotted((*path, key))}: is given twice. Keep one.")
+                raise ConfigError(f"{self.file}:{line}: {_dotted((*path, key))}: is given twice. Keep one.")
             seen.add(key)
-            lines[(*path, key)] = line
-            _walk(value_node, (*path, key), lines, file)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            lines[(*path, index)] = item.start_mark.line + 1
-            _walk(item, (*path, index), lines, file)
+            self.found[(*path, key)] = line
+            self.walk(value_node, (*path, key))
 
 
-def _where(path: Path, error: yaml.YAMLError | ValueError) -> str:
+def _line(node: yaml.Node) -> int:
+    return node.start_mark.line + 1
+
+
+def _where(file: str, error: yaml.YAMLError | ValueError) -> str:
     mark = getattr(error, "problem_mark", None)
     line = f":{mark.line + 1}" if mark else ""
     problem = getattr(error, "problem", None) or " ".join(str(error).split())
-    return f"{path}{line}: not YAML: {problem}. Check the indentation and brackets."
+    return f"{file}{line}: not YAML: {shortened(problem)}. Check the indentation and brackets."
 
 
 def _dotted(path: KeyPath) -> str:

@@ -75,6 +75,11 @@ def make_record(**changes: Any) -> EpochRecord:
     return EpochRecord(**(values | changes))
 
 
+def first_attempts(specs: Sequence[TrialSpec]) -> dict[str, int]:
+    """The numbers of attempts where none was made before."""
+    return {spec.trial_id: 1 for spec in specs}
+
+
 def write_conllu(path: Path, sentences: Sequence[Tagged]) -> Path:
     """Write sentences as CoNLL-U and return the path."""
     blocks = (

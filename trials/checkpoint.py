@@ -60,7 +60,7 @@ class Checkpoints:
     leaving: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
-        self._epoch, self._time = 0.0, time.monotonic()
+        self._step, self._epoch, self._time = -1, 0.0, time.monotonic()
 
     def due(self) -> bool:
         """Whether to keep it at this step, evaluated or not."""
@@ -73,9 +73,10 @@ class Checkpoints:
         return by_epochs or self.due()
 
     def keep(self, state: TrialState) -> None:
-        """Keep it."""
-        self.keeper.save(state.training.step, state.to_bytes())
-        self._epoch, self._time = state.epoch, time.monotonic()
+        """Keep it, unless that was done at this very step."""
+        if state.training.step != self._step:
+            self.keeper.save(state.training.step, state.to_bytes())
+            self._step, self._epoch, self._time = state.training.step, state.epoch, time.monotonic()
 
     def found(self, spec: TrialSpec, device: torch.device) -> Kept | None:
         """The newest checkpoint of a trial, if there is one that is whole, this trial's and of this kind of device."""

@@ -127,7 +127,12 @@ def run_trial(
         state.evaluated(record)
         if checkpoints and not last and checkpoints.due_at(state.epoch):
             checkpoints.keep(state)
-        yield record
+        try:
+            yield record
+        except GeneratorExit:  # stopped early: what was learnt since it was last kept need not be learnt again
+            if checkpoints and not last:
+                checkpoints.keep(state)
+            raise
         setup_s = prefix_s = 0.0
     prefix.put_back()
     return Trained(loaded, data.labels)

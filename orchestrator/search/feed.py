@@ -1,34 +1,39 @@
-"""Feed planned trials to Ray Tune in order, until they are all out or the sweep is asked to stop."""
+"""Feed attempts to Ray Tune, until there will be no more or the sweep is asked to stop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ray.tune.search import Searcher
 
-from orchestrator.cluster import Share
+from orchestrator.attempts import TrialQueue
 from orchestrator.stop import StopRequest
-from trials.spec import Predictions, TrialSpec
 
 
 class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
-    """A Tune searcher that only reads a list. Tune asks when a worker is free, so the list can end early."""
+    """A Tune searcher that only empties a queue. Tune asks again and again while there may be another."""
 
-    def __init__(
-        self, specs: Iterable[TrialSpec], *, share: Share, predictions: Predictions, stop: StopRequest
-    ) -> None:
+    def __init__(self, queue: TrialQueue, same: dict[str, Any], stop: StopRequest) -> None:
+        """`same` is what every worker is told."""
         super().__init__()
-        self._specs, self._stop = iter(list(specs)), stop
-        self._same = {"threads": share.cpus, "gpus": share.gpus, "predictions": predictions}
+        self._queue, self._same, self._stop = queue, same, stop
 
     def suggest(self, trial_id: str) -> Any:
-        """The next trial's config, or the word that there is none."""
-        spec = None if self._stop.asked else next(self._specs, None)
-        if spec is None:
+        """The next attempt's config; None if there is none now, or the word that there will be none."""
+        if self._stop.asked or self._queue.is_over:
             return Searcher.FINISHED
-        # As text: Tune walks through every level of a config, several times a trial.
-        return {"trial_id": spec.trial_id, "label": spec.label, "spec": spec.model_dump_json(), **self._same}
+        attempt = self._queue.take()
+        if attempt is None:
+            return None
+        spec = attempt.spec
+        return {
+            "trial_id": spec.trial_id,
+            "label": spec.label if attempt.number == 1 else f"{spec.label}_{attempt.number}",
+            "spec": spec.model_dump_json(),  # as text: Tune walks through every level of a config, several times
+            "attempt": attempt.number,
+            "accumulation": attempt.accumulation,
+            **self._same,
+        }
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Nothing to learn from."""

@@ -1,21 +1,34 @@
-"""Immutable Parquet parts in one folder: written whole under a temporary name, then renamed.
+"""Immutable Parquet parts in one folder, of this machine or of an object store, each there as a whole or not at all.
 
-A reader sees a part or does not; there is no half of one. Parts are never changed. Compaction writes their rows into
-one new part and takes the old ones away, so a row may stand in two parts for a moment: readers drop duplicates.
+Parts are never changed and their names never used again. Compaction writes the rows of some parts into a new one and
+takes the old ones away, so a row may stand in two parts for a moment: readers drop duplicates.
+
+Why no manifest decides which parts count. A manifest would be one more object that has to be replaced with each commit,
+and what it would give is there without it:
+
+- *A commit is seen whole.* What belongs to a trial lies in four tables and is committed with the trial's own row last
+  (`orchestrator.recorder.COMMIT_ORDER`): that row is the commit record. Readers read the trials first and the other
+  tables then (`results`), so of a trial whose row they saw they see everything. One part may be split in two objects
+  (`Place.largest_bytes`) for the same reason: until the trial's row is there nothing counts.
+- *Compaction loses and doubles nothing.* The new part is there before an old one is taken away, so at any moment each
+  row is in some part, and a row that is in two is dropped by its key, which is also what makes a repeated PUT and a
+  kill in between harmless. Two compactions at once take away only what each has in a part of its own.
+- *A listing in pages shows each row.* Listings of object stores go by name and show all that was there when a page was
+  made. The new part's name comes after those of all parts that it replaces, so where an old one is gone from a page,
+  the new one is on that page or a later one. A folder of this machine, whose listing has no order, is read twice.
+- *A part may vanish between listing and reading.* Then everything is listed again.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 import uuid
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from orchestrator.store.place import Place
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
 from trials.errors import StoreError
 
@@ -25,52 +38,65 @@ _ATTEMPTS = 5  # a part may vanish between listing and reading while another pro
 class PartFolder:
     """The parts of one table."""
 
-    def __init__(self, folder: Path, schema: pa.Schema) -> None:
-        self.folder = folder
+    def __init__(self, place: Place, schema: pa.Schema) -> None:
+        self.place = place
         self.schema = schema.with_metadata({VERSION_KEY: str(SCHEMA_VERSION)})
 
-    def names(self) -> list[Path]:
+    def names(self) -> list[str]:
         """The committed parts, oldest first."""
-        return sorted(self.folder.glob("part-*.parquet"))
+        return list(self.sizes())
+
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each committed part, oldest first."""
+        return {name: size for name, size in self.place.files().items() if _is_part(name)}
 
     def append(self, rows: Sequence[dict[str, object]]) -> None:
-        """Commit rows as a new part."""
+        """Commit rows as a new part.
+
+        Raises:
+            StoreError: the place cannot be written.
+        """
         if rows:
-            self._write(pa.Table.from_pylist(list(rows), schema=self.schema))
+            self._write(pa.Table.from_pylist(list(rows), schema=self.schema), time.time_ns())
 
     def read(self, trial_id: str | None = None) -> pa.Table:
         """All rows of all parts, or those of one trial, oldest part first; duplicates are the caller's.
 
         Raises:
-            StoreError: a part is not Parquet or comes from a newer version.
+            StoreError: a part is not Parquet or comes from a newer version, or the place cannot be read.
         """
-        for attempt in range(_ATTEMPTS):
+        for _ in range(_ATTEMPTS):
             try:
                 return self._concat(self.names(), trial_id)
             except FileNotFoundError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-        raise AssertionError("unreachable")
+                continue
+        raise StoreError(f"{self.place}: parts vanish while they are read. Try again when nothing compacts the store.")
 
     def compact(self) -> None:
-        """Put all rows into one part. Killed at any moment it loses none."""
-        old = self.names()
-        if len(old) > 1:
+        """Put all rows into one part, or into as few as the place's objects may be large. Killed at any moment it loses
+        none.
+
+        Raises:
+            StoreError: as `read` does; or old parts could not be taken away, which harms nothing.
+        """
+        for old in list(_runs(self.sizes(), self.place.largest_bytes)):
             try:
                 rows = self._concat(old)
             except FileNotFoundError:  # another process compacts at the moment
                 return
-            self._write(rows)
-            for path in old:
-                path.unlink(missing_ok=True)
+            self._write(rows, _stamp(old[-1]) + 1)  # it takes its parts' place in the order, behind all of them
+            self.place.each(self.place.delete, old)
 
-    def _concat(self, paths: Sequence[Path], trial_id: str | None = None) -> pa.Table:
-        return pa.concat_tables([self.schema.empty_table(), *(self._read_part(path, trial_id) for path in paths)])
+    def _concat(self, names: Sequence[str], trial_id: str | None = None) -> pa.Table:
+        tables = self.place.each(lambda name: self._read_part(name, trial_id), names)
+        return pa.concat_tables([self.schema.empty_table(), *tables])
 
-    def _read_part(self, path: Path, trial_id: str | None) -> pa.Table:
+    def _read_part(self, name: str, trial_id: str | None) -> pa.Table:
         wanted = None if trial_id is None else [("trial_id", "==", trial_id)]
+        path = f"{self.place}/{name}"
         try:
-            table = pq.read_table(path, partitioning=None, filters=wanted)
+            with self.place.open(name) as file:
+                table = pq.read_table(file, partitioning=None, filters=wanted)
         except FileNotFoundError:
             raise
         except (OSError, pa.ArrowInvalid) as error:
@@ -89,23 +115,48 @@ class PartFolder:
         except pa.ArrowException as error:
             raise StoreError(f"{path}: a column has another type ({error}). Move it out of the store.") from error
 
-    def _write(self, table: pa.Table) -> None:
-        # Time first, so that names sort by age; the random end keeps two writers apart.
-        name = f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
-        temporary = self.folder / f".{name}.tmp"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                pq.write_table(table, file, compression="zstd")
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.folder / name)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise StoreError(
-                f"{self.folder}: cannot be written ({error.strerror}). What was committed before is whole."
-            ) from error
+    def _write(self, table: pa.Table, stamp_ns: int) -> None:
+        for place, content in enumerate(_encoded(table, self.place.largest_bytes)):
+            self.place.write(_name(stamp_ns + place), content)
+
+
+def _encoded(table: pa.Table, limit: int | None) -> list[pa.Buffer]:
+    """The table as one Parquet file, or in order as several that are no larger than the limit."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    content = sink.getvalue()
+    if limit is None or content.size <= limit or len(table) < 2:
+        return [content]
+    half = len(table) // 2
+    return _encoded(table.slice(0, half), limit) + _encoded(table.slice(half), limit)
+
+
+def _name(stamp_ns: int) -> str:
+    """Time first, so that names sort by age; the random end keeps two writers apart."""
+    return f"part-{stamp_ns:020d}-{uuid.uuid4().hex[:8]}.parquet"
+
+
+def _is_part(name: str) -> bool:
+    return name.startswith("part-") and name.endswith(".parquet")
+
+
+def _stamp(name: str) -> int:
+    digits = name.removeprefix("part-").removesuffix(".parquet").partition("-")[0]
+    return int(digits) if digits.isdigit() else time.time_ns()
+
+
+def _runs(sizes: Mapping[str, int], limit: int | None) -> Iterator[list[str]]:
+    """Neighbours in age that fit into one part, where there are two at least."""
+    if limit is None:
+        groups: list[list[str]] = [list(sizes)]
+    else:
+        groups, total = [[]], 0
+        for name, size in sizes.items():
+            if total + size > limit:
+                groups, total = [*groups, []], 0
+            groups[-1].append(name)
+            total += size
+    return (group for group in groups if len(group) > 1)
 
 
 def _fill(table: pa.Table, schema: pa.Schema) -> pa.Table:

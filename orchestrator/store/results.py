@@ -2,14 +2,13 @@
 
 from orchestrator.store import open_store
 
-store = open_store("results")
+store = open_store("results")       # or s3://bucket/prefix, gs://..., hdfs://...
 store.trials(), store.epochs()      # Arrow tables
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
 import uuid
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orchestrator.store.parts import PartFolder
+from orchestrator.store.place import LocalPlace, Place, find_place
 from orchestrator.store.schema import SCHEMA_VERSION, TABLES, State
 from trials.errors import StoreError
 
@@ -46,11 +46,26 @@ class SweepPlan:
 
 
 class ResultStore:
-    """A folder with a folder for each of `schema.TABLES`, and `sweeps/`. Trials belong to the store, not to a sweep."""
+    """A folder with a folder for each of `schema.TABLES`, and `sweeps/`. Trials belong to the store, not to a sweep.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self._parts = {name: PartFolder(root / name, schema) for name, schema in TABLES.items()}
+    Attributes:
+        place: Where it lies.
+    """
+
+    def __init__(self, place: Place | Path) -> None:
+        self.place = LocalPlace(place) if isinstance(place, Path) else place
+        self._parts = {name: PartFolder(self.place.at(name), schema) for name, schema in TABLES.items()}
+
+    @property
+    def address(self) -> str:
+        """The folder or address as `open_store` and `--store` take it."""
+        return self.place.address
+
+    @property
+    def root(self) -> Path:
+        """The folder of a local store; others have none."""
+        assert isinstance(self.place, LocalPlace), self.address
+        return self.place.folder
 
     def trials(self) -> pa.Table:
         """One row a trial that has ended: that of its newest attempt. Columns: `schema.TRIALS`."""
@@ -73,7 +88,8 @@ class ResultStore:
 
     def _committed(self, table: str, keys: list[str], trial_id: str | None = None) -> pa.Table:
         """Rows of each trial's newest attempt that has ended, else of its newest one; one a key, in order."""
-        rows, ended = self._parts[table].read(trial_id), self.trials()
+        ended = self.trials()  # first: a trial's row is written last, so all that belongs to those seen here is there
+        rows = self._parts[table].read(trial_id)
         committed = dict(zip(ended["trial_id"].to_pylist(), ended["attempt"].to_pylist(), strict=True))
         chosen = newest_attempts(rows) | committed
         ids, attempts = rows["trial_id"].to_pylist(), rows["attempt"].to_pylist()
@@ -102,54 +118,53 @@ class ResultStore:
 
     def sweeps(self) -> list[SweepPlan]:
         """The newest plan of every sweep, the oldest sweep first."""
-        plans = [_read_plan(max(folder.glob("plan-*.json"))) for folder in self._sweep_folders()]
-        return sorted(plans, key=lambda plan: plan.time)
+        folders = self.place.at("sweeps")
+        plans = [_newest_plan(folders.at(name)) for name in folders.folders()]
+        return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
 
     def add_plan(self, plan: SweepPlan) -> None:
         """Keep what a launch declared, unless the sweep's newest plan says the same. No plan is ever overwritten."""
         self._create()
-        folder = self.root / "sweeps" / plan.name
-        newest = max(folder.glob("plan-*.json"), default=None)
-        if newest is not None and _read_plan(newest).trials == plan.trials:
+        folder = self.place.at("sweeps").at(plan.name)
+        newest = _newest_plan(folder)
+        if newest is not None and newest.trials == plan.trials:
             return
         content = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
-        _write_json(folder / f"plan-{time.time_ns():020d}.json", content)
-
-    def _sweep_folders(self) -> list[Path]:
-        return [folder for folder in sorted((self.root / "sweeps").glob("*")) if any(folder.glob("plan-*.json"))]
+        folder.write(f"plan-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.json", _as_json(content))
 
     def _create(self) -> None:
-        if not (self.root / MARKER).exists():
-            _write_json(self.root / MARKER, {"format": FORMAT, "schema_version": SCHEMA_VERSION})
+        if not self.place.exists(MARKER):
+            self.place.write(MARKER, _as_json({"format": FORMAT, "schema_version": SCHEMA_VERSION}))
 
 
 def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
-    """Open the store in a folder; without `must_exist` an absent or empty folder is a new one, made at the first write.
+    """Open the store at a place; without `must_exist` an absent or empty one is a new store, made at the first write.
+
+    Args:
+        path: A folder, or `s3://bucket/prefix`, `gs://bucket/prefix`, `hdfs://host:port/path`. Credentials come from
+            the environment or the provider's own files.
+        must_exist: Whether a store has to be there.
 
     Raises:
-        StoreError: no store there, a folder of something else, or a store of a newer version.
+        ConfigError: an address that is none, or has credentials in it.
+        StoreError: no store there, something else, a store of a newer version, or a place that cannot be reached.
     """
-    root = Path(path).expanduser().resolve()
-    marker = root / MARKER
-    if marker.is_file():
-        _check_marker(marker)
-    elif root.exists() and (not root.is_dir() or any(not _is_litter(path) for path in root.iterdir())):
-        raise StoreError(f"{root}: holds something else than a Permafrost store. Give another folder with --store.")
+    place = find_place(path)
+    if place.exists(MARKER):
+        _check_marker(place)
+    elif not place.is_free():
+        raise StoreError(f"{place}: holds something else than a Permafrost store. Give another folder with --store.")
     elif must_exist:
-        raise StoreError(f"{root}: no store there. Run a sweep first, or give its folder with --store.")
-    elif not os.access(next(p for p in (root, *root.parents) if p.exists()), os.W_OK):
-        raise StoreError(f"{root}: cannot be written. Give another folder with --store.")
-    return ResultStore(root)
+        raise StoreError(f"{place}: no store there. Run a sweep first, or give its folder with --store.")
+    else:
+        place.check_writable()
+    return ResultStore(place)
 
 
-def _is_litter(path: Path) -> bool:
-    """Whether this is a marker that a kill left half made."""
-    return path.name.startswith(f".{MARKER}.")
-
-
-def _check_marker(marker: Path) -> None:
+def _check_marker(place: Place) -> None:
+    marker = f"{place}/{MARKER}"
     try:
-        content = json.loads(marker.read_text(encoding="utf-8"))
+        content = json.loads(place.read(MARKER).decode("utf-8"))
         known, version = content["format"] == FORMAT, int(content["schema_version"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{marker}: not the mark of a Permafrost store ({error}). Give another folder.") from error
@@ -177,22 +192,22 @@ def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
     return rows.take(last.sort_by([(key, "ascending") for key in keys])["row_last"])  # groups come in no order
 
 
-def _read_plan(path: Path) -> SweepPlan:
+def _newest_plan(folder: Place) -> SweepPlan | None:
+    newest = max((name for name in folder.files() if name.startswith("plan-") and name.endswith(".json")), default=None)
+    return None if newest is None else _read_plan(folder, newest)
+
+
+def _read_plan(folder: Place, name: str) -> SweepPlan:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        with folder.open(name) as file:
+            content = json.loads(file.read().decode("utf-8"))
         trials = tuple((trial_id, spec) for trial_id, spec in content["trials"])
         return SweepPlan(content["name"], content["time"], content["source"], trials)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"{path}: not a readable plan ({error}). Take it out; the next launch writes it anew."
+            f"{folder}/{name}: not a readable plan ({error}). Take it out; the next launch writes it anew."
         ) from error
 
 
-def _write_json(path: Path, content: object) -> None:
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be written ({error.strerror}).") from error
+def _as_json(content: object) -> bytes:
+    return (json.dumps(content, indent=1) + "\n").encode()

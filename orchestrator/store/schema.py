@@ -16,12 +16,14 @@ _TIME = pa.timestamp("us", tz="UTC")
 
 
 class State(enum.StrEnum):
-    """How an attempt ended. Only `completed` may enter a mean."""
+    """How an attempt ended. Only `completed` may enter a mean; after `lost` and `unavailable` it is tried again."""
 
     COMPLETED = "completed"
     PRUNED = "pruned"
     DIVERGED = "diverged"
     OUT_OF_MEMORY = "out_of_memory"
+    LOST = "lost"
+    UNAVAILABLE = "unavailable"
     FAILED = "failed"
 
 
@@ -83,6 +85,7 @@ TRIALS = pa.schema(
         ("peak_memory_bytes", pa.int64()),
         ("device", pa.string()),
         ("gpus", pa.float64()),  # a fraction: other trials ran on the same one at that time
+        ("accumulation", pa.int32()),  # parts that a batch was taken in, for want of memory
         ("threads", pa.int32()),  # of a CPU's arithmetic: the last digits may depend on them
         ("git_commit", pa.string()),
         ("versions", pa.map_(pa.string(), pa.string())),

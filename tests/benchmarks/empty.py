@@ -10,23 +10,25 @@ from typing import Any
 
 from ray import tune
 
+from orchestrator.attempts import TrialQueue
 from orchestrator.cluster import Cluster, Share
 from orchestrator.driver import run_sweep
 from orchestrator.recorder import Recorder
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.trainable import TrialTrainable
+from orchestrator.sweep import CheckpointSpec, Limits
+from orchestrator.trainable import TrialTrainable, WorkerSettings
 from tests.benchmarks.overhead import driver_mb
-from tests.builders import make_record
+from tests.builders import first_attempts, make_record
 from trials.record import EpochRecord
-from trials.spec import Predictions, TrialSpec
+from trials.spec import TrialSpec
 
 
 class EmptyTrainable(TrialTrainable):
     """Our trainable around a trial that ends at once."""
 
-    def records(self, spec: TrialSpec, predictions: Predictions) -> Iterator[EpochRecord]:
+    def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
         """One record."""
         yield make_record(last=True)
 
@@ -52,8 +54,8 @@ class RawTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types he
 class _Watched(Recorder):
     """Writes down the driver's memory on the way."""
 
-    def __init__(self, store: ResultStore, attempts: dict[str, int]) -> None:
-        super().__init__(store, attempts)
+    def __init__(self, store: ResultStore) -> None:
+        super().__init__(store)
         self.n_ended, self.driver_mb_at = 0, dict[str, float]()
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
@@ -66,10 +68,14 @@ class _Watched(Recorder):
 def ours(specs: list[TrialSpec], cluster: Cluster) -> dict[str, Any]:
     """Seconds, and the driver's memory every 200 trials."""
     with tempfile.TemporaryDirectory() as folder:
-        recorder = _Watched(ResultStore(Path(folder) / "store"), {spec.trial_id: 1 for spec in specs})
+        recorder, queue = (
+            _Watched(ResultStore(Path(folder) / "store")),
+            TrialQueue(specs, first_attempts(specs), Limits()),
+        )
+        settings = WorkerSettings("none", folder, CheckpointSpec())
         started = time.perf_counter()
         run_sweep(
-            specs, recorder, cluster=cluster, share=Share(), predictions="none", stop=StopRequest(),
+            queue, recorder, cluster=cluster, share=Share(), settings=settings, stop=StopRequest(),
             trainable=EmptyTrainable,
         )  # fmt: skip
         recorder.close()

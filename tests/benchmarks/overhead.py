@@ -60,10 +60,10 @@ def rows_into_a_store(n: int = N_ROWS) -> dict[str, Any]:
     chosen = specs(n // EPOCHS)
     records = [make_record(step=10 * (e + 1), epoch=e + 1.0, last=e == EPOCHS - 1) for e in range(EPOCHS)]
     with tempfile.TemporaryDirectory() as folder:
-        recorder = Recorder(ResultStore(Path(folder) / "store"), {spec.trial_id: 1 for spec in chosen})
+        recorder = Recorder(ResultStore(Path(folder) / "store"))
         started = time.perf_counter()
         for spec in chosen:
-            recorder.started(spec)
+            recorder.started(spec, 1)
             for record in records:
                 recorder.evaluated(spec, record)
             recorder.ended(spec, State.COMPLETED, None)

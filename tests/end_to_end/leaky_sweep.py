@@ -12,14 +12,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from orchestrator.attempts import TrialQueue
 from orchestrator.cluster import Share, local_cluster
 from orchestrator.recorder import Recorder
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
-from tests.builders import make_record, make_spec
+from orchestrator.sweep import CheckpointSpec, Limits
+from tests.builders import first_attempts, make_record, make_spec
 from trials.record import EpochRecord
-from trials.spec import Predictions, TrialSpec
+from trials.spec import TrialSpec
 
 
 def main(folder: Path) -> None:
@@ -28,20 +31,20 @@ def main(folder: Path) -> None:
     store = ResultStore(folder)
     with local_cluster() as cluster:
         from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
-        from orchestrator.trainable import TrialTrainable
+        from orchestrator.trainable import TrialTrainable, WorkerSettings
 
         class Leaky(TrialTrainable):
             kept: tuple[bytes, ...] = ()
 
-            def records(self, spec: TrialSpec, predictions: Predictions) -> Iterator[EpochRecord]:
+            def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
                 self.kept = (*self.kept, b"x" * (300 << 20))
                 yield replace(make_record(last=True), device=f"worker {os.getpid()}")
 
-        recorder = Recorder(store, {spec.trial_id: 1 for spec in specs})
+        recorder, queue = Recorder(store), TrialQueue(specs, first_attempts(specs), Limits())
+        settings = WorkerSettings("none", str(folder), CheckpointSpec())
         run_sweep(
-            specs, recorder, cluster=cluster, share=Share(), predictions="none", stop=StopRequest(),
-            trainable=Leaky,
-        )  # fmt: skip
+            queue, recorder, cluster=cluster, share=Share(), settings=settings, stop=StopRequest(), trainable=Leaky
+        )
         recorder.close()
     rows = store.trials().to_pylist()
     sys.stdout.write(

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +22,8 @@ from tests.end_to_end.conftest import BUNDLED, SMALL, TIMES, Command, environmen
 pytestmark = pytest.mark.timeout(280)
 
 
-def rows_without_times(store: ResultStore) -> list[dict[str, Any]]:
-    keep = [name for name in store.epochs().column_names if name not in TIMES]
+def rows_without_times(store: ResultStore, *but: str) -> list[dict[str, Any]]:
+    keep = [name for name in store.epochs().column_names if name not in {*TIMES, *but}]
     rows: list[dict[str, Any]] = store.epochs().select(keep).to_pylist()
     return rows
 
@@ -132,15 +131,23 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     assert (outcome["skipped"], outcome["completed"]) == (len(before), 6 - len(before))
 
 
-def test_a_lost_worker_fails_its_trial_and_the_others_go_on(launched: subprocess.Popen[str], tmp_path: Path) -> None:
-    wait_for_rows(tmp_path / "store", 2)
-    victims = subprocess.run(["pgrep", "-f", "^ray::one_"], capture_output=True, text=True).stdout.split()
-    subprocess.run(["kill", "-KILL", victims[0]], check=True)
-    _, err = launched.communicate(timeout=200)
-    assert launched.returncode == 1, err
-    states = Counter(row["state"] for row in open_store(tmp_path / "store").trials().to_pylist())
-    assert states == {"completed": 5, "failed": 1}
-    assert "its worker was lost" in err
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_trial_whose_worker_goes_is_finished_by_another_with_the_same_rows(
+    number: signal.Signals, long_sweep: Path, tmp_path: Path, permafrost: Command
+) -> None:
+    one_seed = ("--set", "seeds=[0]", "--set", "checkpoint={epochs: 1}")
+    with launch_in(long_sweep.parent, *one_seed) as launched:
+        wait_for_rows(tmp_path / "store", 2)
+        victims = subprocess.run(["pgrep", "-f", "^ray::one_"], capture_output=True, text=True).stdout.split()
+        subprocess.run(["kill", f"-{number.value}", victims[0]], check=True)
+        _, err = launched.communicate(timeout=200)
+    assert launched.returncode == 0, err
+    assert "again: one_" in err
+    store = open_store(tmp_path / "store")
+    assert sorted(row["attempt"] for row in store.trials().to_pylist()) == [1, 2]
+    permafrost("launch", "--sweep", "long.yaml", "--store", "alone", "--cluster", "inline", *one_seed)
+    assert rows_without_times(store, "attempt") == rows_without_times(open_store(tmp_path / "alone"), "attempt")
+    assert not list((tmp_path / "store" / "checkpoints").iterdir())
 
 
 def test_packed_trials_share_a_gpu_by_the_memory_of_a_pilot(

@@ -33,8 +33,8 @@ def plan(sweep: Path, store: ResultStore, *settings: str) -> Plan:
 
 
 def end(store: ResultStore, planned: Plan, index: int, state: State) -> None:
-    recorder, spec = Recorder(store, planned.attempts), planned.trials[index]
-    recorder.started(spec)
+    recorder, spec = Recorder(store), planned.trials[index]
+    recorder.started(spec, planned.attempts[spec.trial_id])
     recorder.evaluated(spec, make_record())
     recorder.ended(spec, state, None)
     recorder.close()
@@ -66,8 +66,8 @@ def test_a_trial_that_ended_otherwise_gets_its_next_attempt(sweep: Path, store: 
 
 def test_a_trial_that_left_only_epochs_gets_its_next_attempt(sweep: Path, store: ResultStore) -> None:
     before = plan(sweep, store)
-    recorder = Recorder(store, before.attempts)
-    recorder.started(before.trials[0])
+    recorder = Recorder(store)
+    recorder.started(before.trials[0], 1)
     recorder.evaluated(before.trials[0], make_record(last=False))
     recorder.close()
     assert plan(sweep, store).attempts[before.trials[0].trial_id] == 2

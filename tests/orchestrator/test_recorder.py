@@ -30,8 +30,8 @@ def store(tmp_path: Path) -> ResultStore:
 
 
 def record(store: ResultStore, *records: EpochRecord, state: State = State.COMPLETED, error: str | None = None) -> None:
-    recorder = Recorder(store, {SPEC.trial_id: 1})
-    recorder.started(SPEC)
+    recorder = Recorder(store)
+    recorder.started(SPEC, 1)
     for one in records:
         recorder.evaluated(SPEC, one)
     recorder.ended(SPEC, state, error)
@@ -114,8 +114,8 @@ def test_a_row_says_which_code_and_versions_made_it(store: ResultStore) -> None:
 
 
 def test_a_trial_that_is_cut_off_leaves_its_epochs_and_no_trial(store: ResultStore) -> None:
-    recorder = Recorder(store, {SPEC.trial_id: 1})
-    recorder.started(SPEC)
+    recorder = Recorder(store)
+    recorder.started(SPEC, 1)
     recorder.evaluated(SPEC, EARLY)
     recorder.close()
     assert len(store.epochs()) == 1
@@ -123,8 +123,8 @@ def test_a_trial_that_is_cut_off_leaves_its_epochs_and_no_trial(store: ResultSto
 
 
 def test_closing_twice_writes_once(store: ResultStore) -> None:
-    recorder = Recorder(store, {SPEC.trial_id: 1})
-    recorder.started(SPEC)
+    recorder = Recorder(store)
+    recorder.started(SPEC, 1)
     recorder.evaluated(SPEC, EARLY)
     recorder.close()
     recorder.close()
@@ -132,15 +132,15 @@ def test_closing_twice_writes_once(store: ResultStore) -> None:
 
 
 def test_a_recorder_that_heard_nothing_makes_no_part(store: ResultStore) -> None:
-    Recorder(store, {}).close()
+    Recorder(store).close()
     assert list(store.root.glob("*/*")) == []
 
 
 def test_rows_that_could_not_be_written_are_kept_for_the_next_try(store: ResultStore) -> None:
     store.root.mkdir()
     (store.root / "epochs").write_text("in the way")
-    recorder = Recorder(store, {SPEC.trial_id: 1})
-    recorder.started(SPEC)
+    recorder = Recorder(store)
+    recorder.started(SPEC, 1)
     recorder.evaluated(SPEC, EARLY)
     with pytest.raises(StoreError, match="cannot be written"):
         recorder.flush()

@@ -57,8 +57,8 @@ def run(spec: TrialSpec, predictions: Predictions) -> list[EpochRecord]:
 
 
 def recorded(store: ResultStore, spec: TrialSpec, predictions: Predictions = "auto") -> list[EpochRecord]:
-    recorder, records = Recorder(store, {spec.trial_id: 1}), run(spec, predictions)
-    recorder.started(spec)
+    recorder, records = Recorder(store), run(spec, predictions)
+    recorder.started(spec, 1)
     for record in records:
         recorder.evaluated(spec, record)
     recorder.ended(spec, State.COMPLETED, None)
@@ -193,8 +193,8 @@ def test_a_word_cut_off_is_null_in_the_store(store: ResultStore, treebank: Path)
 def test_a_report_of_made_up_values_has_their_rows(store: ResultStore) -> None:
     spec = make_spec()
     score = TagScore("X", "token", support=3, predicted=2, correct=1, precision=0.5, recall=1 / 3, f1=0.4)
-    recorder = Recorder(store, {spec.trial_id: 2})
-    recorder.started(spec)
+    recorder = Recorder(store)
+    recorder.started(spec, 2)
     recorder.evaluated(spec, make_record(reports=(SplitReport("dev", (score,)),)))
     recorder.ended(spec, State.COMPLETED, None)
     recorder.close()

@@ -143,7 +143,7 @@ def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> N
     file, (spec, other) = io.StringIO(), plan.to_run
     with LiveDisplay(plan, Console(file=file, width=40)) as display:
         for trial in (spec, other):
-            display.started(trial)
+            display.started(trial, 1)
         display.evaluated(spec, make_record(score=0.8765))
         display.ended(spec, State.COMPLETED, None)
         display.ended(other, State.FAILED, "Traceback\nValueError: [no] such thing")
@@ -155,10 +155,10 @@ def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> N
 def test_on_a_terminal_the_display_shows_running_trials_and_the_best_scores(plan: Plan) -> None:
     file, (spec, other) = io.StringIO(), plan.to_run
     with LiveDisplay(plan, Console(file=file, force_terminal=True, width=100, color_system=None)) as display:
-        display.started(spec)
+        display.started(spec, 1)
         display.evaluated(spec, make_record(score=0.8765))
         display.ended(spec, State.COMPLETED, None)
-        display.started(other)
+        display.started(other, 1)
         display.evaluated(other, make_record(score=0.5, last=False))
     text = file.getvalue()
     for part in ("1 of 2 trials", other.label, "epoch 1/2", "score 0.5000", "best score so far", "0.8765"):

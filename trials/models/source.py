@@ -12,7 +12,7 @@ from pydantic import model_validator
 from trials.errors import ModelError
 from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.sources.cache import Progress, no_progress
-from trials.sources.hub_models import INDEX, PICKLE, WEIGHTS
+from trials.sources.hub_models import INDEX, PICKLE, WEIGHTS, is_shard
 from trials.spec import Frozen, ModelSpec
 from trials.starter import model_path
 
@@ -70,13 +70,20 @@ def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress =
     assert draft.folder is not None
     if draft.folder == STARTER:
         return _described(model_path(), STARTER, allow_pickle=False)
-    folder = Path(draft.folder).expanduser().resolve()
+    folder = _path(draft.folder)
     if not folder.is_dir():
         raise ModelError(
             f"no model folder at {folder}. Give a folder with config.json, {STARTER!r}, or a repository of the hub as "
             f"{{hub: {draft.folder}, revision: ...}}."
         )
     return _described(folder, folder.name, allow_pickle=draft.allow_pickle)
+
+
+def _path(text: str) -> Path:
+    try:
+        return Path(text).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, nobody's home, a zero byte
+        raise ModelError(f"{text!r:.200} is no path ({error}). Give a folder with config.json.") from error
 
 
 def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
@@ -90,7 +97,7 @@ def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
         from trials.models.generic import generic_family
 
         known = generic_family(folder, config)
-    taken = int(config.get("pad_token_id") or 0) + 1 if known.positions_from_pad else 0
+    taken = _padding(folder, config) + 1 if known.positions_from_pad else 0
     pickle = _is_pickle(folder, allow_pickle=allow_pickle)
     return ModelSpec(
         name=name,
@@ -107,7 +114,7 @@ def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not a readable model configuration ({error}).") from error
     if not isinstance(config, dict):
         raise ModelError(f"{path}: not a model configuration, which is a JSON object.")
@@ -117,8 +124,15 @@ def _config(folder: Path) -> dict[str, Any]:
 def _number(folder: Path, config: dict[str, Any], key: str) -> int:
     number = config.get(key)
     if not isinstance(number, int) or number < 1:
-        raise ModelError(f"{folder / 'config.json'}: {key}: {number!r} is not a positive whole number.")
+        raise ModelError(f"{folder / 'config.json'}: {key}: {number!r:.200} is not a positive whole number.")
     return number
+
+
+def _padding(folder: Path, config: dict[str, Any]) -> int:
+    padding = config.get("pad_token_id") or 0
+    if not isinstance(padding, int):
+        raise ModelError(f"{folder / 'config.json'}: pad_token_id: {padding!r:.200} is not a whole number.")
+    return padding
 
 
 def _is_pickle(folder: Path, *, allow_pickle: bool) -> bool:
@@ -151,9 +165,14 @@ def _shards(folder: Path) -> list[str]:
         return []
     try:
         index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-        names = sorted(set(index["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        names = sorted({str(name) for name in index["weight_map"].values()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{folder / INDEX}: not a readable index of weights ({error}).") from error
+    for name in names:
+        if not is_shard(name):
+            raise ModelError(
+                f"{folder / INDEX}: {name!r:.200} is no file of weights in this folder. Take another model."
+            )
     lost = [name for name in names if not (folder / name).is_file()]
     if lost:
         raise ModelError(f"{folder}: {lost[0]} is missing, which {INDEX} names. Fetch the model again.")

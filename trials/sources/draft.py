@@ -175,7 +175,10 @@ class DataDraft(Frozen):
 
 
 def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().resolve())
+    try:
+        return str(Path(path).expanduser().resolve())
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, nobody's home, a zero byte
+        raise DataError(f"{path!r:.200} is no path ({error}). Give the path of a file or folder.") from error
 
 
 def _stem(path: str) -> str:

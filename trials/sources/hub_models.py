@@ -28,6 +28,7 @@ TOKENIZER_FILES = (
     "added_tokens.json",
 )
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
+_INSIDE = re.compile(r"[\w-][\w.-]*\.safetensors")  # of a name that an index may give: a file beside it
 
 
 def fetch_model(
@@ -112,9 +113,14 @@ def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool) -> list
     return [CONFIG, *weights, *(file for file in TOKENIZER_FILES if file in there)]
 
 
+def is_shard(name: object) -> bool:
+    """Whether what an index of weights names is a file in its own folder, and nothing that could run code."""
+    return isinstance(name, str) and _INSIDE.fullmatch(name) is not None
+
+
 def _shards(index: Path) -> set[str]:
     """The weight files that an index of sharded weights names; empty where it cannot be read."""
     try:
-        return set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (OSError, ValueError, LookupError, AttributeError):
+        return set(filter(is_shard, json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return set()

@@ -5,34 +5,44 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from orchestrator.store.parts import PartFolder
+from orchestrator.store.place import LocalPlace, Place
 from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY
 from tests.orchestrator.store.rows import epoch
 from trials.errors import StoreError
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> PartFolder:
-    return PartFolder(tmp_path / "epochs", EPOCHS)
+def parts(place: Place) -> PartFolder:
+    return PartFolder(place.at("epochs"), EPOCHS)
+
+
+@pytest.fixture
+def local(local_place: LocalPlace) -> LocalPlace:
+    return local_place.at("epochs")
 
 
 def steps(parts: PartFolder) -> list[int]:
     return list(parts.read()["step"].to_pylist())
 
 
-def write(parts: PartFolder, name: str, columns: dict[str, Sequence[Any]], version: bytes | None) -> Path:
-    """A Parquet file of somebody else, or of another version."""
-    parts.folder.mkdir(exist_ok=True)
+def write(parts: PartFolder, name: str, columns: dict[str, Sequence[Any]], version: bytes | None) -> str:
+    """A Parquet file of somebody else, or of another version; how an error names it."""
     table = pa.table(columns).replace_schema_metadata(None if version is None else {VERSION_KEY: version})
-    pq.write_table(table, parts.folder / name)
-    return parts.folder / name
+    pq.write_table(table, sink := pa.BufferOutputStream())
+    parts.place.write(name, sink.getvalue())
+    return f"{parts.place}/{name}"
+
+
+def content(parts: PartFolder) -> dict[str, bytes]:
+    return {name: parts.place.read(name) for name in parts.place.files()}
 
 
 def test_what_was_appended_is_read_back_in_order(parts: PartFolder) -> None:
@@ -44,7 +54,7 @@ def test_what_was_appended_is_read_back_in_order(parts: PartFolder) -> None:
 def test_a_folder_that_is_not_there_is_empty_and_is_not_made(parts: PartFolder) -> None:
     assert len(parts.read()) == 0
     assert parts.read().schema.names == EPOCHS.names
-    assert not parts.folder.exists()
+    assert parts.place.is_free()
 
 
 def test_no_rows_make_no_part(parts: PartFolder) -> None:
@@ -54,19 +64,21 @@ def test_no_rows_make_no_part(parts: PartFolder) -> None:
 
 def test_an_append_never_changes_a_part(parts: PartFolder) -> None:
     parts.append([epoch(step=1)])
-    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in parts.names()}
+    before = content(parts)
     parts.append([epoch(step=2)])
-    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in before} == before
+    assert before.items() < content(parts).items()
 
 
-def test_an_append_leaves_no_temporary_file(parts: PartFolder) -> None:
+def test_an_append_leaves_no_temporary_file(local: LocalPlace) -> None:
+    parts = PartFolder(local, EPOCHS)
     parts.append([epoch()])
-    assert list(parts.folder.iterdir()) == parts.names()
+    assert [path.name for path in local.folder.iterdir()] == parts.names()
 
 
-def test_what_a_kill_left_between_write_and_rename_is_never_seen(parts: PartFolder) -> None:
+def test_what_a_kill_left_between_write_and_rename_is_never_seen(local: LocalPlace) -> None:
+    parts = PartFolder(local, EPOCHS)
     parts.append([epoch(step=1)])
-    (parts.folder / f".{parts.names()[0].name}.tmp").write_bytes(b"PAR1 half a part")
+    (local.folder / f".{parts.names()[0]}.tmp").write_bytes(b"PAR1 half a part")
     parts.append([epoch(step=2)])
     parts.compact()
     assert steps(parts) == [1, 2]
@@ -92,21 +104,21 @@ def test_compacting_again_changes_nothing(parts: PartFolder) -> None:
 
 def test_compacting_nothing_makes_nothing(parts: PartFolder) -> None:
     parts.compact()
-    assert not parts.folder.exists()
+    assert parts.place.is_free()
 
 
 def test_a_compaction_that_comes_too_late_lets_the_other_one_be(parts: PartFolder) -> None:
     class Late(PartFolder):
         """Has listed the parts before another process compacted them."""
 
-        def names(self) -> list[Path]:
+        def sizes(self) -> dict[str, int]:
             return listed
 
     parts.append([epoch(step=1)])
     parts.append([epoch(step=2)])
-    listed = parts.names()
+    listed = parts.sizes()
     parts.compact()
-    Late(parts.folder, EPOCHS).compact()
+    Late(parts.place, EPOCHS).compact()
     assert steps(parts) == [1, 2]
 
 
@@ -114,18 +126,18 @@ def test_reading_starts_again_where_a_part_vanished(parts: PartFolder) -> None:
     class Surprised(PartFolder):
         """Lists a part that is gone when it is read, once."""
 
-        stale = [parts.folder / "part-0.parquet"]
+        stale = ["part-0.parquet"]
 
-        def names(self) -> list[Path]:
+        def names(self) -> list[str]:
             return [*(self.stale.pop() for _ in self.stale[:1]), *super().names()]
 
     parts.append([epoch(step=1)])
-    assert steps(Surprised(parts.folder, EPOCHS)) == [1]
+    assert steps(Surprised(parts.place, EPOCHS)) == [1]
 
 
 def test_two_writers_at_once_lose_nothing(parts: PartFolder) -> None:
     def append(writer: int) -> None:
-        mine = PartFolder(parts.folder, EPOCHS)
+        mine = PartFolder(parts.place, EPOCHS)
         for step in range(10):
             mine.append([epoch(f"writer{writer}", step=step)])
 
@@ -158,7 +170,7 @@ def test_a_reader_beside_a_compacting_writer_always_sees_every_row(parts: PartFo
 
 def test_a_part_says_which_version_wrote_it(parts: PartFolder) -> None:
     parts.append([epoch()])
-    metadata = pq.read_schema(parts.names()[0]).metadata
+    metadata = pq.read_schema(parts.place.open(parts.names()[0])).metadata
     assert metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
 
 
@@ -191,14 +203,15 @@ def test_parquet_of_somebody_else_is_refused_with_the_way_out(parts: PartFolder,
     assert str(error.value) == f"{path}: not written by permafrost. Move it out of the store."
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"not Parquet at all"])
-def test_a_file_that_is_not_parquet_is_refused_with_the_way_out(parts: PartFolder, content: bytes) -> None:
+@pytest.mark.parametrize("broken", [b"", b"PAR1", b"not Parquet at all"])
+def test_a_file_that_is_not_parquet_is_refused_with_the_way_out(local: LocalPlace, broken: bytes) -> None:
+    parts = PartFolder(local, EPOCHS)
     parts.append([epoch()])
-    path = parts.names()[0]
-    path.write_bytes(content)
+    (name,) = parts.names()
+    local.write(name, broken)
     with pytest.raises(StoreError) as error:
         parts.read()
-    assert str(error.value).startswith(f"{path}: not a readable Parquet file (")
+    assert str(error.value).startswith(f"{local}/{name}: not a readable Parquet file (")
     assert str(error.value).endswith("Move it out of the store.")
 
 
@@ -206,8 +219,8 @@ def test_a_file_that_is_not_parquet_is_refused_with_the_way_out(parts: PartFolde
 def test_a_truncated_part_is_refused_and_not_compacted_away(parts: PartFolder, share: float) -> None:
     parts.append([epoch()])
     parts.append([epoch(step=2)])
-    path, content = parts.names()[0], parts.names()[0].read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
+    name, whole = next(iter(content(parts).items()))
+    parts.place.write(name, whole[: int(share * len(whole))])
     with pytest.raises(StoreError, match="not a readable Parquet file"):
         parts.compact()
     assert len(parts.names()) == 2
@@ -221,8 +234,94 @@ def test_a_column_of_another_type_is_refused_with_the_way_out(parts: PartFolder)
     assert str(error.value).endswith("Move it out of the store.")
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(parts: PartFolder) -> None:
-    parts.folder.write_text("a file in its place")
+def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(local: LocalPlace) -> None:
+    local.folder.write_text("a file in its place")
     with pytest.raises(StoreError) as error:
-        parts.append([epoch()])
-    assert str(error.value) == f"{parts.folder}: cannot be written (File exists). What was committed before is whole."
+        PartFolder(local, EPOCHS).append([epoch()])
+    assert str(error.value) == f"{local}: cannot be written (File exists). What was committed before is whole."
+
+
+class Killed(LocalPlace):
+    """Carries out so many writes and deletions, and then no more."""
+
+    left = 0
+
+    def write(self, name: str, content: bytes | pa.Buffer) -> None:
+        self._step()
+        super().write(name, content)
+
+    def delete(self, name: str) -> None:
+        self._step()
+        super().delete(name)
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_a_compaction_killed_at_any_moment_loses_nothing(local: LocalPlace, after: int) -> None:
+    parts, killed = PartFolder(local, EPOCHS), Killed(local.folder)
+    for step in range(4):
+        parts.append([epoch(step=step)])
+    killed.left = after
+    if after < 5:
+        with pytest.raises(KeyboardInterrupt):
+            PartFolder(killed, EPOCHS).compact()
+    assert set(steps(parts)) == {0, 1, 2, 3}
+    parts.compact()
+    assert set(steps(parts)) == {0, 1, 2, 3}
+    assert len(parts.names()) == 1
+
+
+# --- Objects of a bounded size
+
+
+class Small(LocalPlace):
+    """A folder whose objects may not be large."""
+
+    largest_bytes = 40_000
+
+    def at(self, name: str) -> Small:
+        return Small(self.folder / name)
+
+
+def noisy(step: int) -> dict[str, Any]:
+    """A row that cannot be compressed."""
+    return epoch(step=step, step_losses=np.random.default_rng(step).random(1000, np.float32).tolist())
+
+
+def test_what_is_too_large_for_an_object_is_committed_in_several(local: LocalPlace) -> None:
+    parts = PartFolder(Small(local.folder), EPOCHS)
+    parts.append([noisy(step) for step in range(30)])
+    assert len(parts.names()) == 8
+    assert max(parts.sizes().values()) <= 40_000
+    assert steps(parts) == list(range(30))
+
+
+def test_compaction_joins_neighbours_as_far_as_they_fit_and_then_rests(local: LocalPlace) -> None:
+    parts = PartFolder(Small(local.folder), EPOCHS)
+    for step in range(12):
+        parts.append([noisy(step)])
+    for _ in range(3):
+        parts.compact()
+        assert steps(parts) == list(range(12))
+        assert max(parts.sizes().values()) <= 40_000
+    before = parts.names()
+    parts.compact()
+    assert parts.names() == before
+    assert len(before) < 6
+
+
+def test_a_new_part_stands_where_the_parts_stood_that_it_replaces(parts: PartFolder) -> None:
+    parts.append([epoch(step=1)])
+    parts.append([epoch(step=2)])
+    last = parts.names()[-1]
+    listed = parts.sizes()
+    parts.append([epoch(step=3)])
+    vars(parts)["sizes"] = lambda: listed  # another process appended after this one listed the parts
+    parts.compact()
+    del vars(parts)["sizes"]
+    assert parts.names()[0] > last
+    assert steps(parts) == [1, 2, 3]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.parts import PartFolder
+from orchestrator.store.place import LocalPlace, Place
 from orchestrator.store.results import MARKER, SweepPlan
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from tests.assets import make_store_v1 as v1
@@ -24,8 +27,13 @@ Rows = list[dict[str, Any]]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ResultStore:
-    return open_store(tmp_path / "results", must_exist=False)
+def store(place: Place) -> ResultStore:
+    return open_store(place.address, must_exist=False)
+
+
+@pytest.fixture
+def local_store(local_place: LocalPlace) -> ResultStore:
+    return open_store(local_place.address, must_exist=False)
 
 
 def epochs(store: ResultStore) -> list[tuple[str, int, int]]:
@@ -42,7 +50,7 @@ def plan(name: str = "tiny", *trial_ids: str, time: float = 1.0) -> SweepPlan:
 def test_rows_read_back_with_every_column_as_they_were_written(store: ResultStore) -> None:
     store.append("epochs", v1.EPOCHS)
     store.append("trials", v1.TRIALS)
-    again = open_store(store.root)
+    again = open_store(store.address)
     assert known(again.epochs().to_pylist(), v1.EPOCHS) == v1.EPOCHS
     assert known(again.trials().to_pylist(), v1.TRIALS) == v1.TRIALS
     assert (again.epochs().schema, again.trials().schema) == (store.epochs().schema, store.trials().schema)
@@ -162,25 +170,27 @@ def test_compaction_changes_nothing_that_is_read(store: ResultStore) -> None:
     before = snapshot(filled(store))
     store.compact()
     assert snapshot(store) == before
-    assert [len(list((store.root / table).iterdir())) for table in TABLES] == [1, 1, 1, 1]
+    assert [len(store.place.at(table).files()) for table in TABLES] == [1, 1, 1, 1]
 
 
-def test_a_kill_in_mid_compaction_gives_no_duplicates(store: ResultStore, tmp_path: Path) -> None:
+def test_a_kill_in_mid_compaction_gives_no_duplicates(store: ResultStore) -> None:
     before = snapshot(filled(store))
-    shutil.copytree(store.root, tmp_path / "old")
+    folders = [store.place.at(table) for table in TABLES]
+    old = [(folder, name, folder.read(name)) for folder in folders for name in folder.files()]
     store.compact()
-    shutil.copytree(tmp_path / "old", store.root, dirs_exist_ok=True)  # the old parts, not yet taken away
-    assert len(list((store.root / "epochs").iterdir())) == 4
+    for folder, name, content in old:  # not yet taken away
+        folder.write(name, content)
+    assert len(store.place.at("epochs").files()) == 4
     assert snapshot(store) == before
     store.compact()
     assert snapshot(store) == before
 
 
-def test_a_kill_between_write_and_rename_loses_nothing_that_was_committed(store: ResultStore) -> None:
-    before = snapshot(filled(store))
+def test_a_kill_between_write_and_rename_loses_nothing_that_was_committed(local_store: ResultStore) -> None:
+    before = snapshot(filled(local_store))
     for table in TABLES:
-        (store.root / table / ".part-9.parquet.tmp").write_bytes(b"PAR1")
-    assert snapshot(open_store(store.root)) == before
+        (local_store.root / table / ".part-9.parquet.tmp").write_bytes(b"PAR1")
+    assert snapshot(open_store(local_store.root)) == before
 
 
 def test_a_kill_while_the_mark_was_made_leaves_a_folder_that_can_be_used(tmp_path: Path) -> None:
@@ -255,9 +265,13 @@ def test_a_store_of_version_1_still_reads_exactly() -> None:
     assert store.attempts() == {"0123456789abcdef": 2, "fedcba9876543210": 1}
 
 
-def test_a_store_of_version_1_can_be_added_to_and_compacted(tmp_path: Path) -> None:
-    shutil.copytree(Path(v1.__file__).parent / "store_v1", tmp_path, dirs_exist_ok=True)
-    store = open_store(tmp_path)
+def test_a_store_of_version_1_can_be_added_to_and_compacted_wherever_it_lies(place: Place) -> None:
+    folder = Path(v1.__file__).parent / "store_v1"
+    for path in filter(Path.is_file, folder.rglob("*")):
+        inside = reduce(lambda place, name: place.at(name), path.relative_to(folder).parts[:-1], place)
+        inside.write(path.name, path.read_bytes())
+    store = open_store(place.address)
+    assert store.sweeps() == [v1.PLAN]
     store.append("trials", [trial("z")])
     store.compact()
     assert known(store.epochs().to_pylist(), v1.EPOCHS) == v1.EPOCHS
@@ -269,20 +283,20 @@ def test_a_store_of_version_1_can_be_added_to_and_compacted(tmp_path: Path) -> N
 
 def test_a_plan_reads_back_as_it_was_declared(store: ResultStore) -> None:
     store.add_plan(plan("tiny", "a", "b"))
-    assert open_store(store.root).sweeps() == [plan("tiny", "a", "b")]
+    assert open_store(store.address).sweeps() == [plan("tiny", "a", "b")]
 
 
 def test_the_same_plan_again_is_not_kept_twice(store: ResultStore) -> None:
     store.add_plan(plan("tiny", "a", time=1.0))
     store.add_plan(plan("tiny", "a", time=2.0))
-    assert len(list((store.root / "sweeps" / "tiny").iterdir())) == 1
+    assert len(store.place.at("sweeps").at("tiny").files()) == 1
     assert store.sweeps()[0].time == 1.0
 
 
 def test_another_plan_under_the_name_is_kept_beside_the_old_one(store: ResultStore) -> None:
     store.add_plan(plan("tiny", "a"))
     store.add_plan(plan("tiny", "a", "b"))
-    assert len(list((store.root / "sweeps" / "tiny").iterdir())) == 2
+    assert len(store.place.at("sweeps").at("tiny").files()) == 2
     assert store.sweeps() == [plan("tiny", "a", "b")]
 
 
@@ -292,17 +306,18 @@ def test_sweeps_come_with_the_oldest_first(store: ResultStore) -> None:
     assert [found.name for found in store.sweeps()] == ["b", "a"]
 
 
-def test_what_a_kill_left_of_a_plan_is_not_read(store: ResultStore) -> None:
-    store.add_plan(plan("tiny", "a"))
-    (store.root / "sweeps" / "tiny" / ".plan-9.json.12345678.tmp").write_text("{")
-    (store.root / "sweeps" / "empty").mkdir()
-    assert [found.name for found in store.sweeps()] == ["tiny"]
+def test_what_a_kill_left_of_a_plan_is_not_read(local_store: ResultStore) -> None:
+    local_store.add_plan(plan("tiny", "a"))
+    (local_store.root / "sweeps" / "tiny" / ".plan-9.json.12345678.tmp").write_text("{")
+    (local_store.root / "sweeps" / "empty").mkdir()
+    assert [found.name for found in local_store.sweeps()] == ["tiny"]
 
 
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "{}", '{"name": "a", "time": 1, "source": "", "trials": [1]}', b"\xff"]
 )
-def test_a_broken_plan_is_an_error_with_the_way_out(store: ResultStore, content: str | bytes) -> None:
+def test_a_broken_plan_is_an_error_with_the_way_out(local_store: ResultStore, content: str | bytes) -> None:
+    store = local_store
     store.add_plan(plan("tiny", "a"))
     (path,) = (store.root / "sweeps" / "tiny").iterdir()
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -324,11 +339,26 @@ def refusal(path: Path, *, must_exist: bool = True) -> str:
     return str(error.value)
 
 
-def test_opening_makes_nothing_until_the_first_row(tmp_path: Path) -> None:
-    store = open_store(tmp_path / "results", must_exist=False)
-    assert not store.root.exists()
+def test_opening_makes_nothing_until_the_first_row(store: ResultStore) -> None:
+    assert store.place.is_free()
     store.append("epochs", [])
-    assert open_store(store.root).root == store.root
+    assert open_store(store.address).address == store.address
+
+
+def test_an_attempt_that_ends_while_a_table_is_read_is_not_seen_half(store: ResultStore) -> None:
+    class Busy(PartFolder):
+        """The next attempt is committed just after it was read."""
+
+        def read(self, trial_id: str | None = None) -> pa.Table:
+            rows = super().read(trial_id)
+            store.append("tags", [tag(attempt=2)])
+            store.append("trials", [trial(attempt=2)])
+            return rows
+
+    store.append("epochs", [epoch(attempt=1)])
+    store.append("trials", [trial(attempt=1, state="failed")])
+    store._parts["epochs"] = Busy(store.place.at("epochs"), EPOCHS)
+    assert epochs(store) == [("a", 1, 1)]
 
 
 def test_reading_asks_for_a_store_that_is_there(tmp_path: Path) -> None:

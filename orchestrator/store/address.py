@@ -1,0 +1,140 @@
+"""Addresses of stores that are no folders of this machine, and what of them may be shown.
+
+s3://bucket/prefix?endpoint_override=http://127.0.0.1:9000&region=us-east-1
+gs://bucket/prefix
+hdfs://namenode:8020/path
+
+Credentials stand in the environment or in the provider's own files, never in an address: an address is printed, kept in
+shell histories and in the output of commands.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, urlencode
+
+from trials.errors import ConfigError
+
+_ENDPOINT = r"(https?://)?(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+)(:\d+)?/?"
+_RULES = {"endpoint_override": _ENDPOINT, "region": r"[a-z0-9-]+", "scheme": r"https?"}
+_OPTIONS = {"s3": ("endpoint_override", "region", "scheme"), "gs": ("endpoint_override", "scheme"), "hdfs": ()}
+_WAY_OUT = {
+    "s3": "Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws/credentials only.",
+    "gs": "Credentials come from the file that GOOGLE_APPLICATION_CREDENTIALS names only.",
+    "hdfs": "Credentials come from Kerberos and Hadoop's own configuration only.",
+}
+_HIDDEN = "***"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where on which service.
+
+    Attributes:
+        scheme: s3, gs or hdfs.
+        host: The bucket; the name node of HDFS, empty for the configured one.
+        path: Below it, without slashes at its ends; may be empty.
+        options: Of `endpoint_override` (host[:port], perhaps with http:// before it), `region`, `scheme`.
+    """
+
+    scheme: str
+    host: str
+    path: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def without_options(self) -> str:
+        """What an error names."""
+        return f"{self.scheme}://{self.host}/{self.path}".rstrip("/")
+
+    def __str__(self) -> str:
+        return self.without_options + (f"?{urlencode(self.options, safe=':/')}" if self.options else "")
+
+
+def is_address(text: str) -> bool:
+    """Whether this is meant to be an address and no folder."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text) is not None
+
+
+def parse_address(text: str) -> Address:
+    """Read an address.
+
+    Raises:
+        ConfigError: an unknown scheme, no bucket, credentials in it, or an option that it may not have. The message
+            repeats nothing that could be a secret.
+    """
+    scheme, _, rest = text.partition(":/")
+    scheme, rest = scheme.lower(), rest.removeprefix("/")
+    if scheme not in _OPTIONS or not text.partition(":/")[2].startswith("/"):
+        raise ConfigError(
+            f"store {scheme}:/...: must be a folder or s3://bucket/prefix, gs://bucket/prefix, hdfs://..."
+        )
+    rest, _, query = rest.partition("?")
+    host, _, path = rest.partition("/")
+    if "@" in rest and not (scheme == "hdfs" and re.fullmatch(r"[\w.-]+@[^@:]*(:\d+)?", host)):
+        raise ConfigError(f"store {scheme}://{_HIDDEN}@{rest.rpartition('@')[2]}: no user in it. {_WAY_OUT[scheme]}")
+    path = path.strip("/")
+    shown = f"store {scheme}://{host}/{path}"
+    if "#" in rest + query or "//" in path:
+        raise ConfigError(f"{shown.partition('#')[0]}: must be a plain path, without '#' and '//'. Take them out.")
+    if not host and scheme != "hdfs":
+        raise ConfigError(f"{shown}: has no bucket. Write {scheme}://bucket/prefix.")
+    return Address(scheme, host, path, _options(scheme, query, shown))
+
+
+def _options(scheme: str, query: str, shown: str) -> dict[str, str]:
+    known, options = _OPTIONS[scheme], dict[str, str]()
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in known:
+            # Only what looks like a word of ours is repeated: a key may stand where a name should.
+            told = repr(name) if re.fullmatch(r"[a-z_]{1,20}", name) else "a part after '?'"
+            words = f"only {', '.join(known)}" if known else "nothing"
+            raise ConfigError(f"{shown}: {told} may not stand in an address, {words} may. {_WAY_OUT[scheme]}")
+        if not re.fullmatch(_RULES[name], value):
+            form = {"endpoint_override": "host:port or http://host:port", "scheme": "http or https"}
+            raise ConfigError(f"{shown}: {name} must be {form.get(name, 'a name such as us-east-1')}.")
+        options[name] = value
+    return options
+
+
+def endpoint(address: Address) -> tuple[str | None, str | None]:
+    """The host:port that an S3 or GCS address leads to, if not the provider's own, and http or https.
+
+    An S3 address without `endpoint_override` follows AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL.
+
+    Raises:
+        ConfigError: one of these variables is no endpoint.
+    """
+    given, source = address.options.get("endpoint_override"), ""
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") if address.scheme == "s3" else ():
+        given, source = (given, source) if given else (os.environ.get(name), name)
+    if not given:
+        return None, address.options.get("scheme")
+    if not re.fullmatch(_ENDPOINT, given):
+        raise ConfigError(f"{source}: must be http://host:port, without a user or a path.")
+    scheme, found, host = given.rstrip("/").rpartition("://")
+    return host, address.options.get("scheme") or (scheme if found else None)
+
+
+def scrubbed(message: str) -> str:
+    """A library's message without anything that looks like a key."""
+    secrets = [value for name, value in os.environ.items() if re.search(r"SECRET|TOKEN|PASSWORD|ACCESS_KEY", name)]
+    for value in sorted(secrets, key=len, reverse=True):
+        if len(value) >= 4:
+            message = message.replace(value, _HIDDEN)
+    for pattern in _KEYS:
+        message = re.sub(pattern, _HIDDEN, message)
+    return message
+
+
+_KEYS = (
+    r"(?<=//)[^/@\s]+(?=@)",  # a user and a password before a host
+    r"(?:A3T[A-Z0-9]|AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}",  # ids of Amazon's keys
+    r"(?i)(?<=signature=)[0-9a-z%/+=]+|(?<=token=)[^&\s'\"]+|(?<=bearer )[^\s'\"]+",
+    r"ya29\.[\w.-]+",  # Google's tokens
+    r"(?<![\w/+])(?=[A-Za-z/+]*\d)(?=[\da-z/+]*[A-Z])(?=[\dA-Z/+]*[a-z])[\w/+]{32,}={0,2}",  # 32 of all three kinds
+    r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
+)

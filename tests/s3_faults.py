@@ -1,0 +1,149 @@
+"""A proxy on loopback that stands before a server and misbehaves as it is told, and by a seed."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+from collections import Counter
+from io import BufferedIOBase, BytesIO
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from tests.s3_objects import Answer
+from tests.s3_server import CutError, Handler, QuietServer, exactly
+
+
+class Faults(QuietServer):
+    """Hands requests on, but for those that it spoils.
+
+    Attributes:
+        error_share: Of the requests, those that are answered 500 or 503: half of them were carried out all the same.
+        slow_share: Of the requests, those whose answer waits for `slow_s` seconds.
+        cut_puts: How many of the next PUTs break off in the middle of their body.
+        cut_gets: How many of the next GETs of an object are answered with half of it.
+        lost_answers: How many of the next PUTs are carried out, and their connection then closed without a word.
+        status: What every request is answered with, if not None; nothing is handed on.
+        asked: (method, path without query) of every request.
+        spoilt: How many of each kind were spoilt.
+    """
+
+    def __init__(self, target: str, *, seed: int = 0) -> None:
+        super().__init__(("127.0.0.1", 0), _Proxy)
+        self.target = (urlsplit(target).hostname or "", urlsplit(target).port or 0)
+        self.random = random.Random(seed)
+        self.error_share, self.slow_share, self.slow_s = 0.0, 0.0, 0.0
+        self.cut_puts = self.cut_gets = self.lost_answers = 0
+        self.status: int | None = None
+        self.asked: list[tuple[str, str]] = []
+        self.spoilt: Counter[str] = Counter()
+        self.lock = threading.Lock()
+        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+
+    def fate(self, method: str, path: str) -> str:
+        """What happens to a request; one of the keys of `spoilt`, or nothing."""
+        with self.lock:
+            chosen = self._fate(method, path)
+            self.spoilt[chosen] += 1
+            return chosen
+
+    def _fate(self, method: str, path: str) -> str:
+        if self.status is not None:
+            return "refused"
+        if method == "PUT" and self.cut_puts:
+            self.cut_puts -= 1
+            return "cut"
+        if method == "GET" and path.endswith(".parquet") and self.cut_gets:
+            self.cut_gets -= 1
+            return "cut answer"
+        if method == "PUT" and self.lost_answers:
+            self.lost_answers -= 1
+            return "lost"
+        if self.random.random() < self.error_share:
+            return self.random.choice(("error before", "error after"))
+        return "slow" if self.random.random() < self.slow_share else ""
+
+
+class _Proxy(Handler):
+    server: Faults  # type: ignore[assignment]
+
+    def _answer(self) -> None:
+        self.server.asked.append((self.command, urlsplit(self.path).path))
+        head, body = self._raw_head(), _raw_body(self.rfile, dict(self.headers.items()))
+        match self.server.fate(self.command, self.path):
+            case "refused":
+                self.send(Answer(self.server.status or 500))
+            case "error before":
+                self.send(_trouble(self.server.random))
+            case "error after":
+                self._handed_on(head + body)
+                self.send(_trouble(self.server.random))
+            case "cut":
+                self._sent(head + body[: len(body) // 2]).close()
+                self._hang_up()
+            case "cut answer":
+                answer = self._handed_on(head + body)
+                self.wfile.write(answer[: len(answer) // 2])
+                self.wfile.flush()
+                self._hang_up()
+            case "lost":
+                self._handed_on(head + body)
+                self._hang_up()
+            case fate:
+                time.sleep(self.server.slow_s if fate == "slow" else 0)
+                self.wfile.write(self._handed_on(head + body))
+                self.close_connection = True
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
+
+    def _raw_head(self) -> bytes:
+        kept = [(name, value) for name, value in self.headers.items() if name.lower() not in ("expect", "connection")]
+        lines = [f"{self.command} {self.path} HTTP/1.1", *(f"{name}: {value}" for name, value in kept)]
+        return "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1")
+
+    def _sent(self, request: bytes) -> socket.socket:
+        upstream = socket.create_connection(self.server.target)
+        upstream.sendall(request)
+        return upstream
+
+    def _handed_on(self, request: bytes) -> bytes:
+        with self._sent(request) as upstream, upstream.makefile("rb") as file:
+            return file.read()
+
+    def _hang_up(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _trouble(chance: random.Random) -> Answer:
+    return Answer(chance.choice((500, 503)))
+
+
+def _raw_body(file: BufferedIOBase, headers: dict[str, str]) -> bytes:
+    """The body as it came, chunks and all."""
+    headers = {name.lower(): value for name, value in headers.items()}
+    if headers.get("transfer-encoding") != "chunked":
+        return exactly(file, int(headers.get("content-length", 0)))
+    raw = BytesIO()
+    while True:
+        line = file.readline()
+        raw.write(line)
+        if not line.endswith(b"\n"):
+            raise CutError
+        size = int(line.partition(b";")[0], 16)
+        raw.write(exactly(file, size + 2))
+        if not size:
+            return raw.getvalue()

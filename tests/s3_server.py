@@ -1,0 +1,177 @@
+"""A small S3 in a process of its own on loopback.
+
+python -m tests.s3_server --page 1000
+
+It prints its port and serves until its stdin ends. A body that does not come to its end leaves nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase, BytesIO
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tests.s3_objects import ACCESS_KEY, BUCKET, SECRET_KEY, Answer, Asked, Objects
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+    "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+    "AWS_EC2_METADATA_DISABLED": "true",  # asked for a region otherwise, at an address that nobody answers
+}
+
+
+class CutError(Exception):
+    """The connection ended before the request did."""
+
+
+def decoded_body(file: BufferedIOBase, headers: Mapping[str, str]) -> bytes:
+    """A request's body: of a stated length or in HTTP's chunks, inside perhaps in Amazon's; `headers` in lower case."""
+    if headers.get("transfer-encoding") == "chunked":
+        body = joined_chunks(file)
+    else:
+        body = exactly(file, int(headers.get("content-length", 0)))
+    if "aws-chunked" not in headers.get("content-encoding", ""):
+        return body
+    body = joined_chunks(BytesIO(body))
+    if len(body) != int(headers["x-amz-decoded-content-length"]):
+        raise CutError
+    return body
+
+
+def joined_chunks(file: BufferedIOBase) -> bytes:
+    """Chunks of either protocol: each its size in hex and its bytes, on lines of their own; then trailers."""
+    pieces = []
+    while size := int(_line(file).partition(b";")[0], 16):
+        pieces.append(exactly(file, size))
+        _line(file)
+    while _line(file):
+        pass
+    return b"".join(pieces)
+
+
+def _line(file: BufferedIOBase) -> bytes:
+    line = file.readline()
+    if not line.endswith(b"\n"):
+        raise CutError
+    return line.rstrip(b"\r\n")
+
+
+def exactly(file: BufferedIOBase, size: int) -> bytes:
+    """So many bytes, or `CutError`."""
+    content = file.read(size)
+    if len(content) < size:
+        raise CutError
+    return content
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Reads a request, sends an answer in one piece: of two, the second would wait for the first's acknowledgement."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    server: S3Server
+
+    def _answer(self) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        try:
+            body = decoded_body(self.rfile, headers)
+        except CutError:
+            self.close_connection = True
+            return
+        url = urlsplit(self.path)
+        bucket, _, key = unquote(url.path).lstrip("/").partition("/")
+        query = dict(parse_qsl(url.query, keep_blank_values=True))
+        self.send(self.server.objects.answer(Asked(self.command, bucket, key, query, headers, body)))
+
+    def send(self, answer: Answer) -> None:
+        """Send an answer."""
+        self.send_response(answer.status)
+        for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
+
+    def handle_expect_100(self) -> bool:
+        done = super().handle_expect_100()
+        self.wfile.flush()
+        return done
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+class QuietServer(ThreadingHTTPServer):
+    """On a free port of loopback; a client that hangs up is no news."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class S3Server(QuietServer):
+    """Answers from its `objects`."""
+
+    def __init__(self, page: int) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.objects = Objects(page)
+
+
+class S3Process:
+    """The server while its `with` lasts.
+
+    Attributes:
+        url: Where it listens.
+    """
+
+    def __init__(self, page: int = 1000) -> None:
+        self._page = page
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        words = [sys.executable, "-m", "tests.s3_server", "--page", str(self._page)]
+        checkout = Path(__file__).parents[1]
+        self._process = subprocess.Popen(words, cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate(timeout=20)
+
+    def address(self, prefix: str, url: str | None = None) -> str:
+        """A store's address, perhaps through a proxy at `url`."""
+        return f"s3://{BUCKET}/{prefix}?endpoint_override={url or self.url}"
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--page", type=int, default=1000)
+    with S3Server(options.parse_args().page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        sys.stdout.write(f"{server.server_port}\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+        server.shutdown()
+
+
+if __name__ == "__main__":
+    main()
