@@ -37,15 +37,9 @@ def shortened(text: str, longest: int = LONGEST_TOLD) -> str:
 
 
 def most(problems: Iterable[str]) -> list[str]:
-    """Mistakes as the lines of a message: the first of many, each on one line and without control characters."""
-    lines = [shortened(_printable(problem), 10 * LONGEST_TOLD) for problem in problems]
-    return (
-        lines if len(lines) <= MOST_TOLD else [*lines[:MOST_TOLD], f"... and {len(lines) - MOST_TOLD:,} more mistakes."]
-    )
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    """The first of many mistakes, and how many more there are."""
+    told = list(problems)
+    return told if len(told) <= MOST_TOLD else [*told[:MOST_TOLD], f"... and {len(told) - MOST_TOLD:,} more mistakes."]
 
 
 def _model_at(model: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel] | None:

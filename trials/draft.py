@@ -36,7 +36,7 @@ class DraftError(PermafrostError):
 
     def __init__(self, problems: list[Problem], exit_code: int) -> None:
         self.problems, self.exit_code = problems, exit_code
-        super().__init__("\n".join(f"{'.'.join(map(str, path))}: {text}" for path, text in problems))
+        super().__init__(*(f"{'.'.join(map(str, path))}: {text}" for path, text in problems))
 
 
 class FreezeDraft(Frozen):

@@ -6,10 +6,20 @@ import difflib
 from collections.abc import Iterable
 
 
+LONGEST_LINE = 2_000  # characters of one mistake in a message
+
+
 class PermafrostError(Exception):
-    """Base of every error a user can cause. `exit_code` is public: see the README's table."""
+    """Base of every error a user can cause. `exit_code` is public: see the README's table.
+
+    Its message is a line for each mistake, and fit for a terminal: what a file or a server supplied ends no line and
+    sends no control sequence.
+    """
 
     exit_code = 70
+
+    def __init__(self, *mistakes: str) -> None:
+        super().__init__("\n".join(map(one_line, mistakes)))
 
 
 class ConfigError(PermafrostError):
@@ -19,9 +29,10 @@ class ConfigError(PermafrostError):
     """
 
     def __init__(self, problems: str | Iterable[str], *, exit_code: int = 2) -> None:
-        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        lines = problems.split("\n") if isinstance(problems, str) else problems
+        self.problems = tuple(map(one_line, lines))
         self.exit_code = exit_code
-        super().__init__("\n".join(self.problems))
+        super().__init__(*self.problems)
 
 
 class DataError(PermafrostError):
@@ -54,9 +65,18 @@ class PreemptedError(PermafrostError):
     """The process was asked to go; the trial is kept and goes on elsewhere."""
 
 
+def one_line(text: str) -> str:
+    """The text on one line, not too long, each character that cannot be shown as its escape."""
+    if not text.isprintable():
+        lines = [line.strip() for line in text.splitlines()]
+        text = " ".join(line for line in lines if line)
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE // 2]} [...] {text[-LONGEST_LINE // 3 :]}"
+
+
 def unknown(name: str, known: Iterable[str]) -> str:
     """`unknown 'frist_k', did you mean 'first_k'? Known: ...`, the one wording for a word nobody registered."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f", did you mean {near[0]!r}?" if near else "."
-    return f"unknown {name!r}{hint} Known: {', '.join(names)}."
+    return f"unknown {name!r:.200}{hint} Known: {', '.join(names)}."

@@ -205,6 +205,7 @@ def find_place(path: str | Path) -> Place:
     if not is_address(text):
         return LocalPlace(Path(path).expanduser().resolve())
     address = parse_address(text)
-    from orchestrator.store.remote import RemotePlace, connect  # a local store needs none of it
+    from orchestrator.store.connection import connect  # a local store needs none of it
+    from orchestrator.store.remote import RemotePlace
 
     return RemotePlace(connect(address), address)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import Sentence, Text
-from trials.datasets.text_file import normalised
+from trials.datasets.text_file import TOO_MANY_MARKS, heap_of_marks, normalised
 from trials.errors import DataError, unknown
 from trials.spec import Columns
 
@@ -130,6 +130,8 @@ def _clean(row: Row, key: str, value: str) -> str:
         value.encode()
     except UnicodeEncodeError as error:  # half a surrogate pair, which JSON can write but no tokenizer can read
         raise DataError(f"{row.place}: the {key} is not Unicode text ({error.reason}). Mend the row.") from error
+    if heap_of_marks(value) is not None:
+        raise DataError(f"{row.place}: the {key}: {TOO_MANY_MARKS}")
     return normalised(value)
 
 

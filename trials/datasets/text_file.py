@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import io
+import re
 import unicodedata
 import zlib
 from pathlib import Path
 
 from trials.errors import DataError
+
+LARGEST_UNPACKED = 4 << 30  # bytes; a gzip file of 4 MB can hold that many zeros
+MOST_MARKS = 500  # combining marks in a row: sorting them takes the square of their number; no script has ten
+TOO_MANY_MARKS = f"more than {MOST_MARKS} combining marks in a row are no text. Take them out."
+_PIECE = 1 << 24
 
 
 def read_lines(path: Path) -> list[str]:
@@ -17,9 +24,13 @@ def read_lines(path: Path) -> list[str]:
     words. The text is in Unicode's NFC, so that a composed and a decomposed letter spell the same word.
 
     Raises:
-        DataError: the file cannot be read or unpacked, or is not UTF-8; names the line where there is one.
+        DataError: the file cannot be read or unpacked, or is not UTF-8 text; names the line where there is one.
     """
-    text = normalised(_decoded(path, _unpacked(path)).removeprefix("\ufeff"))
+    text = _decoded(path, _unpacked(path)).removeprefix("\ufeff")
+    if (heap := heap_of_marks(text)) is not None:
+        line = 1 + len(re.findall(r"\r\n|\r|\n", text[:heap]))
+        raise DataError(f"{path}:{line}: {TOO_MANY_MARKS}")
+    text = unicodedata.normalize("NFC", text)
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not lines[-1]:  # what follows the last line's end is no line
         lines.pop()
@@ -27,8 +38,25 @@ def read_lines(path: Path) -> list[str]:
 
 
 def normalised(text: str) -> str:
-    """The text in NFC (https://unicode.org/reports/tr15/)."""
+    """The text in NFC (https://unicode.org/reports/tr15/). Raises DataError where `heap_of_marks` finds one."""
+    if heap_of_marks(text) is not None:
+        raise DataError(TOO_MANY_MARKS)
     return unicodedata.normalize("NFC", text)
+
+
+def heap_of_marks(text: str) -> int | None:
+    """Where more combining marks follow one another than can be sorted in reasonable time; None is nowhere."""
+    if text.isascii():
+        return None
+    for at in range(0, len(text), MOST_MARKS):  # so many in a row do not pass between two of these
+        start = end = at
+        while end < len(text) and end - start <= MOST_MARKS and unicodedata.combining(text[end]):
+            end += 1
+        while end > at and start and end - start <= MOST_MARKS and unicodedata.combining(text[start - 1]):
+            start -= 1
+        if end - start > MOST_MARKS:
+            return start
+    return None
 
 
 def _unpacked(path: Path) -> bytes:
@@ -41,9 +69,20 @@ def _unpacked(path: Path) -> bytes:
     try:
         if not data:  # to `gzip` nothing at all is an archive of nothing
             raise EOFError("the file is empty")
-        return gzip.decompress(data)
+        return _gunzipped(path, data)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a whole gzip file ({str(error).rstrip('.')}). Fetch or pack it again.") from error
+
+
+def _gunzipped(path: Path, data: bytes) -> bytes:
+    pieces, size = [], 0
+    with gzip.open(io.BytesIO(data)) as file:
+        while piece := file.read(_PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > LARGEST_UNPACKED:
+                raise DataError(f"{path}: unpacks to more than {LARGEST_UNPACKED:,} bytes. Give it unpacked, in parts.")
+    return b"".join(pieces)
 
 
 def _decoded(path: Path, data: bytes) -> str:

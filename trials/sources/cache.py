@@ -88,12 +88,19 @@ def complete(folder: Path) -> Fetched | None:
             files=tuple(file["name"] for file in manifest["files"]),
             hidden=tuple(manifest["hidden"]),
         )
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None  # an unfinished download, which is fetched again
 
 
 def _has(folder: Path, file: dict[str, Any]) -> bool:
-    return bool((folder / file["name"]).stat().st_size == file["bytes"])
+    """Whether a file is in the folder as the manifest says; a name that leads out of it is none."""
+    name = file["name"]
+    return is_plain(name) and bool((folder / name).stat().st_size == file["bytes"])
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name that a listing, a manifest or a hub supplied is that of a file, and leads to no other folder."""
+    return name not in ("", ".", "..") and name.isprintable() and not set(name) & set("/\\\0")
 
 
 def finish(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 import time
@@ -14,9 +15,11 @@ import pytest
 from pyarrow import fs
 
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store import remote as remote_module
+from orchestrator.store import connection as connection_module
 from orchestrator.store.address import Address, parse_address
-from orchestrator.store.remote import LARGEST_BYTES, Cache, Connection, RemotePlace, connect
+from orchestrator.store.cache import Cache
+from orchestrator.store.connection import Connection, connect
+from orchestrator.store.remote import LARGEST_BYTES, RemotePlace
 from orchestrator.store.results import MARKER, SweepPlan
 from orchestrator.store.schema import SCHEMA_VERSION
 from tests.orchestrator.store.rows import epoch, tag, trial
@@ -152,7 +155,7 @@ def test_rows_that_could_not_be_written_are_there_once_when_it_answers_again(
 
 
 def test_a_server_that_never_answers_is_given_up(s3: S3Process, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_module, "REQUEST_S", 1.0)
+    monkeypatch.setattr(connection_module, "REQUEST_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         store = opened(s3.address(prefix, f"http://127.0.0.1:{silent.getsockname()[1]}"), patience_s=0.5)
         started = time.monotonic()
@@ -200,6 +203,24 @@ def test_a_bucket_that_is_not_there_is_told_when_a_store_is_opened(s3: S3Process
     with pytest.raises(StoreError) as error:
         open_store(s3.address("x").replace("//bucket", "//pail"), must_exist=False)
     assert str(error.value) == "s3://pail/x: there is no bucket 'pail'. Make it first."
+
+
+def test_google_without_its_credentials_says_where_they_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    with pytest.raises(StoreError) as error:
+        open_store("gs://bucket/x?endpoint_override=127.0.0.1:9&scheme=http")
+    assert str(error.value).startswith("gs://bucket/x: cannot be read (")
+    assert str(error.value).endswith("Access is by the file that GOOGLE_APPLICATION_CREDENTIALS names.")
+
+
+@pytest.mark.skipif("HADOOP_HOME" in os.environ, reason="there is a Hadoop here")
+def test_hdfs_without_hadoop_says_what_it_needs() -> None:
+    with pytest.raises(StoreError, match="hdfs://node:1/x: cannot be reached") as error:
+        open_store("hdfs://node:1/x")
+    assert "HADOOP_HOME" in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 # --- Opening
