@@ -70,5 +70,4 @@ def _run(
 def _kept(store: str, attempt: Attempt, every: CheckpointSpec) -> Checkpoints | None:
     if every.is_off:
         return None
-    seconds = None if every.minutes is None else 60 * every.minutes
-    return Checkpoints(StoredCheckpoints(store, attempt.spec.trial_id, attempt.number), every.epochs, seconds)
+    return Checkpoints(StoredCheckpoints(store, attempt.spec.trial_id, attempt.number), **every.times())

@@ -10,7 +10,7 @@
       optim.lr: {log_uniform: [1e-5, 1e-3]}             # a distribution needs a random search
     search: {kind: random, cells: 20, seed: 0}
     seeds: [0, 1, 2]            # replicates of every cell
-    checkpoint: {minutes: 2}    # how often a running trial is kept; {epochs: 1}; off
+    checkpoint: auto            # how often a running trial is kept: {epochs: 1}, {minutes: 10}, or off
     predictions: auto           # kept beside the scores: of tagging up to a size, or `all`, or `none`
 
 Settings that belong together vary as `cases`, each laid over `trial`:
@@ -141,18 +141,28 @@ class CheckpointSpec(Frozen):
     Attributes:
         epochs: At the first evaluation after so many epochs.
         minutes: After so many minutes, in the midst of an epoch if need be.
+        auto: At every evaluation, as long as that takes at most a twentieth of the time, and every two minutes.
     """
 
     epochs: Annotated[float, Field(gt=0)] | None = None
     minutes: Annotated[float, Field(gt=0)] | None = None
+    auto: bool = False
 
     @property
     def is_off(self) -> bool:
         """Whether trials are never kept."""
-        return self.epochs is None and self.minutes is None
+        return self.epochs is None and self.minutes is None and not self.auto
+
+    def times(self) -> dict[str, Any]:
+        """As `trials.checkpoint.Checkpoints` takes it."""
+        if self.auto:
+            return {"epochs": self.epochs, "seconds": 60 * (self.minutes or 2), "share": 0.05}
+        return {"epochs": self.epochs, "seconds": None if self.minutes is None else 60 * self.minutes, "share": None}
 
 
-def _off_is_never(value: object) -> object:
+def _word_is_checkpoint(value: object) -> object:
+    if value == "auto":
+        return {"auto": True}
     return {} if value in ("off", False, None) else value  # YAML reads a bare `off` as false
 
 
@@ -183,7 +193,7 @@ class SweepSpec(Frozen):
     seeds: Annotated[list[Seed], Field(min_length=1)] = [0]
     search: Annotated[SearchSpec, BeforeValidator(_word_is_kind)] = SearchSpec()
     resources: Resources = Resources()
-    checkpoint: Annotated[CheckpointSpec, BeforeValidator(_off_is_never)] = CheckpointSpec(minutes=2)
+    checkpoint: Annotated[CheckpointSpec, BeforeValidator(_word_is_checkpoint)] = CheckpointSpec(auto=True)
     limits: Limits = Limits()
     predictions: Predictions = "auto"
 

@@ -97,13 +97,9 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         from orchestrator.checkpoints import StoredCheckpoints
         from trials.checkpoint import Checkpoints
 
-        every = CheckpointSpec.model_validate(config["checkpoint"])
-        return Checkpoints(
-            StoredCheckpoints(config["store"], spec.trial_id, config["attempt"]),
-            epochs=every.epochs,
-            seconds=None if every.minutes is None else 60 * every.minutes,
-            leaving=lambda: self._leaving,
-        )
+        kept = StoredCheckpoints(config["store"], spec.trial_id, config["attempt"])
+        times = CheckpointSpec.model_validate(config["checkpoint"]).times()
+        return Checkpoints(kept, **times, leaving=lambda: self._leaving)
 
     def step(self) -> dict[str, Any]:
         """Up to the next evaluation. A trial that raises is reported, so that the warm worker lives on.

@@ -11,6 +11,7 @@ takes as many batches off it as there were steps.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
@@ -28,6 +29,7 @@ from trials.seeding import GlobalStream
 from trials.spec import TrialSpec
 
 VERSION = 1
+SLOW_DISK = 200e6  # bytes/s: what keeping a trial is taken to cost before it was done once
 _JSON = "state.json"
 
 
@@ -51,32 +53,39 @@ class Checkpoints:
         keeper: Where.
         epochs: Keep it at the first evaluation after so many epochs; None for never by epochs.
         seconds: Keep it after so many seconds, in the midst of an epoch if need be; None for never by time.
+        share: Keep it at every evaluation, as long as that takes no more than this share of the time; None for never.
         leaving: Whether the process has been asked to go: then it is kept at the next step, and the trial ends.
     """
 
     keeper: Keeper
     epochs: float | None = None
     seconds: float | None = None
+    share: float | None = None
     leaving: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
-        self._step, self._epoch, self._time = -1, 0.0, time.monotonic()
+        self._step, self._epoch, self._time, self._cost_s = -1, 0.0, time.monotonic(), math.nan
 
     def due(self) -> bool:
         """Whether to keep it at this step, evaluated or not."""
         by_time = self.seconds is not None and time.monotonic() - self._time >= self.seconds
         return by_time or self.leaving()
 
-    def due_at(self, epoch: float) -> bool:
+    def due_at(self, state: TrialState) -> bool:
         """Whether to keep it at this evaluation."""
-        by_epochs = self.epochs is not None and epoch - self._epoch >= self.epochs - 1e-9
-        return by_epochs or self.due()
+        by_epochs = self.epochs is not None and state.epoch - self._epoch >= self.epochs - 1e-9
+        if self.share is None or by_epochs:
+            return by_epochs or self.due()
+        cost_s = state.n_bytes / SLOW_DISK if math.isnan(self._cost_s) else self._cost_s
+        return (time.monotonic() - self._time) * self.share >= cost_s or self.due()
 
     def keep(self, state: TrialState) -> None:
         """Keep it, unless that was done at this very step."""
         if state.training.step != self._step:
+            started = time.monotonic()
             self.keeper.save(state.training.step, state.to_bytes())
             self._step, self._epoch, self._time = state.training.step, state.epoch, time.monotonic()
+            self._cost_s = self._time - started
 
     def found(self, spec: TrialSpec, device: torch.device) -> Kept | None:
         """The newest checkpoint of a trial, if there is one that is whole, this trial's and of this kind of device."""
@@ -109,6 +118,11 @@ class TrialState:
     def epoch(self) -> float:
         """Passes over the train subset so far."""
         return self.training.step * self.spec.optim.epochs / self.training.n_steps
+
+    @property
+    def n_bytes(self) -> int:
+        """About what a checkpoint takes: weights, two moments and the best weights."""
+        return 16 * sum(p.numel() for p in self._learning())
 
     def evaluated(self, record: EpochRecord) -> None:
         """The steps so far are told by a record."""

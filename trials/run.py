@@ -125,7 +125,7 @@ def run_trial(
             time=time.time(),
         )
         state.evaluated(record)
-        if checkpoints and not last and checkpoints.due_at(state.epoch):
+        if checkpoints and not last and checkpoints.due_at(state):
             checkpoints.keep(state)
         try:
             yield record

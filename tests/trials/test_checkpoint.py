@@ -116,6 +116,13 @@ def test_by_epochs_it_is_kept_at_evaluations_only(make_trial: TrialMaker) -> Non
     assert kept.steps == [12, 24]
 
 
+def test_by_share_it_is_kept_at_evaluations_that_took_long_beside_it(make_trial: TrialMaker) -> None:
+    never, always = Memory(), Memory()
+    list(run_trial(make_trial(), device=CPU, checkpoints=Checkpoints(never, share=1e-6)))
+    list(run_trial(make_trial(), device=CPU, checkpoints=Checkpoints(always, share=1e6)))
+    assert (never.steps, always.steps) == ([], [6])
+
+
 def test_frozen_weights_are_not_kept(make_trial: TrialMaker) -> None:
     sizes = {}
     for name, freeze in (("none", "none"), ("all", {"strategy": "all_encoder", "embeddings": True})):
