@@ -1,13 +1,15 @@
 """Where running trials are kept: beside the rows of their store, one object a checkpoint.
 
-    <store>/checkpoints/<trial_id>-<attempt>-<step>.safetensors
+    <store>/checkpoints/<trial_id>-<attempt>-<step>-<digest>.safetensors
 
 Attempt and step are padded with zeros, so the newest has the last name. A late worker of an older attempt can only add
-names that are older.
+names that are older. One whose bytes are not those of its digest counts as not there: a trial that went on from it
+would give other numbers.
 """
 
 from __future__ import annotations
 
+from orchestrator.store.names import digest, is_intact
 from orchestrator.store.place import Place, find_place
 
 FOLDER = "checkpoints"
@@ -23,15 +25,17 @@ class StoredCheckpoints:
         """The newest of this attempt and those before."""
         for name in reversed(self._names()):
             try:
-                return self._place.read(name)
+                content = self._place.read(name)
             except FileNotFoundError:  # a newer one of another process has replaced it
                 continue
+            if is_intact(name, content):
+                return content
         return None
 
     def save(self, step: int, content: bytes) -> None:
         """Keep a new one, then take those before away. Raises StoreError."""
         old = self._names()
-        name = f"{self._trial_id}-{self._attempt:06}-{step:012}.safetensors"
+        name = f"{self._trial_id}-{self._attempt:06}-{step:012}-{digest(content)}.safetensors"
         self._place.write(name, content)
         for one in old:
             if one != name:

@@ -11,6 +11,7 @@ from orchestrator.launch import launch
 from orchestrator.predict import predict
 from orchestrator.reproduce import reproduce
 from orchestrator.status import status
+from orchestrator.store_command import app as store
 
 app = typer.Typer(
     name="permafrost",
@@ -26,3 +27,4 @@ app.command()(reproduce)
 app.command("export-model")(export_model)
 app.command()(predict)
 app.add_typer(data, name="data")
+app.add_typer(store, name="store")

@@ -32,8 +32,9 @@ from orchestrator.command import (
     stdout,
 )
 from orchestrator.events import Listener, Listeners, last_line
+from orchestrator.lease import Lease, take_lease
 from orchestrator.live import LiveDisplay
-from orchestrator.plan import Plan, make_plan
+from orchestrator.plan import Plan, brought_up_to_date, make_plan
 from orchestrator.recorder import Recorder
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore, open_store
@@ -108,15 +109,17 @@ def launch(
 def _launch(
     plan: Plan, cluster: ClusterName, results: ResultStore, started: float, *, dry_run: bool, as_json: bool
 ) -> int:
-    for line in plan_lines(plan, str(results.address)):
+    for line in plan_lines(plan, results.address):
         say(line)
     stop = StopRequest()
     if not dry_run:
         results.add_plan(plan.declared())
-        if plan.to_run:
-            _run(plan, cluster, results, stop)
-        else:
-            say("nothing to do: every trial of this sweep is complete in the store.")
+        with take_lease(results.place, plan.sweep.name, say=say) as lease:
+            plan = brought_up_to_date(plan, results)  # another driver may have been at it until now
+            if plan.to_run:
+                _run(plan, cluster, results, lease, stop)
+            else:
+                say("nothing to do: every trial of this sweep is complete in the store.")
     outcome = _outcome(plan, results, time.monotonic() - started, dry_run=dry_run)
     if as_json:
         print(json.dumps(asdict(outcome)))
@@ -128,9 +131,9 @@ def _launch(
     return stop.exit_code if stop.asked else int(outcome.failed > 0)
 
 
-def _run(plan: Plan, cluster: ClusterName, results: ResultStore, stop: StopRequest) -> None:
+def _run(plan: Plan, cluster: ClusterName, results: ResultStore, lease: Lease, stop: StopRequest) -> None:
     queue = TrialQueue(plan.to_run, plan.attempts, plan.sweep.limits)
-    recorder = Recorder(results)
+    recorder = Recorder(results, before_commit=lease.check)
     display = LiveDisplay(plan, stderr)
     try:
         if cluster is ClusterName.INLINE:

@@ -10,6 +10,9 @@ import yaml
 
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
+from orchestrator.store.specs import stored_spec
+from orchestrator.yaml_file import MAX_BYTES, parsed
+from trials.errors import ConfigError
 from trials.sources.cache import fetched
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
@@ -51,17 +54,17 @@ def model_card(spec: TrialSpec, row: Row, store: ResultStore, *, score: float, l
 def base_licence(folder: Path) -> str | None:
     """The licence that a model folder's own card states."""
     try:
-        text = (folder / "README.md").read_text(encoding="utf-8")
-        header = yaml.safe_load(text.split("---")[1]) if text.startswith("---") else {}
+        text = (folder / "README.md").read_text(encoding="utf-8")[:MAX_BYTES]
+        header = parsed(text.split("---")[1], "README.md")[0] if text.startswith("---") else {}
         return str(header["license"]) if isinstance(header, dict) and header.get("license") else None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+    except (OSError, UnicodeDecodeError, ConfigError):
         return None
 
 
 def _replicates(spec: TrialSpec, store: ResultStore) -> list[Row]:
     """The completed trials of the same cell."""
     rows = [row for row in store.trials().to_pylist() if row["state"] == State.COMPLETED]
-    return [row for row in rows if TrialSpec.model_validate_json(row["spec"]).cell_id == spec.cell_id]
+    return [row for row in rows if stored_spec(row["spec"], row["trial_id"]).cell_id == spec.cell_id]
 
 
 def _scores(spec: TrialSpec, row: Row, score: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from orchestrator.published_parts import Metric
 from orchestrator.store.schema import State
+from orchestrator.store.specs import stored_spec
 from trials.spec import TrialSpec
 
 Row = Mapping[str, Any]
@@ -69,7 +70,7 @@ def completed(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Trial]:
         evaluations.setdefault(row["trial_id"], []).append(row)
     return [
         Trial(
-            TrialSpec.model_validate_json(row["spec"]),
+            stored_spec(row["spec"], row["trial_id"]),
             row,
             tuple(sorted(evaluations.get(row["trial_id"], ()), key=lambda epoch: epoch["step"])),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.store import ResultStore
 from orchestrator.store.results import SweepPlan
@@ -54,12 +54,19 @@ class Plan:
 
 def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: Lookup) -> Plan:
     """Expand a sweep and take out what is complete. Raises what `expand` and reading the store raise."""
-    trials, done, attempts = expand(sweep, document, lookup), store.completed_ids(), store.attempts()
-    to_run = tuple(as_neighbours(spec for spec in trials if spec.trial_id not in done))
-    following = {spec.trial_id: attempts.get(spec.trial_id, 0) + 1 for spec in to_run}
-    corpora = dict.fromkeys((spec.task, spec.data) for spec in to_run)
+    trials = tuple(expand(sweep, document, lookup))
+    plan = brought_up_to_date(Plan(sweep, str(document.path), trials, (), {}), store)
+    corpora = dict.fromkeys((spec.task, spec.data) for spec in plan.to_run)
     notes = tuple(note for task, data in corpora for note in unseen_notes(task, data))
-    return Plan(sweep, str(document.path), tuple(trials), to_run, following, notes)
+    return replace(plan, notes=notes)
+
+
+def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:
+    """The same trials, less what the store has by now. Raises what reading the store raises."""
+    done, attempts = store.completed_ids(), store.attempts()
+    to_run = tuple(as_neighbours(spec for spec in plan.trials if spec.trial_id not in done))
+    following = {spec.trial_id: attempts.get(spec.trial_id, 0) + 1 for spec in to_run}
+    return replace(plan, to_run=to_run, attempts=following)
 
 
 def as_neighbours(specs: Iterable[TrialSpec]) -> list[TrialSpec]:

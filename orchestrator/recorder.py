@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
@@ -27,10 +27,13 @@ FLUSH_EVERY_S = 1.0  # what a killed driver can lose of finished trials, and how
 
 
 class Recorder:
-    """A `Listener` that writes. Close it, also after an error: what it still holds is committed then."""
+    """A `Listener` that writes. Close it, also after an error: what it still holds is committed then.
 
-    def __init__(self, store: ResultStore) -> None:
-        self._store = store
+    `before_commit` is asked first each time; it raises where another driver has taken over, and nothing is written.
+    """
+
+    def __init__(self, store: ResultStore, before_commit: Callable[[], None] = lambda: None) -> None:
+        self._store, self._before_commit = store, before_commit
         self._attempts: dict[str, int] = {}
         self._over: set[str] = set()
         self._records: dict[str, list[EpochRecord]] = {}
@@ -72,6 +75,8 @@ class Recorder:
 
     def flush(self) -> None:
         """Commit what is held: trials last, so that a trial in the store has all that belongs to it there."""
+        if any(self._held.values()):
+            self._before_commit()
         for table, rows in self._held.items():
             self._store.append(table, rows)
             rows.clear()

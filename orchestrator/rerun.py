@@ -11,6 +11,7 @@ import pyarrow as pa
 from orchestrator.recorder import epoch_row
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import EPOCHS, METRICS, State
+from orchestrator.store.specs import stored_spec
 from trials.errors import StoreError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -43,7 +44,7 @@ def find_trial(store: ResultStore, trial_id: str) -> tuple[TrialSpec, Row]:
     Raises:
         StoreError: no completed trial, or several, whose id begins so.
     """
-    rows = [row for row in store.trials().to_pylist() if row["trial_id"].startswith(trial_id)]
+    rows = [row for row in store.trials().to_pylist() if (row["trial_id"] or "").startswith(trial_id)]
     if not rows:
         raise StoreError(f"no trial {trial_id!r} in {store.address}. `permafrost status --trials` lists them.")
     if len(rows) > 1:
@@ -53,7 +54,7 @@ def find_trial(store: ResultStore, trial_id: str) -> tuple[TrialSpec, Row]:
         raise StoreError(
             f"trial {rows[0]['trial_id']} ended {rows[0]['state']}. Only a completed one can be run again."
         )
-    return TrialSpec.model_validate_json(rows[0]["spec"]), rows[0]
+    return stored_spec(rows[0]["spec"], rows[0]["trial_id"]), rows[0]
 
 
 def rerun(spec: TrialSpec, row: Row, tell: Callable[[EpochRecord], None]) -> tuple[list[Row], Any]:

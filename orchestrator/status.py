@@ -16,6 +16,7 @@ import typer
 from orchestrator.command import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, run, stdout
 from orchestrator.store import open_store
 from orchestrator.store.results import SweepPlan
+from orchestrator.store.specs import stored_spec
 from orchestrator.summary import Cell, summarise
 from orchestrator.terminal import cell_tables
 from trials.spec import TrialSpec
@@ -59,7 +60,7 @@ def status(
 
 def _list_trials(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     """A line a trial: id, state, best dev score, label; in the order of the labels."""
-    labels = {row["trial_id"]: TrialSpec.model_validate_json(row["spec"]).label for row in rows}
+    labels = {row["trial_id"]: stored_spec(row["spec"], row["trial_id"]).label for row in rows}
     listed = [
         {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": labels[i]}
         for row in sorted(rows, key=lambda row: labels[row["trial_id"]])
@@ -70,12 +71,12 @@ def _list_trials(rows: list[dict[str, Any]], *, as_json: bool) -> None:
         return
     for trial in listed:
         score = "" if trial["score"] is None else f"{trial['score']:.4f}"
-        line = f"{trial['trial_id']}  {trial['state']:<13}  {score:<6}  {trial['label']}"
+        line = f"{trial['trial_id']}  {trial['state'] or 'unknown':<13}  {score:<6}  {trial['label']}"
         stdout.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _specs(plan: SweepPlan) -> list[TrialSpec]:
-    return [TrialSpec.model_validate(spec) for _, spec in plan.trials]
+    return [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
 
 
 def _counts(plan: SweepPlan, cells: list[Cell]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from orchestrator.store.schema import State
+from trials.errors import StoreError
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
@@ -115,14 +116,23 @@ def _cell(specs: list[TrialSpec], rows: Sequence[Row], baseline: Sequence[Row]) 
 
 
 def _completed(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if row["state"] == State.COMPLETED]
+    """The completed ones. Raises StoreError where one lacks what a completed trial has: its part was not ours."""
+    done = [row for row in rows if row["state"] == State.COMPLETED]
+    for row in done:
+        for name in ("best_score", "train_s", "trainable_params", "total_params"):
+            if row[name] is None or (name == "total_params" and row[name] < 1):
+                raise StoreError(
+                    f"trial {row['trial_id']!r} of the store: is completed, but its {name} is {row[name]}."
+                )
+    return done
 
 
 def _saved_train(rows: Sequence[Row], baseline: Sequence[Row]) -> float | None:
     """Of the mean training time; times of different devices are not compared."""
     if not baseline or len({row["device"] for row in [*rows, *baseline]}) > 1:
         return None
-    return 1 - statistics.fmean(r["train_s"] for r in rows) / statistics.fmean(r["train_s"] for r in baseline)
+    whole = statistics.fmean(r["train_s"] for r in baseline)
+    return 1 - statistics.fmean(r["train_s"] for r in rows) / whole if whole else None
 
 
 def _flatten(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:

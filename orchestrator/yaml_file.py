@@ -46,7 +46,7 @@ class Document:
     @classmethod
     def read(cls, path: Path) -> Document:
         """Read a file. Raises ConfigError: unreadable, not YAML, too large, not a mapping, or a key given twice."""
-        content, lines = _parsed(_text(path), str(path))
+        content, lines = parsed(_text(path), str(path))
         if not isinstance(content, dict):
             raise ConfigError(f"{path}: a sweep is a mapping of keys like `name:` and `space:`; see configs/sweeps/.")
         return cls(path, content, lines)
@@ -58,7 +58,7 @@ class Document:
         if not equals or not key or not key.isprintable():
             raise ConfigError(f"{shown}: must be KEY=VALUE, e.g. --set seeds=[0,1].")
         try:
-            value, _ = _parsed(text, shown)
+            value, _ = parsed(text, shown)
         except ConfigError as error:
             raise ConfigError(f"{shown}: the value is not YAML.") from error
         path = tuple(key.split("."))
@@ -107,8 +107,16 @@ def _text(path: Path) -> str:
     return text
 
 
-def _parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
-    """The value that a YAML text holds, and the line of each key. Raises ConfigError."""
+def parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
+    """The value that a YAML text from anywhere holds, plain and of bounded size, and the line of each of its keys.
+
+    Args:
+        text: Of at most `MAX_BYTES`, lest reading it take long.
+        file: What an error names.
+
+    Raises:
+        ConfigError: not YAML, or more than this module's bounds.
+    """
     try:
         loader = _Loader(text)
         root = loader.get_single_node()

@@ -57,6 +57,9 @@ class Timing:
         assert 0 < self.beat_s <= self.stale_s / 2, "a claim must not look dead between two beats"
 
 
+TIMING = Timing()
+
+
 class Lease:
     """One driver's claim to a sweep, from asking to its end."""
 

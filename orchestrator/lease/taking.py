@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from orchestrator.lease.claims import Claim, ClaimFolder
 from orchestrator.lease.holder import Holder, Presence, this_driver
-from orchestrator.lease.lease import Lease, Timing
+from orchestrator.lease.lease import TIMING, Lease, Timing
 from orchestrator.store.place import Place
 from trials.errors import StoreError
 
@@ -77,13 +77,13 @@ class _Taker:
             return 0.0
         presence = holder.presence(self._me)
         silent_s = self._watch.silent_s(claim)
+        if claim.holds and (presence is Presence.HERE or claim.token in self._watch.moved):
+            raise LeaseHeldError(self._refusal(holder))
         if presence is Presence.GONE or silent_s >= self._timing.stale_s:
             why = "has gone" if presence is Presence.GONE else f"gave no sign of life for {silent_s:.0f} s"
             self._say(f"sweep {self._sweep}: {holder} {why}; its lease is taken away.")
             self._folder.remove(claim.names)  # and then all is listed again: it may have come to life in between
             return 0.0
-        if claim.holds and (presence is Presence.HERE or claim.token in self._watch.moved):
-            raise LeaseHeldError(self._refusal(holder))
         if claim.holds or silent_s > self._timing.poll_s:
             self._tell(claim, holder)
             return self._timing.poll_s
@@ -115,7 +115,7 @@ def take_lease(
     sweep: str,
     *,
     say: Callable[[str], None],
-    timing: Timing = Timing(),
+    timing: Timing = TIMING,
     me: Holder | None = None,
 ) -> Iterator[Lease]:
     """Be the one driver of a sweep in a store while the block runs; other sweeps of the store are not concerned.

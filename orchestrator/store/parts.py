@@ -17,17 +17,20 @@ and what it would give is there without it:
   made. The new part's name comes after those of all parts that it replaces, so where an old one is gone from a page,
   the new one is on that page or a later one. A folder of this machine, whose listing has no order, is read twice.
 - *A part may vanish between listing and reading.* Then everything is listed again.
+- *A part whose bytes changed is not read.* Its name holds their digest (`names`), and compaction, which would write
+  what it reads under a new one, reads as everybody does.
 """
 
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from orchestrator.store.broken import BrokenError, NewerError
+from orchestrator.store.names import is_intact, stamped
 from orchestrator.store.place import Place
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
 from trials.errors import StoreError
@@ -48,7 +51,7 @@ class PartFolder:
 
     def sizes(self) -> dict[str, int]:
         """The bytes of each committed part, oldest first."""
-        return {name: size for name, size in self.place.files().items() if _is_part(name)}
+        return {name: size for name, size in self.place.files().items() if is_part(name)}
 
     def append(self, rows: Sequence[dict[str, object]]) -> None:
         """Commit rows as a new part.
@@ -56,8 +59,12 @@ class PartFolder:
         Raises:
             StoreError: the place cannot be written.
         """
-        if rows:
-            self._write(pa.Table.from_pylist(list(rows), schema=self.schema), time.time_ns())
+        self.append_table(pa.Table.from_pylist(list(rows), schema=self.schema))
+
+    def append_table(self, rows: pa.Table) -> None:
+        """Commit rows that have this table's columns. Raises as `append` does."""
+        if len(rows):
+            self.write(rows.replace_schema_metadata(self.schema.metadata), time.time_ns())
 
     def read(self, trial_id: str | None = None) -> pa.Table:
         """All rows of all parts, or those of one trial, oldest part first; duplicates are the caller's.
@@ -84,7 +91,7 @@ class PartFolder:
                 rows = self._concat(old)
             except FileNotFoundError:  # another process compacts at the moment
                 return
-            self._write(rows, _stamp(old[-1]) + 1)  # it takes its parts' place in the order, behind all of them
+            self.write(rows, stamp_of(old[-1]) + 1)  # it takes its parts' place in the order, behind all of them
             self.place.each(self.place.delete, old)
 
     def _concat(self, names: Sequence[str], trial_id: str | None = None) -> pa.Table:
@@ -92,32 +99,45 @@ class PartFolder:
         return pa.concat_tables([self.schema.empty_table(), *tables])
 
     def _read_part(self, name: str, trial_id: str | None) -> pa.Table:
-        wanted = None if trial_id is None else [("trial_id", "==", trial_id)]
+        with self.place.open(name) as file:
+            return self.decoded(name, file.read_buffer(), trial_id)
+
+    def decoded(self, name: str, content: pa.Buffer, trial_id: str | None = None) -> pa.Table:
+        """The rows of a part, or those of one trial, from its bytes.
+
+        Raises:
+            NewerError: a newer version wrote it.
+            BrokenError: it is not what was written, or not ours.
+        """
         path = f"{self.place}/{name}"
+        if not is_intact(name, content):
+            said = "its bytes are not those that were written, by the digest in its name"
+            raise BrokenError(path, f"not a readable Parquet file ({said})")
+        wanted = None if trial_id is None else [("trial_id", "==", trial_id)]
         try:
-            with self.place.open(name) as file:
-                table = pq.read_table(file, partitioning=None, filters=wanted)
-        except FileNotFoundError:
-            raise
-        except (OSError, pa.ArrowInvalid) as error:
-            raise StoreError(f"{path}: not a readable Parquet file ({error}). Move it out of the store.") from error
+            table = pq.read_table(pa.BufferReader(content), partitioning=None, filters=wanted)
+        except (OSError, pa.ArrowException) as error:
+            raise BrokenError(path, f"not a readable Parquet file ({error})") from error
         mark = (table.schema.metadata or {}).get(VERSION_KEY, b"")
         version = int(mark) if mark.isdigit() else 0
         if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"{path}: written by a newer version (schema {version}, this one reads up to {SCHEMA_VERSION}). "
-                "Upgrade permafrost-sweeps."
+            raise NewerError(
+                path, f"written by a newer version (schema {version}, this one reads up to {SCHEMA_VERSION})"
             )
         if version < 1:
-            raise StoreError(f"{path}: not written by permafrost. Move it out of the store.")
+            raise BrokenError(path, "not written by permafrost")
         try:
             return _fill(table, self.schema)
         except pa.ArrowException as error:
-            raise StoreError(f"{path}: a column has another type ({error}). Move it out of the store.") from error
+            raise BrokenError(path, f"a column has another type ({error})") from error
 
-    def _write(self, table: pa.Table, stamp_ns: int) -> None:
+    def write(self, table: pa.Table, stamp_ns: int) -> list[str]:
+        """Commit rows as parts of a certain age and return their names. Raises as `append` does."""
+        names = []
         for place, content in enumerate(_encoded(table, self.place.largest_bytes)):
-            self.place.write(_name(stamp_ns + place), content)
+            names.append(stamped("part", stamp_ns + place, content, "parquet"))
+            self.place.write(names[-1], content)
+        return names
 
 
 def _encoded(table: pa.Table, limit: int | None) -> list[pa.Buffer]:
@@ -131,16 +151,13 @@ def _encoded(table: pa.Table, limit: int | None) -> list[pa.Buffer]:
     return _encoded(table.slice(0, half), limit) + _encoded(table.slice(half), limit)
 
 
-def _name(stamp_ns: int) -> str:
-    """Time first, so that names sort by age; the random end keeps two writers apart."""
-    return f"part-{stamp_ns:020d}-{uuid.uuid4().hex[:8]}.parquet"
-
-
-def _is_part(name: str) -> bool:
+def is_part(name: str) -> bool:
+    """Whether a file of this name is a committed part."""
     return name.startswith("part-") and name.endswith(".parquet")
 
 
-def _stamp(name: str) -> int:
+def stamp_of(name: str) -> int:
+    """The age of a part, in the nanoseconds of its name."""
     digits = name.removeprefix("part-").removesuffix(".parquet").partition("-")[0]
     return int(digits) if digits.isdigit() else time.time_ns()
 

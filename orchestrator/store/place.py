@@ -23,7 +23,7 @@ from trials.errors import StoreError
 
 T = TypeVar("T")
 
-_LITTER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
+LITTER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # of a killed writer
 
 
 class Place(ABC):
@@ -186,7 +186,7 @@ class LocalPlace(Place):
         """Whether the folder is not there, or empty but for litter."""
         if not self.folder.exists():
             return True
-        return self.folder.is_dir() and all(_LITTER.fullmatch(path.name) for path in self.folder.iterdir())
+        return self.folder.is_dir() and all(LITTER.fullmatch(path.name) for path in self.folder.iterdir())
 
     def check_writable(self) -> None:
         """Tell whether the folder, or the one it will be made in, is this user's to write."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from orchestrator.store.broken import BrokenError, NewerError
+from orchestrator.store.names import is_intact, stamped
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.place import LocalPlace, Place, find_place
 from orchestrator.store.schema import SCHEMA_VERSION, TABLES, State
@@ -82,8 +83,8 @@ class ResultStore:
         """One row a label of each scored split of each trial. Columns: `schema.TAGS`."""
         return self._committed("tags", ["trial_id", "split", "level", "tag"])
 
-    def predictions(self, trial_id: str) -> pa.Table:
-        """One row a sentence of each scored split of a trial. Columns: `schema.PREDICTIONS`."""
+    def predictions(self, trial_id: str | None = None) -> pa.Table:
+        """One row a sentence of each scored split of a trial, or of all. Columns: `schema.PREDICTIONS`."""
         return self._committed("predictions", ["trial_id", "split", "sentence"], trial_id)
 
     def _committed(self, table: str, keys: list[str], trial_id: str | None = None) -> pa.Table:
@@ -119,22 +120,27 @@ class ResultStore:
     def sweeps(self) -> list[SweepPlan]:
         """The newest plan of every sweep, the oldest sweep first."""
         folders = self.place.at("sweeps")
-        plans = [_newest_plan(folders.at(name)) for name in folders.folders()]
+        plans = [newest_plan(folders.at(name)) for name in folders.folders()]
         return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
 
     def add_plan(self, plan: SweepPlan) -> None:
         """Keep what a launch declared, unless the sweep's newest plan says the same. No plan is ever overwritten."""
         self._create()
         folder = self.place.at("sweeps").at(plan.name)
-        newest = _newest_plan(folder)
+        newest = newest_plan(folder)
         if newest is not None and newest.trials == plan.trials:
             return
-        content = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
-        folder.write(f"plan-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.json", _as_json(content))
+        content = _as_json({"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials})
+        folder.write(stamped("plan", time.time_ns(), content, "json"), content)
 
     def _create(self) -> None:
         if not self.place.exists(MARKER):
-            self.place.write(MARKER, _as_json({"format": FORMAT, "schema_version": SCHEMA_VERSION}))
+            mark(self.place)
+
+
+def mark(place: Place) -> None:
+    """Say that this is a store, and of which version."""
+    place.write(MARKER, _as_json({"format": FORMAT, "schema_version": SCHEMA_VERSION}))
 
 
 def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
@@ -151,7 +157,7 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
     """
     place = find_place(path)
     if place.exists(MARKER):
-        _check_marker(place)
+        check_marker(place)
     elif not place.is_free():
         raise StoreError(f"{place}: holds something else than a Permafrost store. Give another folder with --store.")
     elif must_exist:
@@ -161,20 +167,24 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
     return ResultStore(place)
 
 
-def _check_marker(place: Place) -> None:
-    marker = f"{place}/{MARKER}"
+def check_marker(place: Place) -> None:
+    """Return if a store has the mark of one.
+
+    Raises:
+        NewerError: of a newer version.
+        BrokenError: it is not there, not readable, or of something else.
+    """
+    path, way_out = f"{place}/{MARKER}", "Give another folder"
     try:
         content = json.loads(place.read(MARKER).decode("utf-8"))
         known, version = content["format"] == FORMAT, int(content["schema_version"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{marker}: not the mark of a Permafrost store ({error}). Give another folder.") from error
-    if not known:
-        raise StoreError(f"{marker}: says format {content['format']!r}, not {FORMAT!r}. Give another folder.")
+        raise BrokenError(path, f"not the mark of a Permafrost store ({error})", way_out) from error
+    if not known or version < 1:
+        said = f"format {content['format']!r}, not {FORMAT!r}" if not known else f"schema {version}"
+        raise BrokenError(path, f"says {said}", way_out)
     if version > SCHEMA_VERSION:
-        raise StoreError(
-            f"{marker}: a store of a newer version (schema {version}, this one reads up to {SCHEMA_VERSION}). "
-            "Upgrade permafrost-sweeps."
-        )
+        raise NewerError(path, f"a store of a newer version (schema {version}, this one reads up to {SCHEMA_VERSION})")
 
 
 def newest_attempts(rows: pa.Table) -> dict[str, int]:
@@ -192,21 +202,45 @@ def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
     return rows.take(last.sort_by([(key, "ascending") for key in keys])["row_last"])  # groups come in no order
 
 
-def _newest_plan(folder: Place) -> SweepPlan | None:
-    newest = max((name for name in folder.files() if name.startswith("plan-") and name.endswith(".json")), default=None)
-    return None if newest is None else _read_plan(folder, newest)
+def is_plan(name: str) -> bool:
+    """Whether a file of this name is what a launch declared."""
+    return name.startswith("plan-") and name.endswith(".json")
 
 
-def _read_plan(folder: Place, name: str) -> SweepPlan:
+def newest_plan(folder: Place) -> SweepPlan | None:
+    """The newest plan in a sweep's folder. Raises as `read_plan` does."""
+    newest = max(filter(is_plan, folder.files()), default=None)
+    return None if newest is None else read_plan(folder, newest)
+
+
+def read_plan(folder: Place, name: str) -> SweepPlan:
+    """What a launch declared. Raises as `decoded_plan` does."""
+    path = f"{folder}/{name}"
     try:
         with folder.open(name) as file:
-            content = json.loads(file.read().decode("utf-8"))
-        trials = tuple((trial_id, spec) for trial_id, spec in content["trials"])
-        return SweepPlan(content["name"], content["time"], content["source"], trials)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(
-            f"{folder}/{name}: not a readable plan ({error}). Take it out; the next launch writes it anew."
-        ) from error
+            return decoded_plan(path, file.read())
+    except OSError as error:
+        raise _broken_plan(path, error) from error
+
+
+def decoded_plan(path: str, content: bytes) -> SweepPlan:
+    """What a launch declared, from the bytes of its file.
+
+    Raises:
+        BrokenError: they are not what was written.
+    """
+    try:
+        if not is_intact(path, content):
+            raise ValueError("its bytes are not those that were written, by the digest in its name")
+        found = json.loads(content.decode("utf-8"))
+        trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
+        return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _broken_plan(path, error) from error
+
+
+def _broken_plan(path: str, error: Exception) -> BrokenError:
+    return BrokenError(path, f"not a readable plan ({error})", "Take it out; the next launch writes it anew")
 
 
 def _as_json(content: object) -> bytes:

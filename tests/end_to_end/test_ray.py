@@ -82,7 +82,9 @@ def wait_for_rows(store: Path, n: int) -> None:
     raise AssertionError(f"no {n} epoch rows in {store} after two minutes")
 
 
-def test_while_it_runs_all_slots_work_and_rays_dashboard_names_the_trials(long_sweep: Path, tmp_path: Path) -> None:
+def test_while_it_runs_all_slots_work_rays_dashboard_names_the_trials_and_a_second_driver_is_refused(
+    long_sweep: Path, tmp_path: Path, permafrost: Command
+) -> None:
     with launch_in(long_sweep.parent, "--set", "trial.optim.epochs=200") as launched:
         wait_for_rows(tmp_path / "store", 4)
         rows = open_store(tmp_path / "store").epochs().to_pylist()
@@ -90,7 +92,10 @@ def test_while_it_runs_all_slots_work_and_rays_dashboard_names_the_trials(long_s
         assert launched.stderr is not None
         address = next(line for line in iter(launched.stderr.readline, "") if "dashboard" in line)
         titles = named_workers(address.split("dashboard ")[1].split()[0])
+        second = permafrost("launch", "--sweep", "long.yaml", "--store", "store", "--cluster", "inline")
     assert len(titles) == 2
+    assert second.returncode == 3
+    assert f"process {launched.pid}" in second.stderr
 
 
 def named_workers(dashboard: str) -> list[str]:

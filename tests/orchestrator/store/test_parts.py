@@ -200,7 +200,7 @@ def test_parquet_of_somebody_else_is_refused_with_the_way_out(parts: PartFolder,
     path = write(parts, "part-0.parquet", {"step": [7]}, version)
     with pytest.raises(StoreError) as error:
         parts.read()
-    assert str(error.value) == f"{path}: not written by permafrost. Move it out of the store."
+    assert str(error.value) == f"{path}: not written by permafrost. Move it out of the store: `permafrost store repair`."
 
 
 @pytest.mark.parametrize("broken", [b"", b"PAR1", b"not Parquet at all"])
@@ -212,7 +212,7 @@ def test_a_file_that_is_not_parquet_is_refused_with_the_way_out(local: LocalPlac
     with pytest.raises(StoreError) as error:
         parts.read()
     assert str(error.value).startswith(f"{local}/{name}: not a readable Parquet file (")
-    assert str(error.value).endswith("Move it out of the store.")
+    assert str(error.value).endswith("Move it out of the store: `permafrost store repair`.")
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
@@ -231,7 +231,7 @@ def test_a_column_of_another_type_is_refused_with_the_way_out(parts: PartFolder)
     with pytest.raises(StoreError) as error:
         parts.read()
     assert str(error.value).startswith(f"{path}: ")
-    assert str(error.value).endswith("Move it out of the store.")
+    assert str(error.value).endswith("Move it out of the store: `permafrost store repair`.")
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(local: LocalPlace) -> None:

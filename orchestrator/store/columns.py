@@ -1,0 +1,135 @@
+"""What each column of the store says, in words: the data dictionary that an export brings along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from orchestrator.store.schema import METRICS, SCHEMA_VERSION, TABLES, State
+
+_ID = {
+    "trial_id": "The trial: a digest of everything that decides its numbers.",
+    "attempt": "Which attempt at it, from 1 on; 0 and below are attempts that a merge brought.",
+}
+_SINCE = "since the evaluation before"
+_COSTS = {
+    "setup_s": "Seconds of set-up: data, model, optimiser.",
+    "prefix_s": "Seconds of computing the states of frozen layers that were not kept yet.",
+    "train_s": "Seconds inside optimiser steps.",
+    "eval_s": "Seconds of evaluation on dev, and once on test.",
+    "peak_memory_bytes": "Largest memory of the process; on a GPU that of torch's allocator there.",
+}
+_METRIC = {
+    "accuracy": "Share of correct labels.",
+    "macro_f1": "Mean F1 of all labels.",
+    "span_precision": "Of whole entities, strict IOB2: precision.",
+    "span_recall": "Of whole entities: recall.",
+    "span_f1": "Of whole entities: F1.",
+    "span_macro_precision": "Of whole entities: mean precision of the types.",
+    "span_macro_recall": "Of whole entities: mean recall of the types.",
+    "span_macro_f1": "Of whole entities: mean F1 of the types.",
+    "matthews": "Matthews' correlation.",
+    "f1": "F1 of the positive class.",
+    "pearson": "Pearson's correlation.",
+    "spearman": "Spearman's rank correlation.",
+}
+
+ABOUT = {
+    "epochs": "A row an evaluation on dev, of each trial's newest attempt.",
+    "trials": "A row a trial that has ended, by its newest attempt. Only `completed` ones belong in a mean.",
+    "tags": "A row a label of each scored split, with the weights of the best epoch.",
+    "predictions": "A row a sentence or text of each scored split, with the weights of the best epoch.",
+}
+
+COLUMNS: dict[str, dict[str, str]] = {
+    "epochs": {
+        **_ID,
+        "step": "Optimiser steps so far.",
+        "epoch": "Passes over the train subset so far.",
+        "train_loss": f"Mean training loss {_SINCE}.",
+        "step_losses": f"Training loss of each step {_SINCE}.",
+        "dev_loss": "Mean loss a label of dev.",
+        "score": "The metric that selects the best epoch, on dev; larger is better.",
+        **{name: f"{_METRIC[name]} On dev; empty where the task does not measure it." for name in METRICS},
+        "examples_seen": "Train examples so far, repeats included.",
+        "lr": "Learning rate of the last step.",
+        **{name: f"{said.rstrip('.')}, {_SINCE}." for name, said in list(_COSTS.items())[:4]},
+        "peak_memory_bytes": _COSTS["peak_memory_bytes"],
+        "time": "When the evaluation ended, UTC.",
+    },
+    "trials": {
+        **_ID,
+        "state": f"How it ended: {', '.join(State)}.",
+        "task": "The task.",
+        "corpus": "What people call the corpus.",
+        "model": "What people call the pretrained model.",
+        "freeze_strategy": "The rule that says which layers are frozen.",
+        "freeze_depth": "How many encoder layers are frozen.",
+        "freeze_layers": "Which ones, counted from the embeddings.",
+        "freeze_embeddings": "Whether the embedding tables are frozen.",
+        "train_size": "Sentences or texts of the train subset.",
+        "seed": "Feeds subset, initialisation, order and dropout.",
+        "total_params": "Parameters of encoder and head.",
+        "trainable_params": "Those of them that learn.",
+        "best_score": "The largest score of its evaluations, on dev.",
+        "best_epoch": "The epoch of it, the earliest of equals.",
+        "last_epoch": "How far the attempt came.",
+        "test_score": "The same metric on test with the weights of best_epoch; it selected nothing.",
+        "best_metrics": "All metrics on dev at best_epoch.",
+        "test_metrics": "All metrics on test with those weights.",
+        **_COSTS,
+        "prefix_layers": "Frozen layers that were not run, as their output is kept.",
+        "device": "What it ran on.",
+        "gpus": "GPUs it had; a fraction where others ran on the same one.",
+        "accumulation": "Parts that a batch was taken in, for want of memory.",
+        "threads": "CPU threads of its arithmetic.",
+        "git_commit": "The commit of the code, with + where it was changed.",
+        "versions": "Versions of Python and the packages.",
+        "error": "Why it ended otherwise than completed.",
+        "spec": "Everything that decides the trial, as JSON.",
+        "time": "When it ended, UTC.",
+    },
+    "tags": {
+        **_ID,
+        "split": "dev or test.",
+        "level": "What is counted: token, span or class.",
+        "tag": "The label.",
+        "support": "How often it is the gold label.",
+        "predicted": "How often it was predicted.",
+        "correct": "How often both.",
+        "precision": "correct / predicted; 0 where a share is of nothing.",
+        "recall": "correct / support.",
+        "f1": "Their harmonic mean.",
+    },
+    "predictions": {
+        **_ID,
+        "split": "dev or test.",
+        "sentence": "Number of the sentence or text, from 0, in the order of the corpus.",
+        "forms": "The words; of a text the text, and its pair.",
+        "gold": "The gold labels.",
+        "predicted": "The predicted ones; empty where a word was cut off.",
+        "probability": "Of each predicted label.",
+    },
+}
+
+
+def dictionary() -> str:
+    """The data dictionary, in Markdown."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield f"# Columns\n\nOf store version {SCHEMA_VERSION}. `_s` are seconds, `_bytes` bytes. In CSV a list is JSON,"
+    yield "of a map each key is a column of its own (`best_metrics.accuracy`), and what is not there is an empty cell.\n"
+    for table, schema in TABLES.items():
+        yield f"## {table}\n\n{ABOUT[table]}\n\n| column | type | what |\n|---|---|---|"
+        for field in schema:
+            yield f"| `{field.name}` | {_type(field.type)} | {COLUMNS[table][field.name]} |"
+        yield ""
+
+
+def _type(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"list of {kind.value_type}"
+    return f"{kind.key_type} to {kind.item_type}" if pa.types.is_map(kind) else str(kind).replace("[us, tz=UTC]", "")

@@ -1,0 +1,149 @@
+"""All rows of a store as they lie in its parts, with the part that each comes from; what cannot be read is told.
+
+Nothing is taken from memory: each part is read anew. Trials are read first, epochs last, against the order in which
+they are committed, so of a trial or a tag that was seen all that belongs to it is there, though a sweep is running.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from orchestrator.store.broken import BrokenError, NewerError
+from orchestrator.store.parts import PartFolder
+from orchestrator.store.place import Place
+from orchestrator.store.schema import TABLES
+from trials.errors import StoreError
+
+READ_ORDER = ("trials", "predictions", "tags", "epochs")
+COMMIT_ORDER = tuple(reversed(READ_ORDER))
+
+# What no two rows share, but for those that a killed compaction left in two parts. Readers take the later of them.
+KEYS = {
+    "epochs": ("trial_id", "attempt", "step"),
+    "trials": ("trial_id", "attempt"),
+    "tags": ("trial_id", "attempt", "split", "level", "tag"),
+    "predictions": ("trial_id", "attempt", "split", "sentence"),
+}
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class BrokenPart:
+    """A part that cannot be read.
+
+    Attributes:
+        wrong: What is wrong with it.
+        newer: Whether that is only its version.
+        rows: How many rows of each trial it seems to have, where its ids can be read; they may be wrong too.
+    """
+
+    name: str
+    wrong: str
+    newer: bool
+    rows: dict[str, int] | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a table.
+
+    Attributes:
+        names: Its parts that can be read, oldest first.
+        starts: The number of each one's first row in `rows`.
+        rows: Of all of them, in order; columns of `schema`.
+        broken: The others.
+        strange: Files that are no parts.
+        n_bytes: Of all parts.
+    """
+
+    names: tuple[str, ...]
+    starts: tuple[int, ...]
+    rows: pa.Table
+    broken: tuple[BrokenPart, ...]
+    strange: tuple[str, ...]
+    n_bytes: int
+
+    def part_of(self, row: int) -> str:
+        """The part that a row stands in."""
+        return self.names[bisect_right(self.starts, row) - 1]
+
+
+def read_contents(place: Place) -> dict[str, Table]:
+    """Every table.
+
+    Raises:
+        StoreError: the place does not answer, or parts vanish all the time.
+    """
+    return {name: read_table(place.at(name), name) for name in READ_ORDER}
+
+
+def read_table(place: Place, table: str) -> Table:
+    """One table. Raises as `read_contents` does."""
+    parts = PartFolder(place, TABLES[table])
+    for _ in range(_ATTEMPTS):
+        try:
+            return _read(parts)
+        except FileNotFoundError:  # compacted meanwhile
+            continue
+    raise StoreError(f"{place}: parts vanish while they are read. Try again when nothing compacts the store.")
+
+
+def _read(parts: PartFolder) -> Table:
+    files, sizes = parts.place.files(), parts.sizes()
+    tables, starts, broken, n = dict[str, pa.Table](), list[int](), list[BrokenPart](), 0
+    for name, found in zip(sizes, parts.place.each(lambda name: _read_part(parts, name), list(sizes)), strict=True):
+        if isinstance(found, BrokenPart):
+            broken.append(found)
+            continue
+        tables[name] = found
+        starts.append(n)
+        n += len(found)
+    rows = pa.concat_tables([parts.schema.empty_table(), *tables.values()])
+    strange = tuple(name for name in files if name not in sizes)
+    return Table(tuple(tables), tuple(starts), rows, tuple(broken), strange, sum(sizes.values()))
+
+
+def _read_part(parts: PartFolder, name: str) -> pa.Table | BrokenPart:
+    try:
+        content = pa.py_buffer(parts.place.read(name))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return BrokenPart(name, f"cannot be read ({error.strerror or error})", newer=False, rows=None)
+    try:
+        return parts.decoded(name, content)
+    except BrokenError as error:
+        newer = isinstance(error, NewerError)
+        return BrokenPart(name, error.wrong, newer, None if newer else _readable_ids(content))
+
+
+def _readable_ids(content: pa.Buffer) -> dict[str, int] | None:
+    try:
+        ids = pq.read_table(pa.BufferReader(content), columns=["trial_id"], partitioning=None)["trial_id"]
+        return {found["values"]: found["counts"] for found in ids.value_counts().to_pylist()}
+    except (OSError, ValueError, KeyError, pa.ArrowException):
+        return None
+
+
+def repeated(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:
+    """The numbers of the rows of each key that stands there more than once, ascending."""
+    names = list(keys)
+    numbered = rows.select(names).append_column("at", pa.array(range(len(rows)), pa.int64()))
+    counts = numbered.group_by(names).aggregate([("at", "count")])
+    many = counts.filter(pc.greater(counts["at_count"], 1)).select(names)
+    if not len(many):  # nearly always, and lists of all rows take memory
+        return []
+    found = numbered.join(many, names, join_type="inner").group_by(names).aggregate([("at", "list")])
+    return sorted(sorted(at) for at in found["at_list"].to_pylist())
+
+
+def latest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """One row a key, the later of two, in the order of the rows."""
+    doubles = {row for at in repeated(rows, keys) for row in at[:-1]}
+    return rows if not doubles else rows.take(pa.array([n for n in range(len(rows)) if n not in doubles], pa.int64()))

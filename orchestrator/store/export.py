@@ -1,0 +1,118 @@
+"""The tables of a store as files for other programs, without duplicates, each trial by its newest attempt."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from orchestrator.store.columns import dictionary
+from orchestrator.store.results import ResultStore
+from trials.errors import StoreError
+
+Row = dict[str, Any]
+DICTIONARY = "columns.md"
+
+
+class Format(StrEnum):
+    """What is written: `csv` for spreadsheets, `parquet` with all types, `jsonl` a JSON object a line."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+
+
+def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
+    """Write every table and the dictionary of their columns into a folder; the rows of each.
+
+    Raises:
+        StoreError: one of the files is there already, or the folder cannot be written.
+    """
+    tables: dict[str, Callable[[], pa.Table]] = {
+        "trials": store.trials, "epochs": store.epochs, "tags": store.tags, "predictions": store.predictions,
+    }  # fmt: skip
+    paths = {name: folder / f"{name}.{form}" for name in tables} | {DICTIONARY: folder / DICTIONARY}
+    there = [path for path in paths.values() if path.exists()]
+    if there:
+        raise StoreError(f"{there[0]}: is there already. Give another folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = {name: _export(read(), paths[name], form) for name, read in tables.items()}
+        paths[DICTIONARY].write_text(dictionary(), encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be written ({error.strerror or error}). Give another folder.") from error
+    return rows
+
+
+def _export(table: pa.Table, path: Path, form: Format) -> int:
+    """Under a temporary name first, so that no half of a table looks like one."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    if form is Format.PARQUET:
+        pq.write_table(table, temporary, compression="zstd")
+    else:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            (_write_csv if form is Format.CSV else _write_jsonl)(table, file)
+    temporary.replace(path)
+    return len(table)
+
+
+def _write_csv(table: pa.Table, file: TextIO) -> None:
+    maps = {field.name: _keys(table[field.name]) for field in table.schema if pa.types.is_map(field.type)}
+    heads = [[f"{name}.{key}" for key in maps[name]] if name in maps else [name] for name in table.column_names]
+    writer = csv.writer(file)
+    writer.writerow([head for of_one in heads for head in of_one])
+    for row in _rows(table):
+        cells: list[object] = []
+        for name, value in row.items():
+            cells += [dict(value or ()).get(key) for key in maps[name]] if name in maps else [value]
+        writer.writerow([_cell(value) for value in cells])
+
+
+def _keys(column: pa.ChunkedArray) -> list[str]:
+    """The keys that occur in a column of maps."""
+    keys: set[str] = set()
+    for chunk in column.chunks:
+        keys |= set(pc.unique(chunk.keys).to_pylist()) if len(chunk) else set()
+    return sorted(keys)
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list):
+        return json.dumps(_plain(value), ensure_ascii=False)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, float) else _plain(value)
+
+
+def _write_jsonl(table: pa.Table, file: TextIO) -> None:
+    maps = {field.name for field in table.schema if pa.types.is_map(field.type)}
+    for row in _rows(table):
+        plain = {
+            name: _plain(dict(value) if name in maps and value is not None else value) for name, value in row.items()
+        }
+        file.write(json.dumps(plain, ensure_ascii=False) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can say it: no NaN, times in ISO 8601."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _rows(table: pa.Table) -> Iterator[Row]:
+    for batch in table.to_batches(max_chunksize=4096):
+        yield from batch.to_pylist()

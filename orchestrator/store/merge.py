@@ -1,0 +1,206 @@
+"""Put what one store has into another: every attempt that is not there yet, and the plans of sweeps.
+
+Attempts of two stores may have the same number and those of one trial must not, so an attempt is known by what it did:
+its rows of `epochs` and `trials`, which hold the microsecond of each. From that follows all that is promised here: an
+attempt that was merged before is found under the number it was given; one that a killed merge has begun is gone on
+with; and again nothing is added.
+
+New numbers go up from the largest of the trial. Where the trial is complete here already it stays its newest attempt:
+unfinished ones of the other store are kept below it, at 0, -1, and so on, and a completed one is not taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from orchestrator.store.check_rows import COMPUTED
+from orchestrator.store.contents import COMMIT_ORDER, KEYS, Table, latest, read_contents
+from orchestrator.store.parts import PartFolder
+from orchestrator.store.place import Place
+from orchestrator.store.results import MARKER, ResultStore, is_plan, mark
+from orchestrator.store.schema import TABLES, State
+from orchestrator.store.wholeness import Pair
+from trials.errors import StoreError
+
+Does = dict[int, frozenset[bytes]]  # of one trial: the digests of what each attempt did
+
+
+@dataclass
+class Merged:
+    """What was done.
+
+    Attributes:
+        rows: Added to each table.
+        attempts: That had something added.
+        plans: Of sweeps, added.
+        kept: Trials that both stores have complete, by attempts of their own; the other one's was not taken.
+        differing: Those of them whose computed numbers are not the same, and where.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    attempts: int = 0
+    plans: int = 0
+    kept: list[str] = field(default_factory=list)
+    differing: dict[str, str] = field(default_factory=dict)
+
+
+def merge(source: ResultStore, target: ResultStore) -> Merged:
+    """Add what `source` has to `target`; killed at any moment and called again it comes to the same.
+
+    Raises:
+        StoreError: a store of the two has parts that cannot be read, or cannot be written.
+    """
+    theirs, ours = _tables(source.place), _tables(target.place)
+    our_trials, their_done, our_done = _trials(ours), _completed(theirs), _completed(ours)
+    numbers, kept = dict[Pair, int](), dict[Pair, int]()
+    for i, does in sorted(_trials(theirs).items()):
+        given, left_out = _numbers(does, our_trials.get(i, {}), their_done.get(i, set()), our_done.get(i, set()))
+        numbers |= {(i, attempt): number for attempt, number in given.items()}
+        kept |= {(i, attempt): number for attempt, number in left_out.items()}
+    done = Merged(kept=sorted({trial_id for trial_id, _ in kept}), differing=_differing(theirs, ours, kept))
+    touched: set[Pair] = set()
+    for name in COMMIT_ORDER:
+        rows = _lacking(theirs[name], ours[name], KEYS[name], numbers)
+        if len(rows) and not target.place.exists(MARKER):
+            mark(target.place)
+        PartFolder(target.place.at(name), TABLES[name]).append_table(rows)
+        done.rows[name] = len(rows)
+        touched |= set(_pairs(rows))
+    done.attempts, done.plans = len(touched), _add_plans(source.place, target.place)
+    return done
+
+
+def _tables(place: Place) -> dict[str, pa.Table]:
+    """All rows, one a key, as readers take them."""
+    return {name: latest(_whole(place, name, table), KEYS[name]) for name, table in read_contents(place).items()}
+
+
+def _whole(place: Place, name: str, table: Table) -> pa.Table:
+    for part in table.broken:
+        way_out = "Upgrade permafrost-sweeps." if part.newer else "Run `permafrost store repair` on it first."
+        raise StoreError(f"{place}/{name}/{part.name}: {part.wrong}. {way_out}")
+    return table.rows
+
+
+def _trials(tables: Mapping[str, pa.Table]) -> dict[str, Does]:
+    """What each attempt of each trial did."""
+    found: dict[str, dict[int, set[bytes]]] = {}
+    for name in ("epochs", "trials"):
+        rows = tables[name]
+        for (trial_id, attempt), row in zip(_pairs(rows), rows.drop_columns(["attempt"]).to_pylist(), strict=True):
+            did = hashlib.sha256(f"{name} {row!r}".encode()).digest()
+            found.setdefault(trial_id, {}).setdefault(attempt, set()).add(did)
+    return {i: {attempt: frozenset(did) for attempt, did in does.items()} for i, does in found.items()}
+
+
+def _completed(tables: Mapping[str, pa.Table]) -> dict[str, set[int]]:
+    """The completed attempts of each trial that has any."""
+    found: dict[str, set[int]] = {}
+    for (trial_id, attempt), state in zip(_pairs(tables["trials"]), tables["trials"]["state"].to_pylist(), strict=True):
+        if state == State.COMPLETED:
+            found.setdefault(trial_id, set()).add(attempt)
+    return found
+
+
+def _numbers(
+    theirs: Does, ours: Does, their_completed: set[int], our_completed: set[int]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """The number of each attempt here; and of those that are not taken, the number of ours that stands for it."""
+    given = _merged_before(theirs, ours)
+    own = ours.keys() - set(given.values())
+    complete = own & our_completed
+    left_out = {a: max(complete) for a in theirs.keys() - given.keys() if complete and a in their_completed}
+    # Only our own attempts and their order decide, so that a merge that was killed is gone on with as it began.
+    top, bottom, used = max(own, default=0), min({1, *own}), {*ours}
+    for attempt in sorted(theirs.keys() - left_out.keys()):
+        if attempt not in given:
+            number = bottom - 1 if complete else max(attempt, top + 1)
+            while number in used:
+                number += -1 if complete else 1
+            given[attempt] = number
+            used.add(number)
+        top, bottom = max(top, given[attempt]), min(bottom, given[attempt])
+    return given, left_out
+
+
+def _merged_before(theirs: Does, ours: Does) -> dict[int, int]:
+    """The number here of each attempt that did the same as one of ours, as a part of one, or that one goes on from."""
+    given, left = dict[int, int](), dict(ours)
+    for fits in (frozenset.__eq__, frozenset.__le__, frozenset.__gt__):  # the last: a merge that was killed began it
+        for attempt in sorted(theirs.keys() - given.keys()):
+            number = next((n for n in sorted(left) if fits(theirs[attempt], left[n])), None)
+            if number is not None:
+                given[attempt] = number
+                del left[number]
+    return given
+
+
+def _lacking(theirs: pa.Table, ours: pa.Table, keys: Iterable[str], numbers: Mapping[Pair, int]) -> pa.Table:
+    """Their rows under their new numbers, but for those that are here; attempt by attempt in their order."""
+    names = list(keys)
+    theirs = theirs.sort_by([(name, "ascending") for name in names])
+    new = [numbers.get(pair) for pair in _pairs(theirs)]
+    at, field_ = theirs.schema.get_field_index("attempt"), theirs.schema.field("attempt")
+    taken = theirs.set_column(at, field_, [pa.array(new, field_.type)])
+    taken = taken.filter(pa.array([number is not None for number in new], pa.bool_()))
+    there = set(zip(*(ours[name].to_pylist() for name in names), strict=True))
+    wanted = [key not in there for key in zip(*(taken[name].to_pylist() for name in names), strict=True)]
+    return taken.filter(pa.array(wanted, pa.bool_()))
+
+
+def _differing(
+    theirs: Mapping[str, pa.Table], ours: Mapping[str, pa.Table], kept: Mapping[Pair, int]
+) -> dict[str, str]:
+    """The first number of each trial that is not the same in their attempt and ours."""
+    found: dict[str, str] = {}
+    for name in ("trials", "epochs"):
+        keys = [key for key in KEYS[name] if key not in ("trial_id", "attempt")]
+        mine = {(*_pair(row), *(row[key] for key in keys)): row for row in _rows_of(ours[name], _ours(kept))}
+        for row in _rows_of(theirs[name], set(kept)):
+            key = (row["trial_id"], kept[_pair(row)], *(row[key] for key in keys))
+            other = mine.get(key)
+            columns = [c for c in COMPUTED[name] if other is None or repr(other[c]) != repr(row[c])]
+            if columns:
+                where = "".join(f" at {key} {row[key]}" for key in keys)
+                value = "nothing" if other is None else repr(other[columns[0]])
+                found.setdefault(
+                    _pair(row)[0], f"{columns[0]}{where}: {value} is kept, {row[columns[0]]!r} was not taken"
+                )
+    return found
+
+
+def _ours(kept: Mapping[Pair, int]) -> set[Pair]:
+    return {(trial_id, number) for (trial_id, _), number in kept.items()}
+
+
+def _rows_of(rows: pa.Table, pairs: set[Pair]) -> list[dict[str, object]]:
+    wanted = [pair in pairs for pair in _pairs(rows)]
+    found: list[dict[str, object]] = rows.filter(pa.array(wanted, pa.bool_())).to_pylist()
+    return found
+
+
+def _pair(row: Mapping[str, object]) -> Pair:
+    return str(row["trial_id"]), int(str(row["attempt"]))
+
+
+def _pairs(rows: pa.Table) -> list[Pair]:
+    return list(zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True))
+
+
+def _add_plans(source: Place, target: Place) -> int:
+    """Copy plans whose name is not there: their names hold time and digest."""
+    n = 0
+    for sweep in source.at("sweeps").folders():
+        theirs, ours = source.at("sweeps").at(sweep), target.at("sweeps").at(sweep)
+        there = ours.files()
+        for name in filter(is_plan, theirs.files()):
+            if name not in there:
+                if not target.exists(MARKER):
+                    mark(target)
+                ours.write(name, theirs.read(name))
+                n += 1
+    return n

@@ -1,0 +1,29 @@
+"""Specs as a store keeps them, read back into values that are valid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from trials.errors import StoreError
+from trials.spec import TrialSpec
+
+
+def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> TrialSpec:
+    """The spec of a trial, from a plan or from the `spec` column of its row.
+
+    Raises:
+        StoreError: it is none, or has what this version does not know.
+    """
+    try:
+        if isinstance(content, str):
+            return TrialSpec.model_validate_json(content)
+        return TrialSpec.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, ("spec", *first["loc"])))
+        raise StoreError(
+            f"trial {trial_id!r} of the store: {place}: {first['msg']}. Its row or plan is broken or of a newer version."
+        ) from error
