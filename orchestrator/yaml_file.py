@@ -19,8 +19,8 @@ from trials.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
 
-MAX_BYTES = 1_000_000  # of a file; the longest of ours has 3,000
-MAX_NODES = 200_000  # keys and values, those of an alias counted at each of its uses
+MAX_BYTES = 250_000  # of a file: a second to read, or five if its brackets are of the worst kind
+MAX_NODES = 100_000  # keys and values, those of an alias counted at each of its uses
 MAX_DEPTH = 50
 MAX_KEY = 200  # characters
 _INT64 = 1 << 63
@@ -125,10 +125,6 @@ def parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
         lines = _Lines(file)
         lines.walk(root, ())  # before anything is made of the nodes
         return loader.construct_document(root), lines.found
-    except RecursionError as error:  # a thousand brackets
-        raise ConfigError(
-            f"{file}: not YAML: nests deeper than {MAX_DEPTH} levels. Take out what is too much."
-        ) from error
     except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(_where(file, error)) from error
 
@@ -139,6 +135,18 @@ class _Loader(yaml.SafeLoader):
     The safe loader itself raises whatever Python does for `!!int ''`, a date that no calendar has, or a sexagesimal
     number beyond all bounds.
     """
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """A node with all below it; told of too deep a one before the rest is read, which takes ever longer."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            mark = self.get_mark()
+            raise yaml.composer.ComposerError(None, None, f"nests deeper than {MAX_DEPTH} levels", mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node."""

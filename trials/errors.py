@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-
 LONGEST_LINE = 2_000  # characters of one mistake in a message
 
 

@@ -93,11 +93,13 @@ class Predictor:
     def __init__(self, folder: Path, *, device: torch.device | None = None) -> None:
         recipe = _recipe(folder)
         try:
-            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+            config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             words = "TokenClassification" in " ".join(config.architectures or ())
             kind = AutoModelForTokenClassification if words else AutoModelForSequenceClassification
-            self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-            model = kind.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=torch.float32)
+            self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            model = kind.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32
+            )
         except (OSError, ValueError) as error:
             raise ModelError(f"{folder}: not a model folder that can be loaded: {error}") from error
         self.task: str = recipe.get("task") or ("pos" if words else "classification")

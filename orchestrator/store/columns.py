@@ -120,8 +120,8 @@ def dictionary() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield f"# Columns\n\nOf store version {SCHEMA_VERSION}. `_s` are seconds, `_bytes` bytes. In CSV a list is JSON,"
-    yield "of a map each key is a column of its own (`best_metrics.accuracy`), and what is not there is an empty cell.\n"
+    yield f"# Columns\n\nOf store version {SCHEMA_VERSION}. `_s` are seconds, `_bytes` bytes. In CSV a list is JSON;"
+    yield "a map has a column a key (`best_metrics.accuracy`), and what is not there is an empty cell.\n"
     for table, schema in TABLES.items():
         yield f"## {table}\n\n{ABOUT[table]}\n\n| column | type | what |\n|---|---|---|"
         for field in schema:

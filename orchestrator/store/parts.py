@@ -119,7 +119,7 @@ class PartFolder:
         except (OSError, pa.ArrowException) as error:
             raise BrokenError(path, f"not a readable Parquet file ({error})") from error
         mark = (table.schema.metadata or {}).get(VERSION_KEY, b"")
-        version = int(mark) if mark.isdigit() else 0
+        version = int(mark) if mark.isdigit() and len(mark) < 9 else 0
         if version > SCHEMA_VERSION:
             raise NewerError(
                 path, f"written by a newer version (schema {version}, this one reads up to {SCHEMA_VERSION})"

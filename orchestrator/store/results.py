@@ -24,6 +24,7 @@ from orchestrator.store.parts import PartFolder
 from orchestrator.store.place import LocalPlace, Place, find_place
 from orchestrator.store.schema import SCHEMA_VERSION, TABLES, State
 from trials.errors import StoreError
+from trials.sources.cache import is_plain
 
 MARKER = "store.json"
 FORMAT = "permafrost-store"
@@ -124,7 +125,13 @@ class ResultStore:
         return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
 
     def add_plan(self, plan: SweepPlan) -> None:
-        """Keep what a launch declared, unless the sweep's newest plan says the same. No plan is ever overwritten."""
+        """Keep what a launch declared, unless the sweep's newest plan says the same. No plan is ever overwritten.
+
+        Raises:
+            StoreError: a name that leads to another folder, or the place cannot be written.
+        """
+        if not is_plain(plan.name):
+            raise StoreError(f"{plan.name!r} is no name of a sweep, as its plans lie in a folder of that name.")
         self._create()
         folder = self.place.at("sweeps").at(plan.name)
         newest = newest_plan(folder)
@@ -178,7 +185,7 @@ def check_marker(place: Place) -> None:
     try:
         content = json.loads(place.read(MARKER).decode("utf-8"))
         known, version = content["format"] == FORMAT, int(content["schema_version"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BrokenError(path, f"not the mark of a Permafrost store ({error})", way_out) from error
     if not known or version < 1:
         said = f"format {content['format']!r}, not {FORMAT!r}" if not known else f"schema {version}"
@@ -235,7 +242,7 @@ def decoded_plan(path: str, content: bytes) -> SweepPlan:
         found = json.loads(content.decode("utf-8"))
         trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
         return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise _broken_plan(path, error) from error
 
 

@@ -25,5 +25,5 @@ def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> Trial
         first = error.errors()[0]
         place = ".".join(map(str, ("spec", *first["loc"])))
         raise StoreError(
-            f"trial {trial_id!r} of the store: {place}: {first['msg']}. Its row or plan is broken or of a newer version."
+            f"trial {trial_id!r} of the store: {place}: {first['msg']}. Its row or plan is broken, or newer than this."
         ) from error

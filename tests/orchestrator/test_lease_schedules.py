@@ -107,11 +107,12 @@ def test_three_that_ask_and_a_clock_in_random_orders(paged: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("first", "ticks"), [(HOLDS, 2), (ASKS, 2), ((), 1)])
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("first", "ticks"), [(HOLDS, 2), (ASKS, 1), ((), 1)])
 def test_in_no_order_do_two_hold_whoever_falls_silent(first: tuple[int, ...], ticks: int) -> None:
     assert every_order(world(HERE, ELSEWHERE, ticks=ticks), first=first) > 10_000
 
 
 @pytest.mark.slow
 def test_three_that_ask_and_a_clock_in_many_random_orders() -> None:
-    some_orders(world(HERE, ELSEWHERE, ELSEWHERE, ticks=4, checks=2, paged=True), random.Random(1), runs=20_000)
+    some_orders(world(HERE, ELSEWHERE, ELSEWHERE, ticks=4, checks=2, paged=True), random.Random(1), runs=5_000)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import stat
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -85,6 +87,9 @@ def fingerprint(train: Files, dev: Files, test: Files) -> str:
 
 def _digest(path: str, split: str) -> bytes:
     try:
+        kind = Path(path).stat().st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # a device or a pipe has no end, or is read only once
+            raise DataError(f"{path}: the {split} split is no file. Save it as one.")
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
@@ -108,7 +113,7 @@ def _split(data: DataSpec, name: str) -> list[Item]:
     first: int | None = getattr(data.first, name) if data.first else None
     items: list[Item] = []
     for path in paths:
-        items += read(Path(path), data.columns, None if first is None else first - len(items))
+        items += read(Path(path), data.columns, None if first is None else min(first - len(items), sys.maxsize))
     if paths and not items:
         raise DataError(f"{paths[0]}: the {name} split has no sentences. Give a file that has some.")
     return items

@@ -31,7 +31,8 @@ def generic_family(folder: Path, config: dict[str, Any]) -> ModelFamily:
         )
     try:
         with torch.device("meta"):
-            base = AutoModel.from_config(AutoConfig.from_pretrained(folder, local_files_only=True))
+            config_ = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            base = AutoModel.from_config(config_, trust_remote_code=False)
     except Exception as error:  # whatever the architecture's own code raises
         raise ModelError(f"{folder}: {name!r} cannot be built ({error}). Use another model.") from error
     stack, tables, shared = _told_apart(base, name, config[key])

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -65,7 +66,9 @@ def load_tokenizer(spec: ModelSpec, head: Head) -> PreTrainedTokenizerBase:
     """The model's tokenizer, kept for the life of the process. Raises ModelError."""
     options = {"add_prefix_space": True} if head == "tokens" and family_of(spec).prefix_space else {}
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(spec.path, local_files_only=True, **options)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            spec.path, local_files_only=True, trust_remote_code=False, **options
+        )
     except Exception as error:  # of a broken file the tokenizers library raises just that
         raise ModelError(f"{spec.path}: its tokenizer cannot be loaded: {error}") from error
     if not tokenizer.is_fast:
@@ -106,14 +109,20 @@ def _template(spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None
     """The model with a head nobody has drawn, and the names of the parameters its files lack."""
     family = family_of(spec)
     try:
-        config = AutoConfig.from_pretrained(spec.path, local_files_only=True, num_labels=n_outputs)
+        config = AutoConfig.from_pretrained(
+            spec.path, local_files_only=True, trust_remote_code=False, num_labels=n_outputs
+        )
         for key in family.dropout_keys if dropout is not None else ():
             setattr(config, key, dropout)
         with torch.random.fork_rng():  # from_pretrained draws a head that load_model draws anew
             model, report = _CLASSES[head].from_pretrained(
-                spec.path, config=config, dtype=torch.float32, local_files_only=True, use_safetensors=not spec.pickle,
-                ignore_mismatched_sizes=True, output_loading_info=True,
+                spec.path, config=config, dtype=torch.float32, local_files_only=True, trust_remote_code=False,
+                use_safetensors=not spec.pickle, ignore_mismatched_sizes=True, output_loading_info=True,
             )  # fmt: skip
+    except UnpicklingError as error:  # torch reads tensors only, whatever leave was given
+        raise ModelError(
+            f"{spec.path}: its pickle holds more than tensors, which is not loaded. Use safetensors."
+        ) from error
     except (OSError, RuntimeError, ValueError) as error:
         raise ModelError(f"{spec.path}: its weights cannot be loaded: {error}") from error
     missing = frozenset(report["missing_keys"]) | {mismatch[0] for mismatch in report["mismatched_keys"]}

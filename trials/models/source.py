@@ -81,9 +81,12 @@ def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress =
 
 def _path(text: str) -> Path:
     try:
-        return Path(text).expanduser().resolve()
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, nobody's home, a zero byte
-        raise ModelError(f"{text!r:.200} is no path ({error}). Give a folder with config.json.") from error
+        found = Path(text).expanduser().resolve()
+        found.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, nobody's home, a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{text!r:.200} is no path ({reason}). Give a folder with config.json.") from error
+    return found
 
 
 def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:

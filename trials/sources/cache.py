@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from trials.errors import DataError
 
@@ -76,7 +76,12 @@ def complete(folder: Path) -> Fetched | None:
     """What the folder's manifest tells; None without one, or where a file is gone or has another size."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if manifest["format"] != _FORMAT or not all(_has(folder, file) for file in manifest["files"]):
+        words = [manifest["name"], manifest["source"], manifest["licence"] or "", *manifest["hidden"]]
+        if manifest["format"] != _FORMAT or manifest["kind"] not in ("ud", "hub"):
+            return None
+        if not all(isinstance(word, str) for word in words) or not all(
+            _has(folder, file) for file in manifest["files"]
+        ):
             return None
         return Fetched(
             name=manifest["name"],
@@ -98,9 +103,11 @@ def _has(folder: Path, file: dict[str, Any]) -> bool:
     return is_plain(name) and bool((folder / name).stat().st_size == file["bytes"])
 
 
-def is_plain(name: str) -> bool:
+def is_plain(name: object) -> TypeGuard[str]:
     """Whether a name that a listing, a manifest or a hub supplied is that of a file, and leads to no other folder."""
-    return name not in ("", ".", "..") and name.isprintable() and not set(name) & set("/\\\0")
+    if not isinstance(name, str) or not name.isprintable():
+        return False
+    return name not in ("", ".", "..") and "/" not in name and "\\" not in name
 
 
 def finish(

@@ -7,6 +7,7 @@ git digest are the ones that its repository lists.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import time
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds before the second, third, ... try
 _TIMEOUT_S = 30.0
+LARGEST_FILE = 4 << 30  # bytes; the largest treebank has a tenth of it
+LARGEST_LISTING = 64 << 20  # bytes
 _TOKEN_HOST = "api.github.com"  # noqa: S105  the only host that GITHUB_TOKEN is for
 
 
@@ -72,6 +75,7 @@ def download(remote: Remote, path: Path, *, progress: Progress = no_progress, wa
         DataError: no connection, a refusal of the server, still cut after all tries (what came is kept), another
             content than listed (what came is thrown away), or a disk that cannot be written.
     """
+    _check_url(remote.url)
     part = path.with_name(f"{path.name}.part")
     with writing(path):
         if path.is_file() and blob_digest(path) == remote.sha1:
@@ -132,9 +136,11 @@ def _stream(http: httpx2.Client, remote: Remote, part: Path, progress: Progress)
                     file.write(chunk)
                     have += len(chunk)
                     progress(part.stem, have, remote.size)
+                    if have > remote.size:  # no more of it: its digest is wrong in any case
+                        return
     except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
         raise _no_connection(remote.url, error) from error
-    except (httpx2.TransportError, httpx2.DecodingError) as error:
+    except (httpx2.TransportError, httpx2.DecodingError, httpx2.TooManyRedirects, httpx2.InvalidURL) as error:
         raise _Cut(str(error) or type(error).__name__) from error
 
 
@@ -150,15 +156,36 @@ def _check_answer(answer: httpx2.Response, remote: Remote, part: Path, have: int
     refuse(answer, remote.url)
 
 
+def _check_url(url: str) -> None:
+    """Raise DataError where an address, which a listing may have supplied, is none of the web."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("idna")
+        fits = parts.scheme in ("http", "https") and bool(host) and (parts.port or 1) > 0 and url.isprintable()
+    except ValueError:  # UnicodeError is one
+        fits = False
+    if not fits:
+        raise DataError(f"{shown(url)}: no address of the web. Does PERMAFROST_UD_URL name a server of this kind?")
+
+
 def client() -> httpx2.Client:
-    """A client for plain files: follows redirects, and asks for bytes as they are, so that a size is a size."""
+    """A client for plain files: follows redirects, and asks for bytes as they are, so that a size is a size.
+
+    Raises:
+        DataError: the proxy that the environment names cannot be one; it is not repeated, as it may hold a password.
+    """
     import httpx2
 
-    return httpx2.Client(
-        follow_redirects=True,
-        timeout=_TIMEOUT_S,
-        headers={"Accept-Encoding": "identity", "User-Agent": "permafrost"},
-    )
+    try:
+        return httpx2.Client(
+            follow_redirects=True,
+            timeout=_TIMEOUT_S,
+            headers={"Accept-Encoding": "identity", "User-Agent": "permafrost"},
+        )
+    except (ValueError, ImportError, httpx2.InvalidURL) as error:
+        raise DataError(
+            "a proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used. Write http://host:port, or unset it."
+        ) from error
 
 
 def get_json(url: str) -> Any:
@@ -166,24 +193,34 @@ def get_json(url: str) -> Any:
 
     Raises:
         FileNotFoundError: the server knows no such document; the text is the server's own words.
-        DataError: no connection, another refusal, or not JSON.
+        DataError: no connection, another refusal, not JSON, or more than any listing has.
     """
     import httpx2
 
+    _check_url(url)
     try:
-        with client() as http:
-            answer = http.get(url, headers=_login(url))
-    except (httpx2.TransportError, httpx2.DecodingError) as error:
+        with client() as http, http.stream("GET", url, headers=_login(url)) as answer:
+            body = _body(answer, url)
+    except (httpx2.TransportError, httpx2.DecodingError, httpx2.TooManyRedirects, httpx2.InvalidURL) as error:
         raise _no_connection(url, error) from error
     if answer.status_code == HTTPStatus.NOT_FOUND:
-        raise FileNotFoundError(_words(answer))
+        raise FileNotFoundError(_words(answer, body))
     refuse(answer, url)
     try:
-        return answer.json()
-    except ValueError as error:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"{shown(url)}: the answer is not JSON. Does a proxy or a log-in page stand between?"
         ) from error
+
+
+def _body(answer: httpx2.Response, url: str) -> bytes:
+    body = bytearray()
+    for chunk in answer.iter_bytes():
+        body += chunk
+        if len(body) > LARGEST_LISTING:
+            raise DataError(f"{shown(url)}: answers with more than {LARGEST_LISTING:,} bytes, which is no listing.")
+    return bytes(body)
 
 
 def _login(url: str) -> dict[str, str]:
@@ -191,10 +228,10 @@ def _login(url: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token and urlsplit(url).hostname == _TOKEN_HOST else {}
 
 
-def _words(answer: httpx2.Response) -> str:
+def _words(answer: httpx2.Response, body: bytes) -> str:
     try:
-        return str(answer.json()["message"])
-    except (ValueError, LookupError, TypeError):
+        return str(json.loads(body)["message"])
+    except (ValueError, LookupError, TypeError, RecursionError):
         return answer.reason_phrase
 
 
@@ -223,7 +260,10 @@ def _when(answer: httpx2.Response) -> str:
     reset, wait = answer.headers.get("X-RateLimit-Reset", ""), answer.headers.get("Retry-After", "")
     if wait.isdigit():
         return f"in {wait} s"
-    return f"after {datetime.fromtimestamp(int(reset), UTC):%H:%M} UTC" if reset.isdigit() else "in some minutes"
+    try:
+        return f"after {datetime.fromtimestamp(int(reset), UTC):%H:%M} UTC"
+    except (ValueError, OverflowError, OSError):  # none given, or no time of this world
+        return "in some minutes"
 
 
 def _no_connection(url: str, error: Exception) -> DataError:
@@ -235,5 +275,8 @@ def _no_connection(url: str, error: Exception) -> DataError:
 
 def shown(url: str) -> str:
     """An address fit for a message: without a password or a query, which may hold a token."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that is none"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -176,9 +176,12 @@ class DataDraft(Frozen):
 
 def _absolute(path: str) -> str:
     try:
-        return str(Path(path).expanduser().resolve())
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, nobody's home, a zero byte
-        raise DataError(f"{path!r:.200} is no path ({error}). Give the path of a file or folder.") from error
+        found = Path(path).expanduser().resolve()
+        found.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, nobody's home, a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path!r:.200} is no path ({reason}). Give the path of a file or folder.") from error
+    return str(found)
 
 
 def _stem(path: str) -> str:
@@ -205,7 +208,11 @@ def _format_of(path: str) -> str:
 
 def _in_folder(folder: Path) -> tuple[Files, Files, Files]:
     """The files of a folder by split: one each, test if there is one."""
-    corpus_files = [p for p in sorted(folder.iterdir()) if Path(p.name.removesuffix(".gz")).suffix.lower() in FORMATS]
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read ({error.strerror}).") from error
+    corpus_files = [p for p in inside if Path(p.name.removesuffix(".gz")).suffix.lower() in FORMATS]
     found = {
         split: [p for p in corpus_files if any(word in _words(p.name) for word in words)]
         for split, words in SPLIT_WORDS.items()

@@ -5,7 +5,6 @@ Datasets are kept as our own JSON lines, so that a digest depends on the rows an
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 from collections.abc import Collection
@@ -14,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from trials.errors import DataError, unknown
-from trials.sources.cache import Fetched, Progress, cache_root, complete, finish, locked, no_progress, writing
+from trials.sources.cache import Fetched, Progress, cache_root, complete, finish, is_plain, locked, no_progress, writing
 from trials.sources.hub_client import TIMEOUT_S, Repo, bar_class, calling, card_licence, explain
 from trials.sources.hub_models import fetch_model as fetch_model
 from trials.sources.rows import write_rows
@@ -89,6 +88,8 @@ def _fetch(repo: Repo, config: str | None, info: Any, folder: Path, progress: Pr
         splits = _load(repo, _selection(repo, config, files), info.sha, scratch, progress)
         hidden = []
         for split, rows in splits.items():
+            if not is_plain(split):
+                raise DataError(f"{repo}: {split!r} is no name of a split. Take another revision of it.")
             path = folder / f"{split}.jsonl"
             try:
                 labelled = write_rows(rows, rows.features, path)
@@ -167,7 +168,7 @@ def _about_config(error: ValueError, repo: Repo, selection: dict[str, str]) -> s
     listed = re.search(r"configs?: (\[.*?\])|Available: (\[.*?\])", str(error))
     if not listed:
         return explain(error, repo)
-    known = [str(name) for name in ast.literal_eval(listed[1] or listed[2])]
+    known = [first or second for first, second in re.findall(r"'([^']*)'|\"([^\"]*)\"", listed[1] or listed[2])]
     if "name" not in selection:
         return f"{repo} has several configurations; name one of {', '.join(sorted(known))}."
     return f"{repo}: configuration: {unknown(selection['name'], known)}"

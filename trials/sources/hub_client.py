@@ -134,7 +134,7 @@ def explain(error: BaseException, repo: Repo) -> str:
         case HfHubHTTPError():
             return f"{repo}: {_status(error.response.status_code, hub)}"
         case httpx2.TransportError():
-            reason = str(error) or type(error).__name__
+            reason = without_token(str(error)) or type(error).__name__
             return (
                 f"{repo}: cannot reach {hub} ({reason}). Check the network, the proxy settings and HF_ENDPOINT, "
                 "or work with what is on this machine (--offline)."
@@ -169,11 +169,12 @@ def _status(status: int, hub: str) -> str:
 
 
 def without_token(text: str) -> str:
-    """The text of a library's error on one line, with the machine's own token struck out."""
+    """The text of a library's error on one line, with tokens and an address's user and password struck out."""
     from huggingface_hub import get_token
 
     if token := get_token():
         text = text.replace(token, "***")
+    text = re.sub(r"(?<=//)[^/@\s]+(?=@)", "***", text)
     return " ".join(re.sub(r"hf_\w{8,}", "***", text).split())
 
 

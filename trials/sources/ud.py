@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from trials.errors import DataError
 from trials.sources.cache import Fetched, Progress, cache_root, complete, finish, locked, no_progress
-from trials.sources.download import WAITS, Remote, download, get_json, shown
+from trials.sources.download import LARGEST_FILE, WAITS, Remote, download, get_json, shown
 
 API = "https://api.github.com"
 ORGANISATION = "UniversalDependencies"
@@ -99,7 +99,10 @@ def _is_wanted(entry: dict[str, Any]) -> bool:
 
 
 def _remote(entry: dict[str, Any]) -> tuple[str, Remote]:
-    return entry["name"], Remote(entry["download_url"], entry["size"], entry["sha"])
+    url, size, digest = entry["download_url"], entry["size"], entry["sha"]
+    if not (isinstance(url, str) and type(size) is int and isinstance(digest, str) and 0 <= size <= LARGEST_FILE):
+        raise TypeError(f"{entry['name']}: no file of {size!r} bytes")
+    return entry["name"], Remote(url, size, digest)
 
 
 def _licence(folder: Path, files: Iterable[str]) -> str | None:

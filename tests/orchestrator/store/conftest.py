@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.store.place import LocalPlace, Place, find_place
+from tests.orchestrator.store.real import Real, make_real
 from tests.s3_faults import Faults
 from tests.s3_server import ENVIRONMENT, S3Process
 
@@ -58,3 +59,9 @@ def place(request: pytest.FixtureRequest) -> Place:
         return found
     s3: S3Process = request.getfixturevalue("s3")
     return find_place(s3.address(request.getfixturevalue("prefix")))
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
+    """A store that launches have made; a test takes a copy."""
+    return make_real(tmp_path_factory.mktemp("real"))

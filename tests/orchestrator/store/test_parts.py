@@ -200,7 +200,8 @@ def test_parquet_of_somebody_else_is_refused_with_the_way_out(parts: PartFolder,
     path = write(parts, "part-0.parquet", {"step": [7]}, version)
     with pytest.raises(StoreError) as error:
         parts.read()
-    assert str(error.value) == f"{path}: not written by permafrost. Move it out of the store: `permafrost store repair`."
+    way_out = "Move it out of the store: `permafrost store repair`."
+    assert str(error.value) == f"{path}: not written by permafrost. {way_out}"
 
 
 @pytest.mark.parametrize("broken", [b"", b"PAR1", b"not Parquet at all"])

@@ -1,0 +1,312 @@
+"""`check_store` finds whatever is not as it was written, and nothing where everything is."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from orchestrator.lease import take_lease
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.broken import NewerError
+from orchestrator.store.check import check_store
+from orchestrator.store.names import stamped
+from orchestrator.store.place import LocalPlace, Place
+from orchestrator.store.results import MARKER, SweepPlan
+from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
+from orchestrator.store.wholeness import AUTO_WORDS
+from tests.assets import make_store_v1 as v1
+from tests.builders import make_spec
+from tests.orchestrator.store.real import Real
+from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
+from trials import best
+from trials.errors import StoreError
+
+SPEC = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2})
+SECOND = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2}, seed=1)
+
+
+@pytest.fixture
+def store(local_place: LocalPlace) -> ResultStore:
+    """A completed trial, and what its sweep declared."""
+    found = open_store(local_place.address, must_exist=False)
+    complete(found, SPEC)
+    found.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", ((SPEC.trial_id, SPEC.model_dump(mode="json")),)))
+    return found
+
+
+def said(store: ResultStore) -> list[str]:
+    return [str(finding) for finding in check_store(store.place).findings]
+
+
+def only(store: ResultStore) -> str:
+    (found,) = said(store)
+    return found
+
+
+# --- What is right
+
+
+def test_a_store_that_launches_left_is_clean(real: Real) -> None:
+    report = check_store(real.store)
+    assert report.ok, report.findings
+    assert report.counted.rows["epochs"] == 5
+    assert report.counted.states == {"completed": 2, "not ended": 1}
+    assert report.counted.checkpoints == {"to go on": 1}
+    assert report.notes == ()
+
+
+def test_a_store_is_checked_wherever_it_lies(place: Place) -> None:
+    complete(ResultStore(place), SPEC)
+    assert check_store(place.address).ok
+    assert check_store(place).counted.parts == {"epochs": 1, "trials": 1, "tags": 1, "predictions": 1}
+
+
+def test_looking_writes_nothing(real: Real, tmp_path: Path) -> None:
+    copy = real.copy(tmp_path)
+    before = sorted(copy.rglob("*"))
+    check_store(copy)
+    assert sorted(copy.rglob("*")) == before
+
+
+def test_a_running_sweep_is_no_finding(store: ResultStore) -> None:
+    store.append("epochs", [epoch(SECOND.trial_id, 1, step=13)])
+    with take_lease(store.place, "tiny", say=print):
+        report = check_store(store.place)
+    assert report.ok
+    assert report.counted.states == {"completed": 1, "not ended": 1}
+    assert report.counted.leases == {"tiny": 1}
+
+
+def test_an_attempt_that_was_killed_before_its_trial_was_committed_is_no_finding(store: ResultStore) -> None:
+    complete(store, SECOND, without=["trials"])
+    assert said(store) == []
+
+
+@pytest.mark.parametrize("compactions", [0, 1])
+def test_what_a_killed_compaction_left_is_a_note(store: ResultStore, compactions: int) -> None:
+    complete(store, SECOND)
+    folder = store.place.at("epochs")
+    old = {name: folder.read(name) for name in folder.files()}
+    store.compact()
+    for name, content in old.items():
+        folder.write(name, content)
+    report = check_store(store.place)
+    assert report.ok
+    assert report.notes == ("epochs: 4 rows stand in two parts, as a killed compaction leaves them; readers take one.",)
+
+
+def test_parts_from_before_there_were_digests_are_told_and_read() -> None:
+    report = check_store(Path(v1.__file__).parent / "store_v1")
+    assert report.counted.rows == {"epochs": 4, "trials": 3, "tags": 0, "predictions": 0}
+    assert "epochs: 2 parts are from before names held digests" in report.notes[1]
+
+
+def test_a_trial_without_any_predictions_is_a_note(store: ResultStore) -> None:
+    complete(store, SECOND, without=["predictions"])
+    report = check_store(store.place)
+    assert report.ok
+    assert report.notes == ("predictions: 1 of 2 completed trials have none; no row says whether they should.",)
+
+
+def test_the_size_up_to_which_predictions_are_kept_is_that_of_trials() -> None:
+    assert AUTO_WORDS == best.AUTO_WORDS
+
+
+# --- Every file, spoiled
+
+
+def damages(content: bytes) -> Iterator[bytes]:
+    """One bit of every 16th of it turned over, and cut off at some lengths."""
+    for n in range(16):
+        place = n * len(content) // 16
+        yield content[:place] + bytes([content[place] ^ 1 << n % 8]) + content[place + 1 :]
+    for share in (0.0, 0.3, 0.9):
+        yield content[: int(share * len(content))]
+    yield content[:-1]
+
+
+KINDS = ["epochs", "trials", "tags", "predictions", "sweeps", "checkpoints"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_spoiled_file_is_found(real: Real, tmp_path: Path, kind: str) -> None:
+    copy = real.copy(tmp_path)
+    for name in [name for name in real.files() if name.startswith(kind)]:
+        whole = (copy / name).read_bytes()
+        for spoiled in damages(whole):
+            (copy / name).write_bytes(spoiled)
+            assert name in [finding.place for finding in check_store(copy).findings], name
+        (copy / name).write_bytes(whole)
+    assert check_store(copy).ok
+
+
+def test_a_spoiled_mark_is_found_or_says_the_same(store: ResultStore) -> None:
+    whole = (store.root / MARKER).read_bytes()
+    for place in range(len(whole)):
+        spoiled = bytearray(whole)
+        spoiled[place] ^= 1 << place % 8
+        (store.root / MARKER).write_bytes(spoiled)
+        assert marked(store.place) == (MARKER if json.loads(whole) != as_json(spoiled) else "fine")
+
+
+def as_json(content: bytes | bytearray) -> object:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
+def marked(place: Place) -> str:
+    """What is said of the mark."""
+    try:
+        return next((finding.place for finding in check_store(place).findings), "fine")
+    except NewerError as error:  # of a version that has one bit more
+        return MARKER if MARKER in str(error) else str(error)
+
+
+@pytest.mark.parametrize("kind", ["epochs", "trials", "tags"])
+def test_a_part_that_is_gone_is_missed(real: Real, tmp_path: Path, kind: str) -> None:
+    copy = real.copy(tmp_path)
+    for name in [name for name in real.files() if name.startswith(kind)]:
+        (copy / name).unlink()
+    found = check_store(copy)
+    if kind == "trials":  # then they run again
+        assert (found.ok, found.counted.states) == (True, {"not ended": 3})
+    else:
+        assert [finding.place for finding in found.findings if "is completed, but" in finding.wrong]
+
+
+class Failing(LocalPlace):
+    """A disk that does not give an object back."""
+
+    def at(self, name: str) -> Failing:
+        return Failing(self.folder / name)
+
+    def read(self, name: str) -> bytes:
+        if name.startswith(("part-", "plan-")):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().read(name)
+
+
+def test_a_file_that_the_disk_does_not_give_back_is_found(store: ResultStore) -> None:
+    found = check_store(Failing(store.root)).findings
+    assert [finding.place.partition("/")[0] for finding in found] == [
+        "sweeps", "trials", "predictions", "tags", "epochs",
+    ]  # fmt: skip
+    assert all("cannot be read (" in finding.wrong and "Input/output error" in finding.wrong for finding in found)
+
+
+# --- Rows that do not fit
+
+
+@pytest.mark.parametrize(
+    ("without", "lacks"),
+    [
+        ("epochs", "0 of 2 evaluations are there"),
+        ("tags", "the per-tag table of dev counts 0 of 4 labels; the per-tag table of test counts 0 of 4 labels"),
+    ],
+)
+def test_a_completed_trial_that_lacks_rows_is_named(store: ResultStore, without: str, lacks: str) -> None:
+    complete(store, SECOND, without=[without])
+    first = said(store)[0]
+    assert first.startswith(f"trial {SECOND.trial_id}: attempt 1 is completed, but {lacks}; ")
+    assert first.endswith("it runs again at the next launch, once `repair` has taken its row out")
+
+
+def test_a_single_sentence_that_is_missing_is_found(store: ResultStore) -> None:
+    complete(store, SECOND, without=["predictions"])
+    store.append("predictions", [prediction(SECOND.trial_id, 1, sentence=1)])
+    assert "1 of 2 sentences of dev have their predictions; 0 of 2 sentences of test have" in only(store)
+
+
+def test_an_evaluation_at_another_step_is_found(store: ResultStore) -> None:
+    store.append("epochs", [epoch(SPEC.trial_id, 1, step=14)])
+    assert "2 of 2 evaluations are there, and 1 that are not its own" in only(store)
+
+
+def test_a_best_score_that_no_evaluation_has_is_found(store: ResultStore) -> None:
+    complete(store, SECOND, best_score=0.75)
+    assert "its best score is 0.75, the largest of its evaluations 0.125" in only(store)
+
+
+def test_a_spec_that_is_of_another_trial_is_found(store: ResultStore) -> None:
+    store.append("trials", [trial(SECOND.trial_id, spec=SPEC.model_dump_json())])
+    assert only(store).startswith(f"trial {SECOND.trial_id}: its spec is that of trial {SPEC.trial_id}; ")
+
+
+@pytest.mark.parametrize("spec", [None, "", "{", '{"task": "pos"}'])
+def test_a_spec_that_is_none_is_found(store: ResultStore, spec: str | None) -> None:
+    store.append("trials", [trial(SECOND.trial_id, state="failed", spec=spec)])
+    assert only(store).startswith(f"trial {SECOND.trial_id}: its spec cannot be read by this version (")
+
+
+def test_a_plan_whose_ids_are_of_other_trials_is_found(store: ResultStore) -> None:
+    store.add_plan(SweepPlan("odd", 1.0, "odd.yaml", ((SECOND.trial_id, SPEC.model_dump(mode="json")),)))
+    assert f"1 of 1 trials are not what their ids say; the first, {SECOND.trial_id}: its spec is that of" in only(store)
+
+
+def test_different_rows_under_one_key_are_a_finding(store: ResultStore) -> None:
+    store.append("epochs", [epoch(SPEC.trial_id, 1, step=26, score=0.125, dev_loss=9.0)])
+    found = only(store)
+    assert found.startswith(f"trial {SPEC.trial_id}: 1 rows of attempt 1 stand twice in epochs, with other numbers; ")
+    assert "nobody can tell which is right" in found
+
+
+def test_rows_that_differ_only_in_what_was_measured_are_told_as_that(store: ResultStore) -> None:
+    store.append("epochs", [epoch(SPEC.trial_id, 1, step=26, score=0.125, train_s=9.0)])
+    assert "with other times or whereabouts; readers take the later one" in only(store)
+
+
+def test_tags_of_an_attempt_without_evaluations_are_found(store: ResultStore) -> None:
+    store.append("tags", [tag(SECOND.trial_id, 7)])
+    assert only(store).startswith(f"trial {SECOND.trial_id}: attempt 7 has 1 rows in tags and no evaluation; ")
+
+
+def test_a_row_without_a_key_is_found(store: ResultStore) -> None:
+    rows: list[dict[str, Any]] = [trial(SPEC.trial_id, spec=SPEC.model_dump_json(), state="failed") | {"attempt": None}]
+    store.append("trials", rows)
+    assert any("1 rows have no attempt; nobody can tell whose they are" in finding for finding in said(store))
+
+
+# --- What is no store, or of another version
+
+
+def test_where_there_is_no_store_it_says_so(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(StoreError, match="no store there"):
+            check_store(path)
+
+
+def test_a_store_without_its_mark_is_found(store: ResultStore) -> None:
+    (store.root / MARKER).unlink()
+    assert only(store) == f"{MARKER}: is not there; no command opens this store"
+
+
+def test_a_part_of_a_newer_version_is_told_as_that(store: ResultStore) -> None:
+    rows = store.epochs().replace_schema_metadata({VERSION_KEY: str(SCHEMA_VERSION + 1)})
+    pq.write_table(rows, sink := pa.BufferOutputStream())
+    store.place.at("epochs").write(stamped("part", 10**19, sink.getvalue(), "parquet"), sink.getvalue())
+    found = only(store)
+    assert f"written by a newer version (schema {SCHEMA_VERSION + 1}, this one reads up to" in found
+    assert found.endswith("nothing can be read. Upgrade permafrost-sweeps")
+
+
+def test_a_lease_that_nobody_can_read_is_found(store: ResultStore) -> None:
+    store.place.at("leases").at("tiny").write(f"{'a' * 16}-00000001-holds.json", b"{")
+    found = only(store)
+    assert found.startswith(f"leases/tiny/{'a' * 16}-00000001-holds.json: not a readable lease (")
+    assert found.endswith("no driver can run this sweep")
+
+
+def test_what_is_nobodys_file_is_a_note(store: ResultStore) -> None:
+    shutil.copy(__file__, store.root / "epochs" / "notes.txt")
+    assert check_store(store.place).notes == ("epochs/notes.txt: is no part, and nobody reads it.",)

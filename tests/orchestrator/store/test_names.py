@@ -1,0 +1,60 @@
+"""Names that hold a digest of what they name, and what readers and compaction make of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.store import ResultStore
+from orchestrator.store.names import digest, is_intact, promised, stamped
+from orchestrator.store.place import Place
+from tests.orchestrator.store.rows import epoch
+from trials.errors import StoreError
+
+
+def test_a_name_is_age_and_the_beginning_of_the_sha_256() -> None:
+    assert stamped("part", 12, b"abc", "parquet") == "part-00000000000000000012-ba7816bf8f01cfea.parquet"
+
+
+@given(st.binary(min_size=1), st.data())
+def test_any_other_bytes_are_told_from_those_that_were_written(content: bytes, data: st.DataObject) -> None:
+    name, place = stamped("part", 0, content, "parquet"), data.draw(st.integers(0, len(content) - 1))
+    changed = content[:place] + bytes([content[place] ^ data.draw(st.integers(1, 255))]) + content[place + 1 :]
+    assert is_intact(name, content)
+    assert not is_intact(name, changed)
+    assert not is_intact(name, content[:place])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "part-01795183308170301531-1836fa94.parquet",
+        "plan-01795183308185021406.json",
+        "part-0.parquet",
+        "0123456789abcdef-000001-000000000012.safetensors",
+    ],
+)
+def test_a_name_from_before_there_were_digests_promises_nothing(name: str) -> None:
+    assert promised(name) is None
+    assert is_intact(name, b"anything")
+
+
+def test_two_writers_of_the_same_bytes_at_the_same_time_have_written_one_part(place: Place) -> None:
+    place.write(stamped("part", 1, b"a", "parquet"), b"a")
+    place.write(stamped("part", 1, b"a", "parquet"), b"a")
+    assert list(place.files()) == [f"part-{1:020}-{digest(b'a')}.parquet"]
+
+
+def test_a_part_whose_bytes_changed_is_neither_read_nor_compacted_into_one_that_looks_right(place: Place) -> None:
+    store, folder = ResultStore(place), place.at("epochs")
+    for step in (1, 2):
+        store.append("epochs", [epoch(step=step)])
+    name = next(iter(folder.files()))
+    content = bytearray(folder.read(name))
+    content[len(content) // 3] ^= 1
+    folder.write(name, bytes(content))
+    for action in (store.compact, ResultStore(place).compact):
+        with pytest.raises(StoreError, match="its bytes are not those that were written, by the digest in its name"):
+            action()
+    assert len(folder.files()) == 2

@@ -1,0 +1,256 @@
+"""`repair` makes a store whole again, deletes nothing, and may be killed at any moment."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.check import check_store
+from orchestrator.store.names import stamped
+from orchestrator.store.parts import PartFolder
+from orchestrator.store.place import LocalPlace, Place
+from orchestrator.store.repair import repair
+from orchestrator.store.results import MARKER, SweepPlan
+from orchestrator.store.schema import TAGS, VERSION_KEY
+from tests.builders import make_spec
+from tests.orchestrator.store.real import Real, numbers, run_sweep
+from tests.orchestrator.store.rows import complete, epoch, tag
+from tests.orchestrator.store.test_check import Failing
+from trials.errors import StoreError
+
+FIRST, SECOND, THIRD = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epochs": 2}) for seed in range(3))
+
+
+@pytest.fixture
+def store(place: Place) -> ResultStore:
+    """Two completed trials, each in parts of its own, and one that has not run."""
+    found = open_store(place.address, must_exist=False)
+    complete(found, FIRST)
+    complete(found, SECOND)
+    planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in (FIRST, SECOND, THIRD))
+    found.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", planned))
+    return found
+
+
+def spoil(place: Place, table: str, number: int = 0) -> str:
+    """Turn one bit over in the middle of a part."""
+    folder = place.at(table)
+    name = list(folder.files())[number]
+    content = bytearray(folder.read(name))
+    content[len(content) // 2] ^= 4
+    folder.write(name, bytes(content))
+    return f"{table}/{name}"
+
+
+def test_a_clean_store_is_left_as_it_is(store: ResultStore) -> None:
+    done = repair(store.place)
+    assert (done.files, done.folders, done.left) == ([], [], ())
+    assert done.again == {THIRD.trial_id: THIRD.label}
+    assert check_store(store.place).counted.quarantined == 0
+
+
+@pytest.mark.parametrize("table", ["epochs", "tags", "predictions"])
+def test_a_trial_whose_rows_were_in_a_broken_part_runs_again(store: ResultStore, table: str) -> None:
+    name = spoil(store.place, table)
+    done = repair(store.place)
+    assert name in done.files
+    assert list(done.trials) == [FIRST.trial_id]
+    assert done.again == {FIRST.trial_id: FIRST.label, THIRD.trial_id: THIRD.label}
+    assert open_store(store.address).completed_ids() == {SECOND.trial_id}
+    assert check_store(store.place).ok
+
+
+def test_a_trial_whose_own_row_was_in_a_broken_part_runs_again(store: ResultStore) -> None:
+    name = spoil(store.place, "trials", 1)
+    done = repair(store.place)
+    assert (done.files, done.trials) == ([name], {})
+    assert list(done.again) == [SECOND.trial_id, THIRD.trial_id]
+    assert open_store(store.address).attempts()[SECOND.trial_id] == 1  # its evaluations are there: the next is the 2nd
+
+
+def test_where_all_predictions_were_in_one_broken_part_all_trials_that_keep_some_run_again(store: ResultStore) -> None:
+    store.compact()
+    spoil(store.place, "predictions")
+    assert set(repair(store.place).trials) == {FIRST.trial_id, SECOND.trial_id}
+    assert check_store(store.place).ok
+
+
+def test_a_trial_that_kept_no_predictions_does_not_run_again_for_those_of_another(store: ResultStore) -> None:
+    complete(store, THIRD, without=["predictions"])
+    folder = store.place.at("predictions")
+    name = next(iter(folder.files()))
+    content = folder.read(name)
+    folder.delete(name)
+    folder.write(stamped("part", 1, b"other bytes", "parquet"), content)  # all is readable but not what it was
+    assert list(repair(store.place).trials) == [FIRST.trial_id]
+
+
+def test_what_was_taken_out_is_kept_with_the_reason(store: ResultStore) -> None:
+    name = spoil(store.place, "epochs")
+    table, part = name.split("/")
+    spoiled = store.place.at(table).read(part)
+    (folder,) = repair(store.place).folders
+    kept = store.place.at("quarantine").at(folder.rpartition("/")[2])
+    why = json.loads(kept.read("why.json"))
+    assert kept.at(table).read(part) == spoiled
+    assert "by the digest in its name" in why["files"][name]
+    assert why["trials"] == {FIRST.trial_id: "0 of 2 evaluations are there"}
+    assert len(kept.at("trials").files()) == 1  # the part that its row was in
+
+
+def test_repairing_again_changes_nothing(store: ResultStore) -> None:
+    spoil(store.place, "epochs")
+    repair(store.place)
+    before = check_store(store.place)
+    assert repair(store.place).folders == []
+    assert check_store(store.place) == before
+
+
+def test_of_different_rows_under_one_key_the_later_stays_and_the_trial_runs_again(store: ResultStore) -> None:
+    store.append("epochs", [epoch(FIRST.trial_id, 1, step=26, score=0.125, dev_loss=9.0)])
+    assert list(repair(store.place).trials) == [FIRST.trial_id]
+    assert check_store(store.place).ok
+    rows = [row for row in open_store(store.address).epochs().to_pylist() if row["trial_id"] == FIRST.trial_id]
+    assert [row["dev_loss"] for row in rows] == [None, 9.0]
+
+
+def test_where_only_times_differ_the_trial_stays_completed(store: ResultStore) -> None:
+    store.append("epochs", [epoch(FIRST.trial_id, 1, step=26, score=0.125, train_s=9.0)])
+    assert repair(store.place).trials == {}
+    assert check_store(store.place).ok
+
+
+def test_rows_of_nobody_are_taken_out(store: ResultStore) -> None:
+    store.append("tags", [tag(THIRD.trial_id, 7)])
+    assert repair(store.place).rows == {"trials": 0, "predictions": 0, "tags": 1, "epochs": 0}
+    assert check_store(store.place).ok
+
+
+def test_a_broken_plan_is_taken_out(store: ResultStore) -> None:
+    folder = store.place.at("sweeps").at("tiny")
+    (name,) = folder.files()
+    folder.write(name, b"{")
+    assert repair(store.place).files == [f"sweeps/tiny/{name}"]
+    assert open_store(store.address).sweeps() == []
+
+
+@pytest.mark.parametrize("content", [b"{", None])
+def test_a_broken_mark_is_written_anew(store: ResultStore, content: bytes | None) -> None:
+    store.place.delete(MARKER)
+    if content is not None:
+        store.place.write(MARKER, content)
+    repair(store.place)
+    assert len(open_store(store.address).trials()) == 2
+
+
+def test_a_spec_that_cannot_be_understood_is_left(store: ResultStore) -> None:
+    complete(store, THIRD, spec_text='{"task": "of a later version"}')
+    done = repair(store.place)
+    assert (done.files, [finding.place for finding in done.left]) == ([], [f"trial {THIRD.trial_id}"])
+
+
+def test_a_store_with_parts_of_a_newer_version_is_not_touched(store: ResultStore) -> None:
+    spoil(store.place, "epochs")
+    folder = PartFolder(store.place.at("tags"), TAGS)
+    folder.schema = folder.schema.with_metadata({VERSION_KEY: "9"})
+    folder.append([tag()])
+    with pytest.raises(StoreError, match="written by a newer version, which alone can tell what is wrong here"):
+        repair(store.place)
+    assert check_store(store.place).counted.quarantined == 0
+
+
+def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path: Path) -> None:
+    complete(ResultStore(LocalPlace(tmp_path)), FIRST)
+    done = repair(Failing(tmp_path))
+    assert sorted(path.partition("/")[0] for path in done.files) == ["epochs", "predictions", "tags", "trials"]
+    assert len(list(tmp_path.glob("quarantine/*/*/part-*"))) == 4
+
+
+# --- Killed
+
+
+class Killed(LocalPlace):
+    """Carries out so many writes and deletions, here and in the folders inside, and then no more."""
+
+    def __init__(self, folder: Path, left: list[int]) -> None:
+        super().__init__(folder)
+        self._left = left
+
+    def at(self, name: str) -> Killed:
+        return Killed(self.folder / name, self._left)
+
+    def write(self, name: str, content: bytes | pa.Buffer) -> None:
+        self._step()
+        super().write(name, content)
+
+    def delete(self, name: str) -> None:
+        self._step()
+        super().delete(name)
+
+    def _step(self) -> None:
+        self._left[0] -= 1
+        if self._left[0] < 0:
+            raise KeyboardInterrupt
+
+
+def contents(folder: Path) -> set[str]:
+    """The digest of every file."""
+    return {hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_repair_killed_at_any_moment_loses_nothing_and_is_gone_on_with(real: Real, tmp_path: Path) -> None:
+    broken = real.copy(tmp_path)
+    for table in ("epochs", "predictions"):
+        spoil(LocalPlace(broken), table)
+    (broken / MARKER).write_bytes(b"{")
+    shutil.copytree(broken, tmp_path / "whole")
+    repair(LocalPlace(tmp_path / "whole"))
+    for left in itertools.count():
+        copy = Path(shutil.copytree(broken, tmp_path / str(left)))
+        try:
+            repair(Killed(copy, [left]))
+            break
+        except KeyboardInterrupt:
+            assert contents(broken) <= contents(copy)
+        repair(LocalPlace(copy))
+        assert check_store(copy).ok
+        assert contents(broken) <= contents(copy)
+        assert numbers(copy) == numbers(tmp_path / "whole")
+    assert left > 10
+
+
+# --- And then the sweep is launched
+
+
+KINDS = ["epochs", "trials", "tags", "predictions", "sweeps", "checkpoints", MARKER]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_a_repair_a_launch_gives_the_same_numbers(real: Real, tmp_path: Path, kind: str) -> None:
+    copy, name = real.copy(tmp_path), next(name for name in real.files() if name.startswith(kind))
+    content = (copy / name).read_bytes()
+    (copy / name).write_bytes(content[: len(content) // 2])
+    assert not check_store(copy).ok
+    repair(LocalPlace(copy))
+    assert check_store(copy).ok
+    run_sweep(real.sweep, copy)
+    assert check_store(copy).ok
+    assert numbers(copy) == real.finished
+
+
+def test_a_whole_table_that_is_broken_costs_its_trials_and_no_more(real: Real, tmp_path: Path) -> None:
+    copy = real.copy(tmp_path)
+    for name in real.files():
+        if name.startswith(("epochs", "trials")):
+            (copy / name).write_bytes(b"PAR1")
+    repair(LocalPlace(copy))
+    run_sweep(real.sweep, copy)
+    assert check_store(copy).ok
+    assert numbers(copy) == real.finished

@@ -1,0 +1,37 @@
+"""Specs that a store holds: valid values, or an error that names the trial."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from orchestrator.store.specs import stored_spec
+from tests.builders import make_spec
+from trials.errors import StoreError
+
+
+def test_a_spec_comes_back_from_a_row_and_from_a_plan() -> None:
+    spec = make_spec(seed=3)
+    assert stored_spec(spec.model_dump_json(), spec.trial_id) == spec
+    assert stored_spec(spec.model_dump(mode="json"), spec.trial_id) == spec
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (None, "spec: "),
+        ("", "spec: Invalid JSON"),
+        ("[" * 100_000, "spec: Invalid JSON"),
+        ("3", "spec: "),
+        ({}, "spec.data: Field required"),
+        (json.dumps({"x": 1}), "spec.data: Field required"),
+        (make_spec().model_dump() | {"seed": -1}, "spec.seed: Input should be greater than or equal to 0"),
+        (make_spec().model_dump() | {"tomorrow": 1}, "spec.tomorrow: Extra inputs are not permitted"),
+    ],
+)
+def test_what_is_none_is_refused_with_its_place(content: str | dict[str, object] | None, place: str) -> None:
+    with pytest.raises(StoreError) as error:
+        stored_spec(content, "9f2c")
+    assert str(error.value).startswith(f"trial '9f2c' of the store: {place}")
+    assert str(error.value).endswith("Its row or plan is broken, or newer than this.")
