@@ -10,7 +10,7 @@ sweep: .venv/ready ## run the starter sweep: real freezing trials on two small t
 	$(BIN)/python -m orchestrator.launch --store $(STORE)
 
 test: .venv/ready ## the tests, with the coverage floor
-	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadscope --cov --cov-report=term
 
 test-slow: .venv/ready ## all tests, the long ones too
 	$(BIN)/python -m pytest

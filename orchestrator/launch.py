@@ -113,8 +113,9 @@ def _launch(
         say(line)
     stop = StopRequest()
     if not dry_run:
-        results.add_plan(plan.declared())
+        results.create()
         with take_lease(results.place, plan.sweep.name, say=say) as lease:
+            results.add_plan(plan.declared())
             plan = brought_up_to_date(plan, results)  # another driver may have been at it until now
             if plan.to_run:
                 _run(plan, cluster, results, lease, stop)

@@ -110,7 +110,7 @@ class ResultStore:
 
     def append(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
         """Commit rows of a table. Only the Recorder calls this."""
-        self._create()
+        self.create()
         self._parts[table].append(rows)
 
     def compact(self) -> None:
@@ -132,7 +132,7 @@ class ResultStore:
         """
         if not is_plain(plan.name):
             raise StoreError(f"{plan.name!r} is no name of a sweep, as its plans lie in a folder of that name.")
-        self._create()
+        self.create()
         folder = self.place.at("sweeps").at(plan.name)
         newest = newest_plan(folder)
         if newest is not None and newest.trials == plan.trials:
@@ -140,7 +140,8 @@ class ResultStore:
         content = _as_json({"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials})
         folder.write(stamped("plan", time.time_ns(), content, "json"), content)
 
-    def _create(self) -> None:
+    def create(self) -> None:
+        """Put the mark there, if it is not."""
         if not self.place.exists(MARKER):
             mark(self.place)
 
