@@ -209,11 +209,13 @@ def test_nothing_is_merged_into_a_store_that_a_driver_writes_to(store: ResultSto
 
 
 def test_while_a_store_is_repaired_no_driver_starts(store: ResultStore) -> None:
-    with alone(store.place, "repair", say=print), pytest.raises(StoreError, match="sweep tiny in"):
+    def start() -> None:
         with take_lease(store.place, "tiny", say=print):
             pass
-    with take_lease(store.place, "tiny", say=print):
-        pass
+
+    with alone(store.place, "repair", say=print), pytest.raises(StoreError, match="sweep tiny in"):
+        start()
+    start()
 
 
 def test_a_claim_that_cannot_be_read_and_does_not_move_is_nobodys(store: ResultStore) -> None:
