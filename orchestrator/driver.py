@@ -113,6 +113,11 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
             error = str(trial.get_error())
             self._end(spec, _state_of_lost(error), f"its worker was lost: {error}")
 
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        # Tune keeps every trial to the end, with the last values of whatever it reported and their averages.
+        trial.run_metadata.metric_analysis, trial.run_metadata.metric_n_steps = {}, {}
+        trial.run_metadata.last_result = {}
+
     def _spec(self, trial: Trial) -> TrialSpec | None:
         """What Tune's trial is an attempt of; None where that attempt is over."""
         attempt = self._queue.running(trial.config["trial_id"])

@@ -23,6 +23,7 @@ from trials.tasks.reading import read_corpus
 from trials.tasks.task import labels_of, words_of
 
 COMMIT_ORDER = ("epochs", "tags", "predictions", "trials")
+COMPACT_EVERY = 200  # commits; between them that many small parts a table
 FLUSH_EVERY_S = 1.0  # what a killed driver can lose of finished trials, and how many small parts a second there are
 
 
@@ -36,6 +37,7 @@ class Recorder:
         self._store, self._before_commit = store, before_commit
         self._attempts: dict[str, int] = {}
         self._over: set[str] = set()
+        self._commits = 0
         self._records: dict[str, list[EpochRecord]] = {}
         self._held: dict[str, list[dict[str, Any]]] = {table: [] for table in COMMIT_ORDER}
         self._flushed = time.monotonic()
@@ -77,12 +79,16 @@ class Recorder:
         """Commit what is held: trials last, so that a trial in the store has all that belongs to it there."""
         if any(self._held.values()):
             self._before_commit()
+            self._commits += 1
         for table, rows in self._held.items():
             self._store.append(table, rows)
             rows.clear()
         if self._over:
             forget(self._store.place, self._over)  # only now: their rows are there
             self._over.clear()
+        if self._commits >= COMPACT_EVERY:
+            self._store.compact()
+            self._commits = 0
         self._flushed = time.monotonic()
 
     def close(self) -> None:

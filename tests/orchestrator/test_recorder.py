@@ -147,3 +147,16 @@ def test_rows_that_could_not_be_written_are_kept_for_the_next_try(store: ResultS
     (store.root / "epochs").unlink()
     recorder.close()
     assert len(store.epochs()) == 1
+
+
+def test_a_long_sweep_leaves_few_parts_on_the_way(store: ResultStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.recorder.COMPACT_EVERY", 5)
+    recorder = Recorder(store)
+    for seed in range(23):
+        spec = make_spec(seed=seed)
+        recorder.started(spec, 1)
+        recorder.evaluated(spec, make_record())
+        recorder.ended(spec, State.COMPLETED, None)
+        recorder.flush()
+        assert len(list((store.root / "trials").iterdir())) <= 5
+    assert len(store.trials()) == 23

@@ -1,0 +1,174 @@
+"""Sweeps on a real cluster under seeded harm, each compared with the uninterrupted one; a JSON line a run.
+
+python -m tests.chaos --runs 50 --seed 0 --out chaos.jsonl
+python -m tests.chaos --runs 50 --seed 0 --subject both      # the same harms against Ray Tune's own restore, too
+python -m tests.chaos --runs 2 --harms gcs_killed,byte_flipped --keep
+
+A run takes half a minute to a minute and a half on two cores. Exit code 0 if every run of
+ours kept what is promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Any
+
+from orchestrator.store import open_store
+from tests.chaos.cluster import Cluster, Local, Nodes, namespaces_allowed, small_disk
+from tests.chaos.compare import Tables, read_rows, tables
+from tests.chaos.endure import Endurance, Moment, Told, as_json, is_ok, plan
+from tests.chaos.events import HARMS, World, can_be_done
+from tests.chaos.ours import Ours
+from tests.chaos.plain_ray import PlainRay
+from tests.chaos.subject import Subject, write_work
+from tests.chaos.wall_clock import WallClock, compiler
+
+CLUSTERS: dict[str, type[Cluster]] = {"auto": Nodes, "local": Local}
+SUBJECTS = ("ours", "plain_ray")
+_DISK_MB = 400
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--first", type=int, default=0, help="number of the first run, to see one again")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="a file for the lines, and the summary as its last one")
+    parser.add_argument("--cluster", choices=CLUSTERS, default="auto", help="three nodes, or what a launch starts")
+    parser.add_argument("--subject", choices=(*SUBJECTS, "both"), default="ours")
+    parser.add_argument("--harms", help=f"all of these in each run, instead of some of: {', '.join(HARMS)}")
+    parser.add_argument("--keep", action="store_true", help="leave the folders of the runs")
+    args = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, _leave)  # so that everything is undone and ended
+    base = Path(tempfile.mkdtemp(prefix="chaos-"))
+    try:
+        return _all(args, base)
+    finally:
+        if args.keep:
+            sys.stderr.write(f"kept {base}\n")
+        else:
+            shutil.rmtree(base, ignore_errors=True)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # a second one would end what ends the others
+    raise SystemExit(128 + number)
+
+
+def _all(args: argparse.Namespace, base: Path) -> int:
+    cluster, sweep = CLUSTERS[args.cluster], write_work(base)
+    possible = [name for name in HARMS if can_be_done(name, cluster, clock=compiler() is not None)]
+    _say(args.out, {"machine": {"networks": namespaces_allowed(), "left_out": sorted(set(HARMS) - set(possible))}})
+    expected = uninterrupted(cluster, sweep, base)
+    subjects = SUBJECTS if args.subject == "both" else (args.subject,)
+    found: dict[str, list[tuple[Told, bool]]] = {name: [] for name in subjects}
+    for number in range(args.first, args.first + args.runs):
+        for name in subjects:
+            rng = Random(f"{args.seed} {number}")  # anew for each, so that both get the same harms
+            moments = plan(rng, possible)
+            if args.harms:
+                moments = [Moment(harm, m.rows, m.delay_s) for harm, m in _spread(args.harms.split(","), rng)]
+            folder = base / f"{name[0]}{number}"  # short: the paths of Ray's sockets are limited to 107 bytes
+            told = _tried(name, cluster, sweep, expected, folder, moments, rng)
+            found[name].append((told, is_ok(told)))
+            planned = [f"{m.harm} at row {m.rows} + {m.delay_s} s" for m in moments]
+            _say(args.out, {"run": number, "subject": name, "planned": planned, **as_json(told, ok=is_ok(told))})
+            if not args.keep:
+                shutil.rmtree(folder, ignore_errors=True)
+    _say(args.out, {"summary": {name: summary(runs) for name, runs in found.items()}})
+    return 0 if all(ok for _, ok in found.get("ours", [])) else 1
+
+
+def _tried(
+    name: str, cluster: type[Cluster], sweep: Path, expected: Tables, folder: Path, moments: list[Moment], rng: Random
+) -> Told:
+    try:
+        return run_once(name, cluster, sweep, expected, folder, moments, rng)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        return Told(broke=f"{type(error).__name__}: {error}")
+
+
+def _spread(harms: list[str], rng: Random) -> list[tuple[str, Moment]]:
+    """The wanted harms at moments of their own."""
+    moments = sorted((plan(rng, [harm])[0] for harm in harms), key=lambda moment: moment.rows)
+    return list(zip(harms, moments, strict=True))
+
+
+def uninterrupted(cluster: type[Cluster], sweep: Path, base: Path) -> Tables:
+    """The tables of the sweep when nothing happens."""
+    kept: list[Tables] = []
+    told = run_once("ours", cluster, sweep, None, base / "u", [], Random(0), kept)
+    assert told.exit_codes == [0], told.log_tail
+    return kept[0]
+
+
+def run_once(
+    name: str,
+    cluster: type[Cluster],
+    sweep: Path,
+    expected: Tables | None,
+    folder: Path,
+    moments: Sequence[Moment],
+    rng: Random,
+    keep: list[Tables] | None = None,
+) -> Told:
+    """One sweep in a folder, on a disk and a cluster of its own; `keep` takes its tables."""
+    disk = folder / "disk"
+    with small_disk(disk, _DISK_MB) as own_disk:
+        moved = any(moment.harm == "clock_jumped" for moment in moments)
+        clock = WallClock(folder) if moved else None
+        with cluster(folder, clock.environment() if clock else None) as nodes:
+            subject: Subject = (
+                Ours(sweep, folder, disk, expected) if name == "ours" else PlainRay(sweep, folder, disk, expected)
+            )
+            told = Endurance(World(folder, disk, own_disk, nodes, subject, rng, clock), moments).go()
+            if keep is not None:
+                keep.append(tables(read_rows(open_store(disk / "store"))))
+            return told
+
+
+def summary(found: Sequence[tuple[Told, bool]]) -> dict[str, Any]:
+    """Over all runs."""
+    verdicts = [told.verdict for told, _ in found]
+    counted = ("finished_again", "missing", "duplicate", "different", "surplus", "undetected")
+    done = Counter(harm.partition(":")[0] for told, _ in found for harm in told.harms)
+    return {
+        "runs": len(found),
+        "ok": sum(ok for _, ok in found),
+        **{name: sum(getattr(verdict, name) for verdict in verdicts) for name in counted},
+        "lost_intervals_at_most": max((verdict.lost_intervals for verdict in verdicts), default=0),
+        "unsound_runs": sum(bool(verdict.unsound) for verdict in verdicts),
+        "stuck": sum(told.stuck for told, _ in found),
+        "never_ended": sum(told.gave_up for told, _ in found),
+        "launches": sum(len(told.exit_codes) for told, _ in found),
+        "exit_codes": dict(Counter(str(code) for told, _ in found for code in told.exit_codes)),
+        "harms": dict(sorted(done.items())),
+        "harms_not_done": sum(len(told.not_done) for told, _ in found),
+        "seconds_a_run": round(statistics.median(told.seconds for told, _ in found), 1) if found else None,
+    }
+
+
+def _say(out: Path | None, line: dict[str, Any]) -> None:
+    text = json.dumps(line, default=str)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+    if out is not None:
+        with out.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
