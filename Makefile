@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
 
-.PHONY: sweep test test-slow bench lint setup clean
+.PHONY: sweep test test-slow bench chaos fuzz lint setup clean
 
 sweep: .venv/ready ## run the starter sweep: real freezing trials on two small treebanks
 	$(BIN)/python -m orchestrator.launch --store $(STORE)
@@ -17,6 +17,14 @@ test-slow: .venv/ready ## all tests, the long ones too
 
 bench: .venv/ready ## our sweep against the same work in transformers.Trainer and Ray Tune; an idle machine, half an hour
 	$(BIN)/python -m tests.benchmarks.bench
+
+chaos: .venv/ready ## 50 sweeps on a cluster of three nodes under seeded harm, 1,000 random reads, a day of 5,000 trials; an hour
+	$(BIN)/python -m tests.chaos --runs 50 --seed 0 --out chaos.jsonl
+	$(BIN)/python -m tests.chaos.readers --opens 1000
+	$(BIN)/python -m tests.chaos.day --trials 5000
+
+fuzz: .venv/ready ## 100,000 configurations and 2,000 broken files: each works or is refused; a quarter of an hour
+	$(BIN)/python -m tests.fuzz --configurations 100000 --files 2000 --seed 0
 
 lint: .venv/ready ## style, types, and the direction of imports
 	$(BIN)/ruff format --check .

@@ -1,0 +1,57 @@
+"""What others supply ends no line of a message and sends no control sequence to a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from trials.draft import DraftError
+from trials.errors import (
+    LONGEST_LINE,
+    ConfigError,
+    DataError,
+    ModelError,
+    PermafrostError,
+    StoreError,
+    one_line,
+    unknown,
+)
+
+RED = "\x1b[31m"
+
+
+@pytest.mark.parametrize("kind", [DataError, ModelError, StoreError])
+@pytest.mark.parametrize(
+    "odd", [RED, "\r", "\n", "\0", "\x7f", "\x85", "\x9b31m", "\u2028", "\u202e", "\ud800", "\x08" * 9]
+)
+def test_a_message_is_one_line_that_can_be_shown(kind: type[PermafrostError], odd: str) -> None:
+    message = str(kind(f"a{odd}b.conllu:1: broken"))
+    assert message.isprintable()
+    assert message.startswith("a")
+    assert message.endswith("b.conllu:1: broken")
+
+
+def test_each_mistake_of_many_is_a_line() -> None:
+    error = ConfigError(["a\nb", f"c{RED}", "d"])
+    assert error.problems == ("a b", "c\\x1b[31m", "d")
+    assert str(error) == "a b\nc\\x1b[31m\nd"
+    assert str(DraftError([(("x",), "a\nb"), (("y",), "c")], 2)) == "x: a b\ny: c"
+
+
+def test_a_librarys_report_of_several_lines_is_one() -> None:
+    assert str(DataError("cannot be read:\n\n   Traceback:\n     line 1\n")) == "cannot be read: Traceback: line 1"
+
+
+def test_a_long_message_keeps_its_beginning_and_its_end() -> None:
+    message = str(DataError(f"x.tsv:1: {'x' * 10**6}. Mend the row."))
+    assert len(message) < LONGEST_LINE
+    assert message.startswith("x.tsv:1: xxx")
+    assert message.endswith("xxx. Mend the row.")
+
+
+def test_what_can_be_shown_stays_as_it_is() -> None:
+    text = "café/日本語.conllu:1: 'ə́' has the tag 'X'."
+    assert one_line(text) == str(DataError(text)) == text
+
+
+def test_an_unknown_word_is_not_repeated_without_end() -> None:
+    assert len(unknown("x" * 10**6, ["first"])) < 300

@@ -1,0 +1,131 @@
+"""Names and ids from a command line, a store or a listing are looked up; none leads out of its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+
+from orchestrator.export_model import export_model
+from orchestrator.reproduce import reproduce
+from orchestrator.status import status
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.results import SweepPlan
+from tests.builders import expanded, make_spec, write_sweep, write_treebank
+from tests.fuzz.judging import contents
+from tests.orchestrator.store.rows import prediction, trial
+from trials.errors import ConfigError, PermafrostError
+from trials.sources.cache import complete, finish, is_plain
+
+NAMES = ("../evil", "../../evil", "/evil", "a/b", "a/../../evil", "..", ".", "a\\..\\evil", "%2e%2e/evil", "~/evil")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    """A store, below a folder that nothing else may change, with a trial that may be run again."""
+    spec = make_spec()
+    store = open_store(tmp_path / "inside" / "store", must_exist=False)
+    figures = {"best_score": 0.5, "train_s": 2.0, "total_params": 10, "trainable_params": 5, "device": "cpu"}
+    store.append("trials", [trial(spec.trial_id, spec=spec.model_dump_json()) | figures])
+    store.append("predictions", [prediction(spec.trial_id)])
+    return store
+
+
+@pytest.mark.parametrize("name", [*NAMES, "", "a\0b", "-x", "_x", "x" * 81, "a b", "$(id)"])
+def test_a_sweep_of_such_a_name_is_refused(name: str, tmp_path: Path) -> None:
+    bank = write_treebank(tmp_path / "bank")
+    path = write_sweep(tmp_path / "s.yaml", f"name: {json.dumps(name)}\ntrial: {{data: {{folder: {bank}}}}}\n")
+    with pytest.raises(ConfigError, match=r"s\.yaml:1: "):
+        expanded(path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_corpus_of_such_a_name_is_refused_or_stays_a_word(name: str, tmp_path: Path) -> None:
+    bank = write_treebank(tmp_path / "bank")
+    data = f"{{folder: {bank}, name: {json.dumps(name)}}}"
+    path = write_sweep(tmp_path / "s.yaml", f"name: a\ntrial: {{data: {data}}}\n")
+    if name in (".", ".."):  # of letters that a name may have, and no part of a path
+        assert expanded(path)[0].label.startswith(f"{name}_")
+        return
+    with pytest.raises(ConfigError, match=r"s\.yaml:2: trial\.data\.name"):
+        expanded(path)
+
+
+@pytest.mark.parametrize("trial_id", [*NAMES, "zz", "*", "' OR 1=1"])
+@pytest.mark.parametrize("command", ["reproduce", "export-model"])
+def test_a_trial_of_such_an_id_is_looked_up_and_not_found(
+    command: str, trial_id: str, store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(tmp_path)
+    run = {
+        "reproduce": lambda: reproduce(trial_id, store.address),
+        "export-model": lambda: export_model(trial_id, tmp_path / "model", store.address),
+    }
+    with pytest.raises(typer.Exit) as ended:
+        run[command]()
+    assert ended.value.exit_code == 3
+    assert f"no trial {trial_id!r} in {store.address}" in capsys.readouterr().err
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("trial_id", NAMES)
+def test_predictions_of_such_an_id_are_none(trial_id: str, store: ResultStore) -> None:
+    assert len(store.predictions(trial_id)) == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_of_such_a_name_is_shown_and_leads_nowhere(
+    name: str, store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = make_spec()
+    store.add_plan(SweepPlan("tiny", 1.0, "s.yaml", ((spec.trial_id, spec.model_dump(mode="json")),)))
+    (plan,) = (store.root / "sweeps" / "tiny").iterdir()
+    plan = plan.rename(plan.with_name("plan-00000000000000000001-0123abcd.json"))  # no digest to be refused by
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"name": name, "source": name}))
+    before = contents(tmp_path)
+    status(store.address, as_json=True, debug=True)
+    assert json.loads(capsys.readouterr().out)["sweeps"][0]["name"] == name
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["../evil", "../../evil", "/evil", "a/b", "..", ".", ""])
+def test_a_plan_of_such_a_name_is_not_written(name: str, store: ResultStore, tmp_path: Path) -> None:
+    before = contents(tmp_path)
+    with pytest.raises(PermafrostError, match="is no name of a sweep"):
+        store.add_plan(SweepPlan(name, 1.0, "s.yaml", ()))
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("trial_id", ["../../../evil", "/evil"])
+@pytest.mark.parametrize(
+    "read", [ResultStore.trials, ResultStore.epochs, ResultStore.tags, ResultStore.completed_ids, ResultStore.attempts]
+)
+def test_a_trial_of_such_an_id_in_a_store_is_a_value(
+    trial_id: str, read: Callable[[ResultStore], object], store: ResultStore, tmp_path: Path
+) -> None:
+    store.append("trials", [trial(trial_id, spec=make_spec().model_dump_json())])
+    before = contents(tmp_path)
+    read(store)
+    store.compact()
+    assert {path.split("/")[0] for path in contents(tmp_path)} == {path.split("/")[0] for path in before} == {"inside"}
+
+
+@pytest.mark.parametrize("name", ["../outside.jsonl", "/outside.jsonl", "..", "a/../../outside.jsonl", "train\n.jsonl"])
+def test_a_manifest_that_leads_out_of_its_folder_is_none(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for path in (folder / "train.jsonl", tmp_path / "outside.jsonl"):
+        path.write_text("{}\n")
+    assert finish(folder, name="a", kind="hub", source="hub:a/b@0", licence=None, files=["train.jsonl"]) is not None
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"][0]["name"] = name
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert complete(folder) is None
+
+
+@pytest.mark.parametrize("name", [*NAMES, "", "a\0", "a\nb", "a\x1b[31m"])
+def test_what_is_no_plain_name(name: str) -> None:
+    assert is_plain(name) == (name == "%2e%2eevil")

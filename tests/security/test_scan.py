@@ -1,0 +1,70 @@
+"""Nothing in the packages can run what a store, a hub or a URL supplies."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.security.scan import dangers
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(
+    path for package in ("trials", "orchestrator", "dashboards") for path in (ROOT / package).rglob("*.py")
+)
+STARTER = ROOT / "trials" / "starter"  # the scripts that made the bundled model, out of nothing but themselves
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_can_run_what_others_supply(path: Path) -> None:
+    found = dangers(path.read_text(encoding="utf-8"), transformers=STARTER not in path.parents)
+    assert found == []
+
+
+def test_torch_loads_pickles_only_in_the_script_that_wrote_them() -> None:
+    """Weights go through transformers, which is told whether a pickle was allowed; checkpoints are safetensors."""
+    users = [path for path in MODULES if "torch.load(" in path.read_text(encoding="utf-8")]
+    assert users == [STARTER / "pretrain.py"]
+
+
+def test_leave_for_a_pickle_is_the_only_way_to_one() -> None:
+    """Every model is loaded with safetensors only, or as its spec says, which says it of a draft's `allow_pickle`."""
+    said = {
+        ast.unparse(keyword.value)
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "use_safetensors"
+    }
+    assert said == {"True", "not spec.pickle"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "eval(text)", "exec(text)", "__import__(name)", "os.system('x')", "os.popen('x')", "tempfile.mktemp()",
+        "yaml.load(text)", "yaml.load(text, Loader=yaml.SafeLoader)", "yaml.unsafe_load(text)", "x = yaml.Loader",
+        "import pickle", "from pickle import loads", "import dill", "import joblib", "import shelve, os",
+        "import tarfile", "from zipfile import ZipFile", "subprocess.run(words, shell=True)",
+        "subprocess.run(words, shell=flag)", "torch.load(path)", "torch.load(path, weights_only=False)",
+        "from torch import load", "np.load(path, allow_pickle=True)", "importlib.import_module(name)",
+        "AutoModel.from_pretrained(folder)",
+        "AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=leave)",
+    ],
+)  # fmt: skip
+def test_the_scan_finds(code: str) -> None:
+    assert dangers(code) != []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "model.eval()", "yaml.safe_load(text)", "torch.load(path, weights_only=True)", "subprocess.run(['git'])",
+        "from pickle import UnpicklingError", "importlib.import_module('datasets')", "np.load(path, mmap_mode='c')",
+        "AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=False)", "json.load(file)",
+    ],
+)  # fmt: skip
+def test_the_scan_lets_pass(code: str) -> None:
+    assert dangers(code) == []
