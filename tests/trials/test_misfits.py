@@ -119,7 +119,7 @@ def test_every_combination_runs_or_is_refused(
         (EXTRAS[2], {"none"}),
         (EXTRAS[3], {"all_encoder+E"}),
     ],
-    ids=str,
+    ids=["lora", "lora everywhere", "thaw", "decay"],  # no sets: two processes write them in two orders
 )
 def test_just_these_combinations_are_refused(extra: dict[str, Any], refused: set[str], make_trial: TrialMaker) -> None:
     found = set()
