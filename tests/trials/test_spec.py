@@ -35,6 +35,7 @@ OTHER: dict[str, Any] = {
     "optim.max_grad_norm": 2.0,
     "optim.schedule": "constant",
     "optim.layer_decay": 0.9,
+    "optim.embedding_updates": "lazy",
     "batching": "length",
     "score": "macro_f1",
     "subset_seed": 1,
