@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
 
-.PHONY: sweep test test-slow bench chaos fuzz lint setup clean
+.PHONY: sweep test test-slow bench chaos fuzz lint audit setup clean
 
 sweep: .venv/ready ## run the starter sweep: real freezing trials on two small treebanks
 	$(BIN)/python -m orchestrator.launch --store $(STORE)
@@ -31,6 +31,9 @@ lint: .venv/ready ## style, types, and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+audit: .venv/ready ## known holes of the pinned dependencies, where a database of them can be reached
+	$(BIN)/python -m tests.security.audit
 
 setup: .venv/ready ## make .venv with the pinned dependencies
 
