@@ -97,7 +97,7 @@ def read_table(place: Place, table: str) -> Table:
 def _read(parts: PartFolder) -> Table:
     files, sizes = parts.place.files(), parts.sizes()
     tables, starts, broken, n = dict[str, pa.Table](), list[int](), list[BrokenPart](), 0
-    for name, found in zip(sizes, parts.place.each(lambda name: _read_part(parts, name), list(sizes)), strict=True):
+    for name, found in zip(sizes, parts.place.each(lambda name: read_part(parts, name), list(sizes)), strict=True):
         if isinstance(found, BrokenPart):
             broken.append(found)
             continue
@@ -109,7 +109,12 @@ def _read(parts: PartFolder) -> Table:
     return Table(tuple(tables), tuple(starts), rows, tuple(broken), strange, sum(sizes.values()))
 
 
-def _read_part(parts: PartFolder, name: str) -> pa.Table | BrokenPart:
+def read_part(parts: PartFolder, name: str, columns: Sequence[str] | None = None) -> pa.Table | BrokenPart:
+    """The rows of a part, of all columns or of some; what is wrong with it where it cannot be read.
+
+    Raises:
+        FileNotFoundError: it is gone.
+    """
     try:
         content = pa.py_buffer(parts.place.read(name))
     except FileNotFoundError:
@@ -117,7 +122,7 @@ def _read_part(parts: PartFolder, name: str) -> pa.Table | BrokenPart:
     except OSError as error:
         return BrokenPart(name, f"cannot be read ({error.strerror or error})", newer=False, rows=None)
     try:
-        return parts.decoded(name, content)
+        return parts.decoded(name, content, columns=columns)
     except BrokenError as error:
         newer = isinstance(error, NewerError)
         return BrokenPart(name, error.wrong, newer, None if newer else _readable_ids(content))

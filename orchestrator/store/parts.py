@@ -102,8 +102,10 @@ class PartFolder:
         with self.place.open(name) as file:
             return self.decoded(name, file.read_buffer(), trial_id)
 
-    def decoded(self, name: str, content: pa.Buffer, trial_id: str | None = None) -> pa.Table:
-        """The rows of a part, or those of one trial, from its bytes.
+    def decoded(
+        self, name: str, content: pa.Buffer, trial_id: str | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """The rows of a part, or those of one trial, from its bytes; of all columns, or of some in the table's order.
 
         Raises:
             NewerError: a newer version wrote it.
@@ -114,8 +116,12 @@ class PartFolder:
             said = "its bytes are not those that were written, by the digest in its name"
             raise BrokenError(path, f"not a readable Parquet file ({said})")
         wanted = None if trial_id is None else [("trial_id", "==", trial_id)]
+        schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
         try:
-            table = pq.read_table(pa.BufferReader(content), partitioning=None, filters=wanted)
+            there = (
+                None if columns is None else [n for n in pq.read_schema(pa.BufferReader(content)).names if n in columns]
+            )
+            table = pq.read_table(pa.BufferReader(content), partitioning=None, filters=wanted, columns=there)
         except (OSError, pa.ArrowException) as error:
             raise BrokenError(path, f"not a readable Parquet file ({error})") from error
         mark = (table.schema.metadata or {}).get(VERSION_KEY, b"")
@@ -127,7 +133,7 @@ class PartFolder:
         if version < 1:
             raise BrokenError(path, "not written by permafrost")
         try:
-            return _fill(table, self.schema)
+            return _fill(table, schema.with_metadata(self.schema.metadata))
         except pa.ArrowException as error:
             raise BrokenError(path, f"a column has another type ({error})") from error
 
