@@ -151,7 +151,7 @@ def _run(plan: Plan, cluster: ClusterName, results: ResultStore, lease: Lease, s
                     stop=stop,
                 )
         else:
-            _run_on_ray(plan, queue, Listeners(recorder, display), display, results.address, stop, cluster)
+            _run_on_ray(plan, queue, Listeners(recorder, display), display, results.address, stop, cluster, lease)
     finally:
         recorder.close()
 
@@ -164,6 +164,7 @@ def _run_on_ray(
     store: str,
     stop: StopRequest,
     cluster: ClusterName,
+    lease: Lease,
 ) -> None:
     from orchestrator.cluster import local_cluster, own_cluster
     from orchestrator.packing import share_of
@@ -176,6 +177,7 @@ def _run_on_ray(
         share = share_of(found, sweep.resources, plan.to_run)
         together = f"{found.slots(share)} trials at a time" + (f", {share.gpus:g} of a GPU each" if share.gpus else "")
         say(f"ray     {together}; dashboard {found.dashboard} ({found.token_hint})")
+        lease.announce(found.dashboard if found.dashboard.startswith("http") else "")
         settings = WorkerSettings(sweep.predictions, store, sweep.checkpoint)
         with stop.on_signals(say), display:  # after Ray, which takes SIGTERM for itself when it starts
             run_sweep(queue, listener, cluster=found, share=share, settings=settings, stop=stop)

@@ -22,5 +22,6 @@ writes is rows of an attempt of its own, of which readers take one.
 
 from orchestrator.lease.lease import Lease, LeaseLostError, Timing
 from orchestrator.lease.taking import LeaseHeldError, take_lease
+from orchestrator.lease.watching import running_driver
 
-__all__ = ["Lease", "LeaseHeldError", "LeaseLostError", "Timing", "take_lease"]
+__all__ = ["Lease", "LeaseHeldError", "LeaseLostError", "Timing", "running_driver", "take_lease"]

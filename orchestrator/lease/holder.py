@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 _PROC = Path("/proc")
+ALIVE_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
 
 
 class Presence(Enum):
@@ -32,6 +33,7 @@ class Holder:
         started: Clock ticks from the boot to its start, which a later process of the same pid does not share.
         system: The boot and the namespace in which the pid counts; empty where the system does not say.
         since, alive: When it asked first and when it wrote last, by its own clock: for people, never compared.
+        ray: Address of its Ray's dashboard; empty where it has none, or not yet.
     """
 
     host: str
@@ -41,6 +43,7 @@ class Holder:
     system: str
     since: str
     alive: str
+    ray: str = ""
 
     def __post_init__(self) -> None:
         if type(self.pid) is not int or not 0 < self.pid < 2**31:
@@ -84,7 +87,7 @@ def _user() -> str:
 
 
 def _utc_now() -> str:
-    return datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return datetime.fromtimestamp(time.time(), UTC).strftime(ALIVE_FORMAT)
 
 
 def _system() -> str:

@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.lease.claims import Claim, ClaimFolder
 from orchestrator.lease.holder import Holder
@@ -113,6 +113,10 @@ class Lease:
             return True
         self._withdraw()
         return False
+
+    def announce(self, ray: str) -> None:
+        """Let those who look at the store find the dashboard of this driver's Ray, from the next beat on."""
+        self._me = replace(self._me, ray=ray)
 
     def keep(self) -> None:
         """Give signs of life from now on."""
