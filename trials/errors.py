@@ -79,3 +79,21 @@ def unknown(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f", did you mean {near[0]!r}?" if near else "."
     return f"unknown {name!r:.200}{hint} Known: {', '.join(names)}."
+
+
+class MissingError(PermafrostError):
+    """Something that this machine or installation does not have."""
+
+    exit_code = 3
+
+
+class NothingMatchedError(PermafrostError):
+    """What was asked for matches nothing that there is."""
+
+    exit_code = 5
+
+
+class RefusedError(PermafrostError):
+    """Something that was asked for and is not done, because it would not be safe."""
+
+    exit_code = 4

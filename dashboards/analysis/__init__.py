@@ -1,0 +1,1 @@
+"""Statistics of a sweep: pure functions of tidy frames and arrays. No drawing, no store, no hidden randomness."""

@@ -1,0 +1,54 @@
+"""Tidy frames for the tests: trials of a sweep whose differences to the baseline are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Floats = npt.NDArray[np.float64]
+SIZE = 6  # encoder layers
+
+
+def trials(scores: Mapping[str, Sequence[float]], **columns: Any) -> pd.DataFrame:
+    """One group; scores by freeze label, seeds 0, 1, ...; "none" is the baseline. `columns` hold for all rows."""
+    rows = [_row(label, seed, score) for label, found in scores.items() for seed, score in enumerate(found)]
+    frame = pd.DataFrame(rows, columns=list(_row("none", 0, 0.5)))
+    return frame.assign(**columns)
+
+
+def sweep(rng: np.random.Generator, losses: Mapping[str, float], n: int, spread: float = 0.01) -> pd.DataFrame:
+    """Scores with normal noise whose mean differs from the baseline's by `losses`, by freeze label."""
+    base = 0.9 + 0.01 * rng.standard_normal(n)
+    scores = {label: base - loss + spread * rng.standard_normal(n) for label, loss in losses.items()}
+    return trials({"none": base.tolist()} | {label: found.tolist() for label, found in scores.items()})
+
+
+def _row(label: str, seed: int, score: float) -> dict[str, Any]:
+    depth = 0 if label == "none" else int(label.partition("+")[0].split()[1])
+    embeddings = label.endswith("+E")
+    return {
+        "trial_id": f"{label}/{seed}",
+        "state": "completed",
+        "cell": label,
+        "baseline": "none",
+        "group": "tagging",
+        "metric": "accuracy",
+        "setup": "",
+        "freeze": label,
+        "strategy": "none" if label == "none" else f"{label.split()[0]}_k",
+        "depth": depth,
+        "n_layers": SIZE,
+        "embeddings": embeddings,
+        "seed": seed,
+        "score": score,
+        "trainable_params": 100.0 * (SIZE - depth) + (0 if embeddings else 300) + 10,
+        "prefix_s": 1.0 if depth else 0.0,
+        "train_s": 10.0 * (SIZE - depth) + 1,
+        "peak_memory_bytes": 1e6 * (SIZE - depth + 1),
+        "energy_j": np.nan,
+        "device": "cpu",
+    }
