@@ -1,0 +1,1 @@
+"""What stands between a browser and the dashboard: who may ask, what every answer says, and the server itself."""

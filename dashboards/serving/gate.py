@@ -1,0 +1,165 @@
+"""The gate before the dashboard: every request passes it, and every answer leaves through it with our headers.
+
+It stands before Flask as WSGI middleware, so that nothing runs for a request that is refused, and no error page of
+anybody lacks a header. In this order: the name that was asked for, the size, the method, the page it comes from, the
+token.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+from werkzeug.http import HTTP_STATUS_CODES
+from werkzeug.wrappers import Request, Response
+
+from dashboards.serving.access import Access
+from dashboards.serving.headers import cache_control, with_fixed
+from dashboards.serving.token import Token, WrongTries, login_page, onward_page
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+MAX_BODY_BYTES = 2 << 20  # a callback sends the state of its controls: some KB
+CALLBACK = "_dash-update-component"
+_FORM = "application/x-www-form-urlencoded"
+_MAX_FORM_BYTES = 8 << 10
+
+
+class Gate:
+    """WSGI middleware: `app` for those who may, a refusal in words for the others.
+
+    Args:
+        app: The dashboard.
+        access: Whom it answers.
+        prefix: What its paths begin with, `/` mostly.
+        headers: What every answer carries.
+    """
+
+    def __init__(self, app: WSGIApplication, access: Access, *, prefix: str, headers: dict[str, str]) -> None:
+        self._app, self._access, self._prefix, self._fixed = app, access, prefix, headers
+        self._token = None if access.token is None else Token(access.token)
+        self._tries = WrongTries()
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """One request."""
+        environ["HTTP_HOST"] = environ.get(
+            "HTTP_HOST", ""
+        ).lower()  # names have no case, but Flask compares as it stands
+        request = Request(environ)
+        path = request.path.removeprefix(self._prefix)
+
+        def start(status: str, given: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            cache = cache_control(path, environ.get("QUERY_STRING", ""), int(status[:3]))
+            return start_response(status, with_fixed(given, self._fixed, cache), exc_info)
+
+        refusal = self._refused(request, path) or self._asked_for_token(request)
+        return (refusal or self._app)(environ, start)
+
+    def _refused(self, request: Request, path: str) -> Response | None:
+        """What is wrong with the request, whoever sends it."""
+        if _host_name(request) not in self._access.names:
+            return _words(
+                400, f"{request.headers.get('Host', '')!r:.200} is no name of this dashboard; see --trusted-host."
+            )
+        if (request.content_length or 0) > MAX_BODY_BYTES:
+            return _words(413, f"a request may have {MAX_BODY_BYTES >> 20} MiB.")
+        if request.method == "POST" and path != CALLBACK and not self._may_be_login(request):
+            return _words(405, "nothing is posted here.", Allow="GET, HEAD")
+        if request.method not in ("GET", "HEAD", "POST"):
+            return _words(405, "only GET, HEAD and POST are answered.", Allow="GET, HEAD, POST")
+        if _from_elsewhere(request):
+            return _words(403, "the request comes from a page of another origin.")
+        return None
+
+    def _asked_for_token(self, request: Request) -> Response | None:
+        """None for who has shown the token, else what shows the way; right after the token, the way on."""
+        if self._token is None:
+            return None
+        address = request.remote_addr or ""
+        bearer = _bearer(request)
+        offered = self._offered(request) if bearer is None else bearer
+        if offered is None:
+            signed = self._token.signed(request.cookies.get(self._cookie_name(request), ""))
+            return None if signed else _login(request, "This dashboard asks for its token.")
+        if wait_s := self._tries.wait_s(address):
+            return _words(
+                429, f"too many wrong tokens; try again in {wait_s:.0f} s.", Retry_After=str(math.ceil(wait_s))
+            )
+        if not self._token.opens(offered):
+            self._tries.add(address)
+            return _login(request, "This is not the token of this dashboard.")
+        return self._welcome(request, self._token) if bearer is None else None
+
+    def _offered(self, request: Request) -> str | None:
+        """The token that a person shows, by the form or in the address."""
+        if self._may_be_login(request):
+            return request.form.get("token", "")
+        return request.args.get("token")
+
+    def _may_be_login(self, request: Request) -> bool:
+        form = request.mimetype == _FORM and (request.content_length or 0) <= _MAX_FORM_BYTES
+        return self._token is not None and request.method == "POST" and form
+
+    def _welcome(self, request: Request, token: Token) -> Response:
+        """The cookie, and a page that goes on to the same address without the token in it."""
+        pairs = parse_qsl(request.query_string.decode("latin-1"), keep_blank_values=True)
+        query = urlencode([(name, value) for name, value in pairs if name != "token"])
+        path = "/" + quote(request.path.lstrip("/\\"))  # `//name` would lead to another server
+        answer = Response(onward_page(f"{path}?{query}" if query else path), mimetype="text/html")
+        answer.set_cookie(self._cookie_name(request), token.cookie, httponly=True, samesite="Strict")
+        return answer
+
+    def _cookie_name(self, request: Request) -> str:
+        """Cookies do not tell ports apart: two dashboards of a machine need two names."""
+        return f"permafrost-{request.environ.get('SERVER_PORT', '')}"
+
+
+def _bearer(request: Request) -> str | None:
+    """The token that a program shows, by a header."""
+    authorization = request.authorization
+    return authorization.token or "" if authorization and authorization.type == "bearer" else None
+
+
+def _host_name(request: Request) -> str:
+    """The name of the `Host` header without its port."""
+    host = request.headers.get("Host", "")
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isascii() and port.isdigit() else host
+
+
+def _from_elsewhere(request: Request) -> bool:
+    """Whether a page that is not ours sends this.
+
+    Browsers say so in `Sec-Fetch-Site` (on loopback and HTTPS) and, at every POST, in `Origin`; other clients say
+    neither. Who follows a link to us is welcome (https://www.w3.org/TR/fetch-metadata/). Pages on other ports of this
+    machine are of the same *site*, but of another origin.
+    """
+    site = request.headers.get("Sec-Fetch-Site", "none")
+    followed_link = (
+        request.method == "GET"
+        and request.headers.get("Sec-Fetch-Mode") == "navigate"
+        and request.headers.get("Sec-Fetch-Dest") == "document"
+    )
+    if site not in ("same-origin", "none") and not followed_link:
+        return True
+    origin = request.headers.get("Origin")
+    return origin is not None and origin.lower().partition("://")[2] != request.headers.get("Host", "")
+
+
+def _login(request: Request, message: str) -> Response:
+    """401: a page with a form for a browser, a sentence for any other client."""
+    if "text/html" in request.headers.get("Accept", ""):
+        answer = Response(login_page(message), status=401, mimetype="text/html")
+    else:
+        answer = _words(401, f"{message} Send 'Authorization: Bearer TOKEN', or open /?token=TOKEN in a browser.")
+    answer.headers["WWW-Authenticate"] = 'Bearer realm="permafrost"'
+    return answer
+
+
+def _words(status: int, message: str, **headers: str) -> Response:
+    text = f"{status} {HTTP_STATUS_CODES[status]}: {message}\n"
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Response(text, status=status, mimetype="text/plain", headers=named)

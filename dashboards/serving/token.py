@@ -1,0 +1,108 @@
+"""The token of a visitor: shown once, kept in the browser as a value that is worth nothing elsewhere.
+
+The cookie holds an HMAC of the token under a secret of this process, so that who reads a browser's cookies does not
+learn the token, and a restart signs everybody out.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from html import escape
+
+TRIES, WINDOW_S = 10, 60.0  # wrong tokens of one address within so many seconds, before it has to wait
+ADDRESSES = 1024  # whose wrong tokens are remembered
+
+_STYLE = (
+    ":root{color-scheme:light dark;background:Canvas;color:CanvasText}a{color:inherit}"
+    "body{font:16px/1.5 sans-serif;max-width:32rem;margin:10vh auto;padding:0 1rem}"
+    "input,button{font:inherit;padding:.4rem}input{width:100%;box-sizing:border-box;margin:.3rem 0 1rem}"
+)
+
+
+class Token:
+    """The one token that opens the dashboard."""
+
+    def __init__(self, token: str) -> None:
+        self._secret = secrets.token_bytes(32)
+        self._digest = self._hmac(token)
+        self.cookie = hmac.new(self._secret, b"cookie:" + token.encode(), "sha256").hexdigest()
+
+    def opens(self, given: str) -> bool:
+        """Whether this is the token. The time does not depend on where, nor in how many characters, it differs."""
+        return hmac.compare_digest(self._hmac(given), self._digest)
+
+    def signed(self, cookie: str) -> bool:
+        """Whether a browser's cookie is ours."""
+        return hmac.compare_digest(cookie.encode(), self.cookie.encode())
+
+    def _hmac(self, text: str) -> bytes:
+        return hmac.digest(self._secret, text.encode(errors="surrogatepass"), "sha256")
+
+
+class WrongTries:
+    """Who showed wrong tokens lately. Nobody sleeps for it: a waiting thread is one that others do not get.
+
+    Args:
+        clock: Seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._times: OrderedDict[str, deque[float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, address: str) -> None:
+        """Remember a wrong token; the address that was quiet for longest is forgotten where there are too many."""
+        with self._lock:
+            self._times.setdefault(address, deque(maxlen=TRIES)).append(self._clock())
+            self._times.move_to_end(address)
+            if len(self._times) > ADDRESSES:
+                self._times.popitem(last=False)
+
+    def wait_s(self, address: str) -> float:
+        """Seconds until the address may try again; 0 where it may now."""
+        with self._lock:
+            times = self._times.get(address)
+            return max(0.0, times[0] + WINDOW_S - self._clock()) if times and len(times) == TRIES else 0.0
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+
+def login_page(message: str) -> str:
+    """The page that asks for the token. It posts to its own address, so that a deep link leads where it should.
+
+    A browser withholds a `SameSite=Strict` cookie from who comes by a link on another site; from our own page it goes
+    along.
+    """
+    form = (
+        '<form method="post"><label for="token">Token</label><input id="token" name="token" type="password" '
+        'autocomplete="current-password" required autofocus><button>Open</button></form>'
+    )
+    # Under `no-referrer`, our policy elsewhere, a browser says `Origin: null` when it posts a form.
+    referrer = '<meta name="referrer" content="same-origin">'
+    again = '<p>Signed in, and here by a link? <a href="">Open the page</a></p>'
+    return _page(f"<p>{escape(message)}</p>{form}{again}", referrer)
+
+
+def onward_page(path: str) -> str:
+    """A page that goes on to `path` by itself.
+
+    Not a redirect: after a link on another site the redirected request would still count as coming from there, and
+    the browser would withhold the `SameSite=Strict` cookie that it was just given.
+    """
+    link = escape(path)
+    return _page(f'<p><a href="{link}">Go on</a></p>', f'<meta http-equiv="refresh" content="0; url={link}">')
+
+
+def _page(body: str, head: str = "") -> str:
+    return (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{head}<title>Permafrost</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
+        f"<body><main><h1>Permafrost</h1>{body}</main></body></html>"
+    )

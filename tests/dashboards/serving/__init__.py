@@ -1,0 +1,1 @@
+"""Attacks on the dashboard's server."""

@@ -1,0 +1,159 @@
+"""The server itself: where it listens, how it starts, how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+
+from dashboards.serving.access import Access
+from dashboards.serving.server import Listening
+from tests.dashboards.serving.visitors import (
+    CALLBACK,
+    TOKEN,
+    End,
+    ask,
+    changed_to,
+    ended_by,
+    other_local_address,
+    program,
+    small_app,
+    url_of,
+)
+from trials.errors import ConfigError
+
+
+def test_it_is_bound_to_loopback_only() -> None:
+    other = other_local_address()
+    if other is None:
+        pytest.skip("this machine has no other address")
+    with Listening(small_app(), Access(port=0)) as server:
+        port = urlsplit(server.url).port or 0
+        assert ask(server.url).status == 200
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((other, port), timeout=5)
+
+
+def test_it_is_reached_from_another_address_with_the_token() -> None:
+    other = other_local_address()
+    if other is None:
+        pytest.skip("this machine has no other address")
+    with Listening(small_app(), Access(host=other, port=0, token=TOKEN)) as server:
+        assert ask(server.url).status == 401
+        assert ask(server.url, Authorization=f"Bearer {TOKEN}").status == 200
+
+
+def test_nothing_is_left_listening_when_it_ends() -> None:
+    with Listening(small_app(), Access(port=0)) as server:
+        assert ask(server.url).status == 200
+    with pytest.raises(ConnectionRefusedError):
+        ask(server.url)
+
+
+def test_a_taken_port_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port: {port} of 127.0.0.1 is taken") as caught:
+            Listening(small_app(), Access(port=port))
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("host", "words"), [("192.0.2.77", "no address of this machine"), ("no.invalid", "no name")])
+def test_a_host_that_cannot_be_bound_is_told(host: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Listening(small_app(), Access(host=host, port=0, token=TOKEN))
+
+
+def test_a_dashboard_whose_first_page_fails_does_not_start() -> None:
+    app = small_app()
+
+    def layout() -> None:
+        raise ValueError("no store")
+
+    app.config.suppress_callback_exceptions = True
+    app.layout = layout
+    with pytest.raises(RuntimeError, match="first page failed: 500"):
+        Listening(app, Access(port=0))
+
+
+@pytest.mark.parametrize(
+    "path", ["/assets/../../../../etc/passwd", "/_dash-component-suites/../../etc/passwd", "/../x"]
+)
+def test_a_path_with_dots_over_a_socket_gets_no_file(path: str) -> None:
+    with Listening(small_app(), Access(port=0)) as server:
+        reply = ask(server.url, path)
+    assert b"root:" not in reply.body
+    assert reply.status == 404 or reply.headers["content-type"].startswith("text/html")
+
+
+def test_an_answer_does_not_say_what_serves_it() -> None:
+    with Listening(small_app(), Access(port=0)) as server:
+        assert "server" not in ask(server.url).headers
+
+
+def test_a_huge_body_over_a_socket_is_refused() -> None:
+    with Listening(small_app(), Access(port=0)) as server:
+        reply = ask(server.url, CALLBACK, method="POST", Content_Length=str(1 << 30), Connection="close")
+    assert reply.status == 413
+
+
+def first_answers(servers: int) -> list[int]:
+    """The statuses of the first requests of fresh processes, six at once for each."""
+    statuses = []
+    for _ in range(servers):
+        with program() as process:
+            url = url_of(process)
+            paths = ["/", "/_dash-layout", "/_dash-dependencies"] * 2
+            with ThreadPoolExecutor(6) as pool:
+                statuses += [reply.status for reply in pool.map(ask, [url] * 6, paths)]
+    return statuses
+
+
+def test_a_cold_server_answers_its_first_requests() -> None:
+    assert first_answers(2) == [200] * 12
+
+
+@pytest.mark.slow
+def test_ten_cold_servers_answer_their_first_requests() -> None:
+    assert first_answers(10) == [200] * 60
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_within_a_second_and_without_a_traceback(number: signal.Signals, code: int) -> None:
+    ends = [end_of_busy_server(number)]
+    while ends[-1].seconds >= 1 and len(ends) < 3:  # it takes 0.4 to 0.8 s; more, now and then, where others compute
+        ends.append(end_of_busy_server(number))
+    assert {(end.code, end.stdout, end.stderr) for end in ends} == {(code, "", "Ctrl-C ends it.\n")}
+    assert ends[-1].seconds < 1
+
+
+def end_of_busy_server(number: signal.Signals) -> End:
+    """With a connection open, and a callback that would take another 20 s."""
+    body = json.dumps(changed_to("slow")).encode()
+    head = f"POST {CALLBACK} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with program() as process:
+        url = url_of(process)
+        with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0)) as busy:
+            busy.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            assert ask(url).status == 200
+            return ended_by(process, number)
+
+
+def test_without_a_token_another_host_is_refused_with_exit_code_4() -> None:
+    with program("0.0.0.0", PERMAFROST_DASHBOARD_TOKEN="") as process:
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 4
+    assert "PERMAFROST_DASHBOARD_TOKEN" in stderr
+
+
+def test_no_thread_is_left_after_many_servers() -> None:
+    before = threading.active_count()
+    for _ in range(3):
+        with Listening(small_app(), Access(port=0)) as server:
+            assert ask(server.url).status == 200
+    assert threading.active_count() == before
