@@ -4,10 +4,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
 
-.PHONY: sweep test test-slow bench chaos fuzz lint audit setup clean
+.PHONY: sweep dashboard test test-slow bench chaos fuzz lint audit setup clean
 
-sweep: .venv/ready ## run the starter sweep: real freezing trials on two small treebanks
+sweep: .venv/ready ## run the starter sweep: real freezing trials on two small treebanks; ends with its report
 	$(BIN)/python -m orchestrator.launch --store $(STORE)
+	$(BIN)/permafrost report starter --store $(STORE) --no-pictures
+
+dashboard: .venv/ready ## browse the results
+	$(BIN)/permafrost dashboard $(STORE)
 
 test: .venv/ready ## the tests, with the coverage floor
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadscope --cov --cov-report=term

@@ -1,0 +1,218 @@
+"""What the server answers: pages, what is new on them, the controls' values, and rows of the grid."""
+
+# mypy: disable-error-code="untyped-decorator"
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import dash
+import dash_mantine_components as dmc
+from dash import ALL, MATCH, Input, Output, State, ctx, html, no_update
+
+from dashboards import controls as control
+from dashboards.grid import GRID, answer_rows
+from dashboards.page import notices, part_card, table
+from dashboards.pages import extra, header_words
+from dashboards.provenance import provenance
+from dashboards.query import parse_query
+from dashboards.screen import Screen, look_of
+from dashboards.selection import Selection
+from dashboards.trial_page import trial_page
+from dashboards.views.registry import VIEWS, View, find_part
+from trials.errors import StoreError
+
+_TRIAL = "/trial/"
+_CHOSEN = (*control.NAMES, "theme")
+_SHOWN_PROBLEMS = 8
+
+PageState = Mapping[str, str]  # path, search, scheme
+
+
+def add_callbacks(app: dash.Dash, screen: Screen) -> None:
+    """All of them."""
+    _add_pages(app, screen)
+    _add_news(app, screen)
+    _add_numbers(app, screen)
+    _add_controls(app, screen)
+    _add_watch(app, screen)
+
+
+# --- Pages
+
+
+def _add_pages(app: dash.Dash, screen: Screen) -> None:
+    """Another path is another page; it comes with its figures, so that it is there after one answer."""
+
+    @app.callback(
+        Output("page", "children"),
+        Output("controls", "className"),
+        Output("rendered", "data"),
+        Input("state", "data"),
+        State("rendered", "data"),
+        prevent_initial_call=True,
+    )
+    def show_page(state: PageState, rendered: str | None) -> Any:
+        if state["path"] == rendered:
+            return no_update, no_update, no_update
+        return *_page(screen, state), state["path"]
+
+
+def _page(screen: Screen, state: PageState) -> tuple[Any, str]:
+    """Components of a page, and which controls it has."""
+    path = state["path"]
+    if path.startswith(_TRIAL):
+        trial_id = unquote(path.removeprefix(_TRIAL))
+        return trial_page(screen.frames, screen.look(), trial_id, look_of(state)), "controls"
+    view = VIEWS.get(path)
+    if view is None:
+        words = "There is no such page. The views are at the top."
+        return dmc.Alert(words, title="Not found", color="red"), "controls"
+    selection = screen.select(state["search"])
+    more = html.Div(extra(view, selection, screen.frames), id={"extra": view.path})
+    title = html.Div([dmc.Title(view.name, order=1, size="h3"), dmc.Text(view.question)])
+    cards = [part_card(part, screen.drawn(part, state)) for part in view.parts]
+    shown = " ".join(f"show-{name}" for name in view.controls)
+    return dmc.Stack([title, more, *cards], gap="md"), f"controls {shown}"
+
+
+# --- What is new on a page
+
+
+def _add_news(app: dash.Dash, screen: Screen) -> None:
+    """The same page with another query, or with new rows in the store."""
+
+    @app.callback(
+        Output({"figure": ALL}, "figure"),
+        Output({"table": ALL}, "children"),
+        Output({"extra": ALL}, "children"),
+        Input("state", "data"),
+        Input("version", "data"),
+        State("rendered", "data"),
+        State({"numbers": ALL}, "value"),
+        State({"numbers": ALL}, "id"),
+        prevent_initial_call=True,
+    )
+    def show_news(
+        state: PageState, version: int, rendered: str | None, opened: Sequence[str | None], names: Sequence[Any]
+    ) -> Any:
+        view = VIEWS.get(state["path"])
+        if view is None or state["path"] != rendered:
+            return [[no_update] * len(outputs) for outputs in ctx.outputs_list]
+        closed = {name["numbers"] for name, value in zip(names, opened, strict=True) if value is None}
+        return _news(screen, view, state, closed)
+
+
+def _news(screen: Screen, view: View, state: PageState, closed: set[str]) -> list[list[Any]]:
+    figures, tables, extras = ctx.outputs_list
+    drawn = {part.name: screen.drawn(part, state) for part in view.parts}
+    named = [each["id"]["figure"] for each in figures]
+    filled = [each["id"]["table"] for each in tables]
+    return [
+        [drawn[name].figure if name in drawn else no_update for name in named],
+        [table(drawn[name]) if name in drawn and name not in closed else no_update for name in filled],
+        [extra(view, screen.select(state["search"]), screen.frames) for _ in extras],
+    ]
+
+
+def _add_numbers(app: dash.Dash, screen: Screen) -> None:
+    """A figure's table, when somebody opens it."""
+
+    @app.callback(
+        Output({"table": MATCH}, "children", allow_duplicate=True),
+        Input({"numbers": MATCH}, "value"),
+        State({"numbers": MATCH}, "id"),
+        State("state", "data"),
+        prevent_initial_call=True,
+    )
+    def show_numbers(opened: str | None, name: Mapping[str, str], state: PageState) -> Any:
+        part = find_part(name["numbers"])
+        return no_update if opened is None or part is None else table(screen.drawn(part, state))
+
+
+# --- Controls
+
+
+def _add_controls(app: dash.Dash, screen: Screen) -> None:
+    """What the URL means, shown in the controls; and all that stands around a page."""
+
+    @app.callback(
+        output={
+            "values": [Output(control.control_id(name), "value") for name in _CHOSEN],
+            "lists": [Output(control.control_id(name), "data") for name in control.LISTED],
+            "pause": Output("control-pause", "checked"),
+            "stopped": Output("tick", "disabled"),
+            "resolved": Output("resolved", "data"),
+            "notices": Output("notices", "children"),
+            "footer": Output("footer", "children"),
+            "about": Output("about", "data"),
+            "ray": Output("ray", "children"),
+        },
+        inputs={
+            "state": Input("state", "data"),
+            "version": Input("version", "data"),
+            "before": State("resolved", "data"),
+            "lists": [State(control.control_id(name), "data") for name in control.LISTED],
+        },
+        prevent_initial_call=True,
+    )
+    def show_controls(state: PageState, version: int, before: Mapping[str, Any] | None, lists: Sequence[Any]) -> Any:
+        selection = screen.select(state["search"])
+        query, _ = parse_query(state["search"])
+        values = control.chosen(selection) | {"theme": query.theme, "pause": query.pause}
+        values["defaults"] |= {"theme": "auto", "pause": "false"}
+        options, known = control.choices(selection), before or {}
+        return {
+            "values": [no_update if values[name] == known.get(name) else values[name] for name in _CHOSEN],
+            "lists": [
+                no_update if options[n] == old else options[n] for n, old in zip(control.LISTED, lists, strict=True)
+            ],
+            "pause": query.pause,
+            "stopped": query.pause,
+            "resolved": no_update if values == before else values,
+            **_around(selection),
+        }
+
+
+def _around(selection: Selection) -> dict[str, Any]:
+    alerts = (
+        notices(selection.notices, "yellow", "The address asks for what is not here"),
+        notices(selection.snapshot.problems[:_SHOWN_PROBLEMS], "red", "Some of the store cannot be read"),
+        notices([selection.incomplete] if selection.incomplete else [], "blue", "Incomplete"),
+    )
+    about, ray = header_words(selection)
+    empty = f"store {selection.snapshot.address}"
+    return {
+        "notices": dmc.Stack([alert for alert in alerts if alert is not None], gap="xs"),
+        "footer": provenance(selection).line() if selection.sweep else empty,
+        "about": about,
+        "ray": ray,
+    }
+
+
+# --- The store
+
+
+def _add_watch(app: dash.Dash, screen: Screen) -> None:
+    """Whether there is anything new; and rows of the grid."""
+
+    @app.callback(
+        Output("version", "data"), Input("tick", "n_intervals"), State("version", "data"), prevent_initial_call=True
+    )
+    def look_for_news(ticks: int, version: int) -> Any:
+        try:
+            found = screen.look().version
+        except StoreError:
+            return no_update  # a place that does not answer may do so at the next tick
+        return no_update if found == version else found
+
+    @app.callback(
+        Output(GRID, "getRowsResponse"),
+        Input(GRID, "getRowsRequest"),
+        State("state", "data"),
+        prevent_initial_call=True,
+    )
+    def show_rows(asked: Mapping[str, Any] | None, state: PageState) -> Any:
+        return no_update if asked is None else answer_rows(screen.select(state["search"]), asked)

@@ -1,0 +1,134 @@
+"""How parts, tables and trials become components of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import dash_mantine_components as dmc
+import pandas as pd
+from dash import dcc, html
+
+from dashboards.tables import rows_of
+from dashboards.theme import Figure
+from dashboards.views.part import Drawn, Part
+
+CONFIG = {
+    "displaylogo": False,
+    "showSendToCloud": False,  # plotly.js 4 would offer to upload the figure
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "toImage"],
+    "responsive": True,
+}
+MOST_ROWS = 200
+_WORDS = {"verdict", "reason", "note", "setting", "value", "answer"}
+
+
+def figure_id(name: str) -> dict[str, str]:
+    """Of a part's graph."""
+    return {"figure": name}
+
+
+def table_id(name: str) -> dict[str, str]:
+    """Of what holds a part's table."""
+    return {"table": name}
+
+
+def opener_id(name: str) -> dict[str, str]:
+    """Of what opens a figure's table."""
+    return {"numbers": name}
+
+
+def part_card(part: Part[Any], drawn: Drawn) -> Any:
+    """A part with its figure, its table and its exports."""
+    body: list[Any] = []
+    if drawn.figure is not None:
+        body = [graph(part.name, part.title, drawn.figure), numbers(part.name)]
+    else:
+        body = [html.Div(table(drawn), id=table_id(part.name), className="wide")]
+    about = dmc.Text(part.about, size="xs", className="about")
+    head = [dmc.Title(part.title, order=2, size="h4"), about, *body, _tools(part)]
+    return dmc.Paper(dmc.Stack(head, gap="xs"), p="md", withBorder=True, className="part", **{"data-part": part.name})
+
+
+def graph(name: str, title: str, figure: Figure) -> Any:
+    """A figure, named for those who cannot see it."""
+    height = figure["layout"].get("height", 380)
+    inner = dcc.Graph(
+        id=figure_id(name), figure=figure, config=CONFIG | {"responsive": "auto"}, style={"minHeight": height}
+    )
+    return html.Div(inner, role="group", **{"aria-label": f"Figure: {title}. Its numbers are in the table below."})
+
+
+def numbers(name: str) -> Any:
+    """The table of a figure, filled when it is opened."""
+    item = dmc.AccordionItem(
+        [dmc.AccordionControl("The numbers", py=4), dmc.AccordionPanel(html.Div(id=table_id(name), className="wide"))],
+        value="open",
+    )
+    return dmc.Accordion(item, id=opener_id(name), value=None, variant="default", chevronPosition="left", order=3)
+
+
+def _tools(part: Part[Any]) -> Any:
+    files = [
+        html.A(
+            kind.upper(),
+            href=f"/export/{part.name}.{kind}",
+            **{"data-export": f"/export/{part.name}.{kind}"},
+            download="",
+        )
+        for kind in ("csv", "md", "tex")
+    ]
+    pictures = [
+        html.Button(kind.upper(), type="button", **{"data-picture": f"{part.name}.{kind}"})
+        for kind in ("svg", "png")
+        if part.draw
+    ]
+    return html.Div(["Save as", *files, *pictures], className="tools")
+
+
+def table(drawn: Drawn) -> Any:
+    """What a part says in numbers, or why it says nothing."""
+    return dmc.Text(drawn.empty) if drawn.empty else frame_table(drawn.table)
+
+
+def frame_table(frame: pd.DataFrame, caption: str = "") -> Any:
+    """A frame's first rows; trials lead to their pages."""
+    numeric = {name for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name])}
+    rows = [
+        html.Tr([_cell(name, word, number=name in numeric) for name, word in zip(frame.columns, row, strict=True)])
+        for row in rows_of(frame.head(MOST_ROWS))
+    ]
+    more = len(frame) - MOST_ROWS
+    said = caption + (f" The first {MOST_ROWS} of {len(frame):,} rows; the CSV has all." if more > 0 else "")
+    head = html.Thead(
+        html.Tr([html.Th(name, scope="col", className="number" if name in numeric else None) for name in frame.columns])
+    )
+    caption_row = [html.Caption(said)] if said else []
+    return dmc.Table(
+        [*caption_row, head, html.Tbody(rows)], striped=True, withTableBorder=True, fz="sm", captionSide="top"
+    )
+
+
+def _cell(column: str, word: str, *, number: bool) -> Any:
+    if column in ("trial", "example") and word:
+        return html.Td(trial_link(word))
+    return html.Td(word, className="number" if number else "words" if column in _WORDS else None)
+
+
+def trial_link(trial_id: str) -> Any:
+    """To a trial's page."""
+    return dcc.Link(trial_id, href=f"/trial/{quote(trial_id, safe='')}")
+
+
+def notices(lines: Sequence[str], colour: str, title: str) -> Any:
+    """Lines that a person must see."""
+    if not lines:
+        return None
+    return dmc.Alert([html.Div(line) for line in lines], title=title, color=colour, variant="outline")
+
+
+def card(label: str, value: str, hint: str = "") -> Any:
+    """One figure with its name."""
+    inner = [dmc.Text(label, size="xs"), dmc.Text(value, fw=700, size="lg"), dmc.Text(hint, size="xs")]
+    return dmc.Paper(dmc.Stack(inner, gap=2), p="sm", withBorder=True)

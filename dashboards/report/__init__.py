@@ -1,0 +1,1 @@
+"""What a sweep says, as files for a paper: one HTML, Markdown, LaTeX and CSV tables, figures."""

@@ -1,0 +1,38 @@
+"""A report as Markdown: the answers, the method and the tables, for a repository or a message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from dashboards.report.sections import Section
+from dashboards.tables import as_markdown
+
+MOST_ROWS = 60
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
+
+
+def as_text(sweep: str, sections: Sequence[Section]) -> str:
+    """The whole file."""
+    return "".join(_lines(sweep, sections))
+
+
+def _lines(sweep: str, sections: Sequence[Section]) -> Iterator[str]:
+    yield f"# Sweep {_plain(sweep)}\n"
+    for section in sections:
+        yield f"\n## {_plain(section.title)}\n\n"
+        yield from (f"- {_plain(line)}\n" for line in section.answers)
+        for part, drawn in section.parts:
+            yield f"\n### {_plain(part.title)}\n\n{_plain(part.about)}\n\n"
+            if len(drawn.table) <= MOST_ROWS:
+                yield as_markdown(drawn.table)
+            else:
+                yield f"{len(drawn.table):,} rows: `tables/{section.key}-{part.name}.csv`.\n"
+        yield "\n### Method\n\n"
+        yield from (f"{_plain(line)}\n\n" for line in section.method)
+        yield f"{_plain(section.provenance.line())}\n"
+
+
+def _plain(words: str) -> str:
+    """Words that Markdown leaves as they are."""
+    return _SPECIAL.sub(r"\\\1", words)

@@ -1,0 +1,135 @@
+"""The text of a report: what was run and how it was evaluated, and the answers with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import pandas as pd
+
+from dashboards.analysis.choose import Saving, recommend
+from dashboards.analysis.describe import describe_cells
+from dashboards.analysis.savings import savings
+from dashboards.provenance import provenance
+from dashboards.query import COSTS
+from dashboards.selection import Selection
+from trials.spec import TrialSpec
+
+STATISTICS = (
+    "Only completed trials enter a mean; the others are counted and shown. Standard deviations divide by n-1. "
+    "Intervals of means are 95 %, the wider of Student's and of the delta method on logits. Differences to the "
+    "baseline are paired by seed, which fixes train subset, initialisation and order; their p values are corrected by "
+    "Holm's method over the cells of a train size. Savings are geometric means of paired ratios on one device. The test "
+    "split is scored once, with the weights of the best epoch on dev, and selects nothing."
+)
+
+
+def method(selection: Selection, versions: dict[str, str]) -> tuple[str, ...]:
+    """What was run, in sentences."""
+    specs = [selection.snapshot.cells[cell].spec for cell in selection.trials["cell"].unique()]
+    spec = next((s for s in specs if not s.freeze.is_baseline), specs[0])
+    return (
+        _trials(selection),
+        _model_and_data(spec),
+        _recipe(spec),
+        _hardware(selection, versions),
+        STATISTICS,
+    )
+
+
+def _trials(selection: Selection) -> str:
+    trials = selection.trials
+    states = trials["state"].value_counts()
+    counts = ", ".join(f"{n} {str(state).replace('_', ' ')}" for state, n in states.items())
+    sizes = ", ".join(f"{size:,}" for size in sorted(trials["train_size"].unique().tolist()))
+    freezes = ", ".join(dict.fromkeys(trials.sort_values(["depth", "strategy", "embeddings"])["freeze"]))
+    seeds = ", ".join(map(str, sorted(trials["seed"].unique().tolist())))
+    return (
+        f"{len(trials)} trials ({counts}): every combination of what is frozen ({freezes}; +E: the embeddings too), "
+        f"train size ({sizes}, nested subsets) and seed ({_short(seeds)}) that the sweep declares."
+    )
+
+
+def _short(words: str, most: int = 120) -> str:
+    return words if len(words) <= most else f"{words[:most].rpartition(',')[0]}, ..."
+
+
+def _model_and_data(spec: TrialSpec) -> str:
+    sizes = (
+        "" if spec.data.sizes is None else " ({:,} / {:,} / {:,} items in train / dev / test)".format(*spec.data.sizes)
+    )
+    source = f", source {spec.data.source}" if spec.data.source else ""
+    return (
+        f"Model {spec.model.name} ({spec.model.family}, {spec.model.n_layers} layers, files' digest "
+        f"{spec.model.revision[:12]}); task {spec.task} on {spec.data.name}{sizes}{source}, files' digest "
+        f"{spec.data.fingerprint[:12]}."
+    )
+
+
+def _recipe(spec: TrialSpec) -> str:
+    optim = spec.optim
+    head = "" if optim.head_lr is None else f" ({optim.head_lr:g} for the head)"
+    clip = "no clipping" if optim.max_grad_norm is None else f"gradient norm at most {optim.max_grad_norm:g}"
+    decay = "" if optim.layer_decay is None else f", layer-wise decay {optim.layer_decay:g}"
+    lora = "" if spec.lora is None else f", LoRA {spec.lora.label}"
+    thaw = "" if spec.thaw_every is None else f", one layer thawed every {spec.thaw_every} epochs"
+    frozen = "with" if spec.frozen_dropout else "without"
+    lower = ", lower-cased" if spec.lowercase else ""
+    return (
+        f"AdamW, learning rate {optim.lr:g}{head}, weight decay {optim.weight_decay:g}, warm-up over "
+        f"{optim.warmup:g} of the steps, then {optim.schedule}{decay}, {clip}; batches of {optim.batch_size} "
+        f"({spec.batching}), {optim.epochs} epochs, evaluated on dev every {spec.eval_every:g}; {spec.precision}, at "
+        f"most {spec.max_length} subwords{lower}; frozen parts {frozen} dropout{lora}{thaw}."
+    )
+
+
+def _hardware(selection: Selection, versions: dict[str, str]) -> str:
+    found = provenance(selection)
+    threads = ", ".join(f"{n:g}" for n in sorted(selection.trials["threads"].dropna().unique().tolist()))
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    where = (
+        f"{', '.join(found.devices) or 'no device yet'} with {threads or 'an unknown number of'} CPU threads a trial"
+    )
+    commit = ", ".join(found.commits) or "unknown"
+    return f"Ran on {where}; {packages or 'versions unknown'}; commit {commit}; config digest {found.config}."
+
+
+def answers(selection: Selection) -> tuple[str, ...]:
+    """What freezing costs and saves, and the depth to choose, by train size."""
+    return tuple(
+        line
+        for size, trials in selection.trials.groupby("train_size")
+        for line in _of_size(int(size), trials, selection)
+    )
+
+
+def _of_size(size: int, trials: pd.DataFrame, selection: Selection) -> Iterable[str]:
+    cells = describe_cells(trials, ["cell", "freeze", "baseline"], selection.column)
+    base = cells[cells["cell"] == cells["baseline"]]
+    for row in base.itertuples():
+        interval = "" if row.dots_only else f" (95 % interval {100 * row.low:.2f} to {100 * row.high:.2f})"
+        score = f"{selection.value_name} is {100 * row.mean:.2f} %{interval}, n={row.n}"
+        yield f"Train size {size:,}: without freezing, {score}."
+    query = selection.query
+    found = recommend(trials, query.tolerance / 100, cast(Saving, query.cost), value=selection.column)
+    yield f"Train size {size:,}, tolerance {query.tolerance:g} points, by {COSTS[query.cost]}: {found.sentence}"
+    if found.cell is not None:
+        yield from _saved(trials, found.cell)
+
+
+def _saved(trials: pd.DataFrame, cell: str) -> Iterable[str]:
+    """What the recommended cell saves beside what it was chosen for."""
+    table = savings(trials)
+    told = [
+        f"{100 * row.saved:.1f} % {COSTS[row.cost]}"
+        + (f" ({100 * row.low:.1f} to {100 * row.high:.1f})" if row.low != row.high else "")
+        for row in table[table["cell"] == cell].itertuples()
+        if pd.notna(row.saved)
+    ]
+    if told:
+        yield f"It saves {', '.join(told)}."
+
+
+def _between(low: float, high: float) -> str:
+    """An interval of shares; nothing for a count, which has none."""
+    return f" ({100 * low:.1f} to {100 * high:.1f})" if pd.notna(low) and low != high else ""

@@ -1,0 +1,79 @@
+"""Figures as SVG, PDF and PNG, drawn by a Chromium of this machine. The same figure gives the same SVG.
+
+with Studio() as studio:
+    studio.picture(figure, "svg", "depth-strip")
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from dashboards.theme import Figure
+from trials.errors import MissingError
+
+PLOTLY_JS = Path(__file__).parents[1] / "assets" / "plotly-cartesian-4.1.1.min.js"
+KINDS = ("svg", "pdf", "png")
+WIDTH = 900  # CSS pixels
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_UID = re.compile(rb'id="defs-([0-9a-f]{6})"')
+
+
+def find_browser(environ: Mapping[str, str] = os.environ) -> str | None:
+    """A Chromium: what PERMAFROST_CHROMIUM names, else the first that is on the path."""
+    named = environ.get("PERMAFROST_CHROMIUM")
+    if named:
+        return named
+    return next((found for name in _BROWSERS if (found := shutil.which(name))), None)
+
+
+class Studio:
+    """A Chromium that draws while the block runs.
+
+    Raises:
+        MissingError: There is none on this machine.
+    """
+
+    def __init__(self) -> None:
+        browser = find_browser()
+        if browser is None:
+            raise MissingError(
+                "Pictures need a Chromium, and none is on the path. Install one (apt install chromium), or name it in "
+                "PERMAFROST_CHROMIUM."
+            )
+        self._browser = browser
+
+    def __enter__(self) -> Self:
+        import kaleido
+
+        os.environ["BROWSER_PATH"] = self._browser  # where its library looks first
+        kaleido.start_sync_server(plotlyjs=PLOTLY_JS, mathjax=False, silence_warnings=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import kaleido
+
+        kaleido.stop_sync_server(silence_warnings=True)
+
+    def picture(self, figure: Figure, kind: str, name: str) -> bytes:
+        """A figure as one of `KINDS`; PNG in twice the size, for print."""
+        import kaleido
+
+        height = figure["layout"].get("height", 380)
+        options: dict[str, Any] = {"format": kind, "width": WIDTH, "height": height, "scale": 2 if kind == "png" else 1}
+        drawn: bytes = kaleido.calc_fig_sync(figure, opts=options)
+        return _settled(drawn, name) if kind == "svg" else drawn
+
+
+def _settled(svg: bytes, name: str) -> bytes:
+    """With ids that follow from the figure's name instead of the random ones that Plotly gives."""
+    found = _UID.search(svg)
+    return svg if found is None else svg.replace(found[1], hashlib.sha256(name.encode()).hexdigest()[:6].encode())

@@ -1,0 +1,123 @@
+"""How figures look, light and dark: colours, symbols, dashes, and the layout that all share.
+
+Depth is ordered: steps of cividis in depth order. Strategies are not: Okabe and Ito's colours, each with a symbol and a
+dash of its own, so that colour is never the only code. The baseline is the colour of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Figure = dict[str, Any]  # as plotly.js takes it: {"data": [...], "layout": {...}}
+
+# Okabe & Ito, "Color Universal Design" (2008), without black; what is too pale on white is darkened.
+_STRATEGY = {
+    "none": ("", "circle", "solid"),
+    "first_k": ("#0072B2", "square", "solid"),
+    "last_k": ("#D55E00", "diamond", "dash"),
+    "alternating": ("#009E73", "triangle-up", "dot"),
+    "all_encoder": ("#CC79A7", "x", "dashdot"),
+    "layers": ("#B07C00", "cross", "longdash"),
+}
+_OTHERS = (("#56B4E9", "star", "longdashdot"), ("#8C6BB1", "hexagon", "dash"), ("#A65628", "pentagon", "dot"))
+# Ten steps of cividis (Nuñez, Anderton & Renslow 2018), dark to light.
+_CIVIDIS = (
+    "#00224E", "#123570", "#3B496C", "#575D6D", "#707173", "#8A8678", "#A59C74", "#C3B369", "#E1CC55", "#FEE838",
+)  # fmt: skip
+STATES = {
+    "completed": ("done", "#2E7D32", "✓"),
+    "running": ("running", "#0072B2", "▶"),
+    "planned": ("planned", "#9AA5B1", "·"),
+    "missing": ("missing", "#C9CED6", "○"),
+    "pruned": ("pruned", "#B07C00", "p"),
+    "diverged": ("diverged", "#D55E00", "∞"),
+    "out_of_memory": ("out of memory", "#A33B00", "m"),
+    "lost": ("lost", "#8C6BB1", "l"),
+    "unavailable": ("unavailable", "#8C6BB1", "u"),
+    "failed": ("failed", "#C62828", "✗"),
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colours of one theme.
+
+    Attributes:
+        text, muted: Of words; `text` is the baseline's colour, too.
+        paper, grid: Of the ground and its lines.
+        dark: Whether the ground is dark.
+    """
+
+    text: str
+    muted: str
+    paper: str
+    grid: str
+    dark: bool
+
+    def depth(self, depth: int, n_layers: int) -> str:
+        """The step of a depth; not so near the ground that it could not be seen."""
+        low, high = (2, 9) if self.dark else (0, 7)
+        place = low + (high - low) * min(depth, n_layers) / max(n_layers, 1)
+        return _CIVIDIS[round(place)]
+
+    def strategy(self, name: str) -> tuple[str, str, str]:
+        """Colour, symbol and dash of a strategy."""
+        known = _STRATEGY.get(name) or _OTHERS[sum(map(ord, name)) % len(_OTHERS)]
+        return (known[0] or self.text, known[1], known[2])
+
+    def scale(self) -> list[list[object]]:
+        """Cividis as a colour scale for shares of 0 to 1, light at 0 on a light ground."""
+        steps = _CIVIDIS if self.dark else _CIVIDIS[::-1]
+        return [[n / (len(steps) - 1), colour] for n, colour in enumerate(steps)]
+
+    def diverging(self) -> list[list[object]]:
+        """Orange below zero, the ground at zero, blue above."""
+        return [[0.0, "#D55E00"], [0.5, self.paper], [1.0, "#0072B2"]]
+
+
+LIGHT = Look(text="#1A1B1E", muted="#495057", paper="#FFFFFF", grid="#DEE2E6", dark=False)
+DARK = Look(text="#E9ECEF", muted="#B4BAC1", paper="#1F2023", grid="#3A3D42", dark=True)
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    """An axis with its title, unit included."""
+    return {"title": {"text": title, "standoff": 8}, "automargin": True, **more}
+
+
+def layout(look: Look, *, x: Mapping[str, Any], y: Mapping[str, Any], height: int = 380, **more: Any) -> dict[str, Any]:
+    """What all figures share."""
+    lines = {"gridcolor": look.grid, "linecolor": look.muted, "zerolinecolor": look.muted, "zeroline": False}
+    return {
+        "font": {"family": "system-ui, 'Segoe UI', Roboto, sans-serif", "size": 13, "color": look.text},
+        "paper_bgcolor": look.paper,
+        "plot_bgcolor": look.paper,
+        "height": height,
+        "margin": {"l": 56, "r": 16, "t": 16, "b": 48},
+        "hovermode": "closest",
+        "hoverlabel": {"font": {"family": "system-ui, sans-serif"}},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 12}},
+        "xaxis": {**lines, **x},
+        "yaxis": {**lines, **y},
+        **more,
+    }
+
+
+def message(look: Look, words: str) -> Figure:
+    """A figure that says why there is nothing to draw."""
+    hidden = {"visible": False, "fixedrange": True}
+    note = {"text": _wrapped(words), "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
+    return {"data": [], "layout": layout(look, x=hidden, y=hidden, height=220, annotations=[note])}
+
+
+def _wrapped(words: str, width: int = 60) -> str:
+    import html
+    import textwrap
+
+    return "<br>".join(html.escape(line) for line in textwrap.wrap(words, width))
+
+
+def dodge(seed_index: Sequence[int], n_seeds: int, width: float = 0.6) -> list[float]:
+    """How far beside its place each dot stands, by the index of its seed; never at random, so that it stays there."""
+    return [(index + 0.5) / n_seeds * width - width / 2 if n_seeds > 1 else 0.0 for index in seed_index]

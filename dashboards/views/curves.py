@@ -1,0 +1,211 @@
+"""Curves: how fast does it converge? Means by evaluation; steps are in `steps`, epochs to the best in `speed`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from dashboards.analysis.describe import LEAST_FOR_INTERVAL
+from dashboards.analysis.moments import Moments, t_ends
+from dashboards.query import AXES
+from dashboards.selection import Selection
+from dashboards.theme import Figure, Look, axis, layout
+from dashboards.views import speed, steps
+from dashboards.views.marks import (
+    axis_name,
+    cell_colour,
+    cell_symbol,
+    cell_words,
+    completed_of,
+    few_cells,
+    numbers,
+    one_device,
+    panels,
+    with_note,
+)
+from dashboards.views.part import Part
+
+Row = dict[str, Any]
+
+
+class Curves(NamedTuple):
+    """Means over the completed seeds of each cell, by evaluation.
+
+    Attributes:
+        lines: `panel`, `cell`, `epoch`, `x`, `n`, `mean`, `low`, `high`; a row a point, by cell and epoch.
+        cells: Those drawn; `marks.KEYS`.
+        x_title: With its unit.
+        panels: The y axis of each panel, from the top.
+        scale: From `mean` to what is drawn: 100 for shares.
+        note: What is left out, in words.
+    """
+
+    lines: pd.DataFrame
+    cells: pd.DataFrame
+    x_title: str
+    panels: tuple[str, ...]
+    scale: float
+    note: str
+
+
+def prepare_quality(selection: Selection) -> Curves:
+    """The chosen metric on dev; of test there are no curves, as it is scored once."""
+    trials = selection.trials
+    own = str(trials["metric"].iloc[0])
+    metric = selection.query.metric or own
+    return _curves(selection, {f"dev {metric.replace('_', ' ')} (%)": "score" if metric == own else metric}, 100.0)
+
+
+def prepare_loss(selection: Selection) -> Curves:
+    """Training and dev loss."""
+    return _curves(selection, {"training loss": "train_loss", "dev loss": "dev_loss"}, 1.0)
+
+
+def _curves(selection: Selection, columns: dict[str, str], scale: float) -> Curves:
+    few = few_cells(selection.trials)
+    done = completed_of(selection.trials, few.table)
+    in_seconds = selection.query.axis == "train_s"
+    alone = one_device(done, "train_s" if in_seconds else "trainable_params")
+    parts = [
+        selection.snapshot.moments(alone.trials, column).assign(panel=n) for n, column in enumerate(columns.values())
+    ]
+    lines = _with_interval(pd.concat(parts, ignore_index=True))
+    seconds = _seconds(selection, alone.trials) if in_seconds else None
+    lines["x"] = lines["epoch"] if seconds is None else _looked_up(lines, seconds)
+    title = AXES["train_s"] + " (mean)" if in_seconds else AXES["epoch"]
+    return Curves(lines, few.table, title, tuple(columns), scale, " ".join(filter(None, [few.note, alone.note])))
+
+
+def _with_interval(found: pd.DataFrame) -> pd.DataFrame:
+    """With the ends of Student's 95 % interval, NaN below three seeds."""
+    n, mean, std = (found[name].to_numpy(dtype=np.float64) for name in ("n", "mean", "std"))
+    low, high = t_ends(Moments(n, mean, std, np.zeros(len(n))), 0.95)
+    enough = n >= LEAST_FOR_INTERVAL
+    columns = ["panel", "cell", "epoch", "n", "mean"]
+    return found[columns].assign(low=np.where(enough, low, np.nan), high=np.where(enough, high, np.nan))
+
+
+def _seconds(selection: Selection, trials: pd.DataFrame) -> pd.Series:
+    """Mean seconds of training up to an evaluation, by (cell, epoch)."""
+    sql = """
+        WITH summed AS (
+            SELECT cell, epoch, sum(train_s) OVER (PARTITION BY t ORDER BY step) AS seconds
+            FROM epochs JOIN chosen USING (t, attempt)
+        )
+        SELECT cell, epoch, avg(seconds) AS seconds FROM summed GROUP BY ALL
+    """
+    chosen = trials[["t", "attempt"]].astype("int32").assign(cell=trials["cell"].astype(object))
+    found = selection.snapshot.query.ask(sql, chosen=chosen)
+    return found.set_index(["cell", "epoch"])["seconds"]
+
+
+def _looked_up(lines: pd.DataFrame, seconds: pd.Series) -> pd.Series:
+    keys = pd.MultiIndex.from_frame(lines[["cell", "epoch"]])
+    return pd.Series(seconds.reindex(keys).to_numpy(), index=lines.index)
+
+
+def no_curves(info: Curves) -> str:
+    """In words."""
+    return "" if info.lines["mean"].notna().any() else f"No evaluation has {' or '.join(info.panels)}."
+
+
+def draw_curves(info: Curves, look: Look) -> Figure:
+    """A line a cell, with its band."""
+    several = info.cells["train_size"].nunique() > 1
+    data: list[Row] = []
+    points = dict(iter(info.lines.groupby(["cell", "panel"], sort=False)))
+    for row in info.cells.itertuples():
+        for panel in range(len(info.panels)):
+            if (row.cell, panel) in points:
+                words = cell_words(row, several=several)
+                data += _line(points[row.cell, panel], row, look, info.scale, panel, words)
+    x = axis(info.x_title, rangemode="tozero")
+    if len(info.panels) == 1:
+        drawn = layout(look, x=x, y=axis(info.panels[0]), height=440)
+    else:
+        drawn = panels(look, x, info.panels)
+    return with_note({"data": data, "layout": drawn}, look, info.note)
+
+
+def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, panel: int, words: str) -> list[Row]:
+    colour = cell_colour(look, row)
+    shared = {"type": "scatter", "legendgroup": row.cell, "yaxis": axis_name(panel)}
+    line = {
+        **shared,
+        "mode": "lines+markers",
+        "name": words,
+        "showlegend": panel == 0,
+        "x": numbers(points["x"]),
+        "y": numbers(points["mean"], scale),
+        "customdata": list(zip(points["n"].tolist(), points["epoch"].tolist(), strict=True)),
+        "line": {"color": colour, "dash": look.strategy(str(row.strategy))[2], "width": 2},
+        "marker": {"symbol": cell_symbol(look, row), "size": 6, "color": colour},
+        "hovertemplate": "%{y:.4~f} after %{customdata[1]:.3~f} epochs<br>mean of n=%{customdata[0]}"
+        f"<extra>{words}</extra>",
+    }
+    xs, low, high = (points[name].to_numpy(dtype=np.float64) for name in ("x", "low", "high"))
+    banded = np.isfinite(xs) & np.isfinite(low)
+    if banded.sum() < 2:
+        return [line]
+    band = {
+        **shared,
+        "mode": "lines",
+        "name": f"{words}, 95 %",
+        "showlegend": False,
+        "x": numbers(np.concatenate([xs[banded], xs[banded][::-1]])),
+        "y": numbers(np.concatenate([high[banded], low[banded][::-1]]), scale),
+        "fill": "toself",
+        "fillcolor": _faint(colour),
+        "line": {"width": 0, "color": colour},
+        "hoverinfo": "skip",
+    }
+    return [band, line]
+
+
+def _faint(colour: str, opacity: float = 0.15) -> str:
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
+def curves_table(info: Curves) -> pd.DataFrame:
+    """A row a point."""
+    both = info.lines.merge(info.cells[["cell", "freeze", "train_size"]], on="cell", how="left")
+    figures = {name: (info.scale * both[name]).round(4) for name in ("mean", "low", "high")}
+    names = {"mean": "mean", "low": "95 % from", "high": "95 % to"}
+    return pd.DataFrame(
+        {
+            "what": both["panel"].map(dict(enumerate(info.panels))),
+            "train size (sentences)": both["train_size"],
+            "frozen": both["freeze"],
+            "epoch": both["epoch"].round(4),
+            **({} if info.x_title == AXES["epoch"] else {info.x_title: both["x"].round(3)}),
+            "n": both["n"],
+            **{names[key]: values for key, values in figures.items()},
+        }
+    )
+
+
+QUALITY = Part(
+    "curves-quality",
+    "Quality by evaluation",
+    "Mean over the completed seeds of a cell, and Student's 95 % interval where three seeds or more were evaluated. "
+    "A curve ends where its last trial stopped: nothing is carried on, so the end of a curve may be a mean of fewer "
+    "seeds (n is told at each point). Seconds of training are the mean time in optimiser steps up to that evaluation.",
+    prepare_quality,
+    curves_table,
+    draw_curves,
+    no_curves,
+)
+LOSS = Part(
+    "curves-loss",
+    "Loss by evaluation",
+    "Above: training loss, the mean of the steps since the evaluation before. Below: loss on dev. Means and 95 % "
+    "intervals as above.",
+    prepare_loss,
+    curves_table,
+    draw_curves,
+    no_curves,
+)
+PARTS = (QUALITY, LOSS, *steps.PARTS, *speed.PARTS)

@@ -1,0 +1,230 @@
+"""Published numbers that may stand beside ours: where metric, split, corpus and train size are the same; else why not.
+
+Which is which is decided by `orchestrator.comparison`; here are only the selected trials. Where the corpus is none of a
+study's, that is told from one spec and nothing is read.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from dashboards.frames import Snapshot
+from dashboards.query import Query
+from dashboards.selection import Selection
+from dashboards.views.marks import short
+from orchestrator.comparison import Line, Side, compare_study
+from orchestrator.differences import corpus_refusal
+from orchestrator.published import STUDIES, Study, load_study
+from orchestrator.store.schema import METRICS
+from trials.spec import TrialSpec
+
+OFF = "off"
+_POINTS = ["cell", "study", "value", "low", "high", "citation"]
+_LINES = [
+    "study", "source", "metric", "freeze", "cell", "theirs_low", "theirs_high", "ours", "ours_low", "ours_high", "n",
+    "difference", "unit", "differs", "errata",
+]  # fmt: skip
+
+
+class Overlay(NamedTuple):
+    """Published numbers that may stand beside the selected trials.
+
+    Attributes:
+        points: Of the selected metric and split, one a cell and study: `cell`, `study`, `value`, `low`, `high` (0..1,
+            ends of a published range or NaN), `citation`.
+        lines: Every number that may be compared: `_LINES`, in the unit told.
+        refusals: Why others may not, in words.
+        differences: How the protocols of those drawn differ from ours.
+        errata: Of the numbers drawn.
+    """
+
+    points: pd.DataFrame
+    lines: pd.DataFrame
+    refusals: tuple[str, ...]
+    differences: tuple[str, ...]
+    errata: tuple[str, ...]
+
+
+NOTHING = Overlay(pd.DataFrame(columns=_POINTS), pd.DataFrame(columns=_LINES), (), (), ())
+
+
+class _Answered(NamedTuple):
+    """What was laid over lately: a page asks for the same in several figures."""
+
+    snapshot: weakref.ref[Snapshot]
+    query: Query
+    trials: pd.DataFrame
+    found: Overlay
+
+    def is_of(self, selection: Selection) -> bool:
+        same = self.snapshot() is selection.snapshot and self.query == selection.query
+        return same and self.trials.equals(selection.trials[_IDENTITY])
+
+
+_IDENTITY = ["trial_id", "cell", "state"]
+_lately: deque[_Answered] = deque(maxlen=4)
+
+
+def overlay(selection: Selection) -> Overlay:
+    """What the studies that the query names say of the selected cells."""
+    for answered in list(_lately):
+        if answered.is_of(selection):
+            return answered.found
+    found = _overlay(selection)
+    if len(selection.trials):
+        trials = selection.trials[_IDENTITY]
+        _lately.append(_Answered(weakref.ref(selection.snapshot), selection.query, trials, found))
+    return found
+
+
+def _overlay(selection: Selection) -> Overlay:
+    wanted = selection.query.study
+    if wanted == OFF or not len(selection.trials):
+        return NOTHING
+    if wanted and wanted not in STUDIES:
+        return NOTHING._replace(refusals=(f"There is no study {short(wanted)!r}; known: {', '.join(STUDIES)}.",))
+    specs = [selection.snapshot.cells[cell].spec for cell in selection.trials["cell"].unique()]
+    parts = [_of_study(_study(study), specs, selection) for study in ([wanted] if wanted else STUDIES)]
+    return Overlay(
+        pd.concat([part.points for part in parts], ignore_index=True),
+        pd.concat([part.lines for part in parts], ignore_index=True),
+        *(tuple(dict.fromkeys(word for part in parts for word in part[field])) for field in (2, 3, 4)),
+    )
+
+
+@lru_cache(maxsize=16)
+def _study(study: str) -> Study:
+    return load_study(study)
+
+
+def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) -> Overlay:
+    reason, sizes = _fitting_sizes(study, specs)
+    if reason:
+        return NOTHING._replace(refusals=(f"{study.study}: {reason}.",))
+    trials = selection.trials
+    chosen = trials[(trials["state"] == "completed") & trials["train_size"].isin(sizes)]
+    found = compare_study(study, _rows(chosen, selection), _evaluations(chosen, selection))
+    metric = selection.query.metric or str(trials["metric"].iloc[0])
+    cells = {(row.freeze, row.train_size): row.cell for row in chosen.drop_duplicates("cell").itertuples()}
+    sides = [side for side in found.sides if not side.detail]
+    lines = _lines(study, sides, cells)
+    drawn = [
+        (side, line) for side in sides for line in side.lines if _is_drawn(study, line, metric, selection.query.split)
+    ]
+    points = pd.DataFrame([_point(study, side, line, cells) for side, line in drawn], columns=_POINTS)
+    told = dict.fromkeys(side.group for side, _ in drawn)
+    differs = [words for side in sides if side.group in told for words in _differs(study, side, metric)]
+    errata = [words for side in sides if side.group in told for words in side.errata]
+    return Overlay(
+        points.drop_duplicates(["study", "cell"], ignore_index=True),
+        lines,
+        tuple(f"{study.study}: {refusal.reason}." for refusal in found.refusals),
+        tuple(f"{study.study}: {words}" for words in dict.fromkeys(differs)),
+        tuple(f"{study.study}: {words}" for words in dict.fromkeys(errata)),
+    )
+
+
+def _fitting_sizes(study: Study, specs: Sequence[TrialSpec]) -> tuple[str, set[int]]:
+    """(why no trial can be compared, else empty; the train sizes that may be)."""
+    first = specs[0]
+    corpora = {key: corpus for key, corpus in study.corpora.items() if corpus.task == first.task}
+    if not corpora:
+        return f"it has no corpus of the task {short(first.task)}", set()
+    reasons = {key: corpus_refusal(corpus, first.data) for key, corpus in corpora.items()}
+    if all(reasons.values()):
+        return "; ".join(dict.fromkeys(short(reason, 200) for reason in reasons.values() if reason)), set()
+    whole = first.data.sizes[0] if first.data.sizes else 0
+    published = {group.train_size or whole for group in study.results if reasons.get(group.corpus or "", "") is None}
+    sizes = {spec.train_size for spec in specs} & published
+    if not sizes:
+        told = ", ".join(f"{size:,}" for size in sorted(published))
+        return f"it has no train size of those selected, but {told}", set()
+    return "", sizes
+
+
+def _rows(trials: pd.DataFrame, selection: Selection) -> list[dict[str, Any]]:
+    """Rows of `trials` as the store has them, of what is compared."""
+    cells = selection.snapshot.cells
+    texts = {cell: cells[cell].spec.model_dump(mode="json") for cell in trials["cell"].unique()}
+    tests = {name: trials[f"test:{name}"] for name in METRICS if f"test:{name}" in trials}
+    metrics = pd.DataFrame(tests, index=trials.index).to_dict("records")
+    return [
+        {
+            "trial_id": row.trial_id,
+            "state": row.state,
+            "spec": texts[row.cell] | {"seed": row.seed},
+            "device": row.device if isinstance(row.device, str) else None,
+            "train_s": _known(row.train_s),
+            "total_params": _known(row.total_params),
+            "trainable_params": _known(row.trainable_params),
+            "test_metrics": {name: value for name, value in scores.items() if pd.notna(value)},
+        }
+        for row, scores in zip(trials.itertuples(), metrics, strict=True)
+    ]
+
+
+def _known(value: float) -> float | None:
+    return None if pd.isna(value) else float(value)
+
+
+def _evaluations(trials: pd.DataFrame, selection: Selection) -> list[dict[str, Any]]:
+    epochs = selection.snapshot.epochs(trials)
+    columns = [name for name in METRICS if epochs[name].notna().any()]
+    rows: list[dict[str, Any]] = epochs[["trial_id", "step", "epoch", *columns]].to_dict("records")
+    return [{key: None if value != value else value for key, value in row.items()} for row in rows]
+
+
+def _is_drawn(study: Study, line: Line, metric: str, split: str) -> bool:
+    theirs = study.metrics[line.metric]
+    same = theirs.columns == (metric,) and theirs.split == split and not theirs.to_baseline
+    return same and theirs.unit == "share" and line.at_epoch is None
+
+
+def _point(study: Study, side: Side, line: Line, cells: Mapping[tuple[str, int], str]) -> dict[str, Any]:
+    is_range = line.theirs.low != line.theirs.high
+    return {
+        "cell": cells.get((line.freeze, side.train_size)),
+        "study": study.study,
+        "value": (line.theirs.low + line.theirs.high) / 2,
+        "low": line.theirs.low if is_range else np.nan,
+        "high": line.theirs.high if is_range else np.nan,
+        "citation": study.citation,
+    }
+
+
+def _differs(study: Study, side: Side, metric: str) -> list[str]:
+    last = any(m.columns == (metric,) and m.epoch == "last" for m in study.metrics.values())
+    return [*side.differs, *(["it reports the last epoch, our dots are the best one"] * last)]
+
+
+def _lines(study: Study, sides: Sequence[Side], cells: Mapping[tuple[str, int], str]) -> pd.DataFrame:
+    rows = [
+        {
+            "study": study.study,
+            "source": side.source,
+            "metric": study.metrics[line.metric].called + (f", epoch {line.at_epoch}" if line.at_epoch else ""),
+            "freeze": line.freeze,
+            "cell": cells.get((line.freeze, side.train_size)),
+            "theirs_low": line.theirs.low,
+            "theirs_high": line.theirs.high,
+            "ours": line.ours.mean,
+            "ours_low": line.ours.low,
+            "ours_high": line.ours.high,
+            "n": line.ours.n,
+            "difference": line.difference,
+            "unit": line.unit,
+            "differs": "; ".join(side.differs),
+            "errata": " ".join(side.errata),
+        }
+        for side in sides
+        for line in side.lines
+    ]
+    ends = dict.fromkeys(["ours_low", "ours_high"], "float64")
+    return pd.DataFrame(rows, columns=_LINES).astype(ends)

@@ -1,0 +1,90 @@
+"""A part of a view: a figure with its table, or a table alone. `prepare` computes, `draw` only draws.
+
+Every part is registered under a name that addresses and exports use: `permafrost export depth-strip`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import pandas as pd
+
+from dashboards.selection import Selection
+from dashboards.theme import Figure, Look
+
+Info = TypeVar("Info")
+
+
+@dataclass(frozen=True)
+class Part(Generic[Info]):
+    """One figure or table.
+
+    Attributes:
+        name: In addresses and file names.
+        title: Above it.
+        about: Below it: what is drawn, over what, and how intervals were made.
+        prepare: From the selected trials to what is shown, as values that a test compares.
+        draw: From there to a figure; None for a table alone.
+        table: From there to the table that says the same in numbers, with units in its column names.
+        empty: What to say where there is nothing to show; empty where there is something.
+    """
+
+    name: str
+    title: str
+    about: str
+    prepare: Callable[[Selection], Info]
+    table: Callable[[Info], pd.DataFrame]
+    draw: Callable[[Info, Look], Figure] | None = None
+    empty: Callable[[Info], str] = lambda info: ""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A part that was computed.
+
+    Attributes:
+        figure: None for a table alone.
+        table: Without rows where there is nothing to show.
+        empty: Why there is nothing; empty if there is something.
+    """
+
+    figure: Figure | None
+    table: pd.DataFrame
+    empty: str
+
+
+def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
+    """A part of what is selected."""
+    from dashboards.theme import message
+
+    words = why_empty(selection)
+    if not words:
+        info = part.prepare(selection)
+        words = part.empty(info)
+        if not words:
+            return Drawn(_fitted(part.draw(info, look)) if part.draw else None, part.table(info), "")
+    return Drawn(message(look, words) if part.draw else None, pd.DataFrame(), words)
+
+
+def _fitted(figure: Figure) -> Figure:
+    """With places in the legend as wide as its longest name: Plotly's own estimate wraps or overlaps on a phone."""
+    names = [str(trace.get("name", "")) for trace in figure["data"] if trace.get("showlegend", True)]
+    legend = figure["layout"].get("legend")
+    if legend is not None and names:
+        legend["entrywidth"] = 14 + 6.5 * min(max(map(len, names)), 40)
+    return figure
+
+
+def why_empty(selection: Selection) -> str:
+    """Why there can be nothing in any figure, and the next command; empty if there may be something."""
+    if selection.sweep is None:
+        return "This store has no sweep yet. Run one: permafrost launch"
+    if not len(selection.trials):
+        return "No trial is selected: take a filter back."
+    if not len(selection.completed):
+        states = selection.trials["state"].value_counts()
+        told = ", ".join(f"{n} {state.replace('_', ' ')}" for state, n in states.items())
+        return f"No trial is complete yet: {told}. See Overview for reasons; the same launch command goes on."
+    return ""

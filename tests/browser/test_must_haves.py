@@ -1,0 +1,375 @@
+"""What the dashboard promises, each in a real browser: see the README's part on the dashboard."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from dashboards.app import make_app
+from dashboards.frames import Frames
+from dashboards.query import Query
+from dashboards.report.write import write_report
+from dashboards.views.registry import VIEWS
+from orchestrator.store import ResultStore, open_store
+from tests.browser.harness import Watched, axe, drawn, serving, wait_until_drawn, watching
+from tests.dashboards.stores import Invented, append, specs, write_store
+
+TRIALS = specs(seeds=range(5))
+DOTS = '[data-part="depth-strip"]'
+PLOT = f"{DOTS} .js-plotly-plot"
+_N_DOTS = """([plot, n]) => document.querySelector(plot)._fullData.flatMap((trace) => trace.customdata || [])
+    .filter((point) => point.length === 3).length === n"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    return write_store(tmp_path_factory.mktemp("must") / "store", TRIALS)
+
+
+@pytest.fixture(scope="module")
+def url(store: ResultStore) -> Iterator[str]:
+    with serving(make_app(Frames(store))) as address:
+        yield address.rstrip("/")
+
+
+def _dots(page: Page) -> list[str]:
+    """The trial of every dot."""
+    return [point[0] for trace in drawn(page, DOTS) if trace["type"] == "scatter" and trace["mode"] == "markers"
+            for point in trace.get("customdata") or [] if len(point) == 3]  # fmt: skip
+
+
+# --- 1 to 3: dots, differences, coverage
+
+
+def test_every_dot_is_one_trial_and_the_mean_stands_beside_them(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth")
+    assert sorted(_dots(page)) == sorted(spec.trial_id for spec in TRIALS)
+    mean = next(trace for trace in drawn(page, DOTS) if trace["name"].startswith("mean"))
+    assert len(mean["x"]) == 10
+    assert page.locator(DOTS).get_by_text("n=5").count() == 10
+
+
+def test_below_three_seeds_there_are_only_dots(tmp_path: Path, watched: Watched) -> None:
+    frames = Frames(write_store(tmp_path / "store", specs(seeds=(0, 1))))
+    with serving(make_app(frames)) as address:
+        page = watched.open(f"{address}depth")
+        assert not [trace for trace in drawn(page, DOTS) if trace["name"].startswith("mean") and trace["x"]]
+
+
+def test_differences_to_the_baseline_are_paired_by_seed(store: ResultStore, url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth?size=800")
+    score = {
+        (r["freeze_strategy"], r["freeze_depth"], r["seed"]): r["best_score"]
+        for r in store.trials().to_pylist()
+        if r["train_size"] == 800
+    }
+    mine = [100 * (score["first_k", 2, seed] - score["none", 0, seed]) for seed in range(5)]
+    points = drawn(page, '[data-part="depth-forest"]')[0]
+    at = next(n for n, name in enumerate(points["y"]) if name.startswith("first 2"))
+    assert points["y"][at].endswith("(n=5)")
+    assert points["x"][at] == pytest.approx(sum(mine) / 5, abs=1e-3)
+
+
+def test_the_coverage_grid_tells_every_state_and_figures_say_what_is_incomplete(
+    tmp_path: Path, watched: Watched
+) -> None:
+    states = {0: "completed", 1: "completed", 2: "completed", 3: "failed", 4: None}
+    frames = Frames(write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: states[spec.seed])))
+    with serving(make_app(frames)) as address:
+        page = watched.open(address)
+        field = drawn(page, '[data-part="overview-coverage"]')[0]
+        assert field["text"][0] == ["✓", "✓", "✓", "✗", "○"]
+        assert page.get_by_text("30 of 50 planned trials are complete").is_visible()
+        page.get_by_role("link", name="Depth").click()
+        wait_until_drawn(page)
+        assert page.get_by_text("30 of 50 planned trials are complete").is_visible()
+
+
+# --- 4 and 6: choose, devices
+
+
+def test_choose_names_a_depth_and_what_to_write(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/choose?tolerance=3&size=800")
+    assert page.get_by_text("Train size 800: freeze ").is_visible()
+    assert page.locator("code", has_text="freeze:").is_visible()
+
+
+def test_choose_says_how_many_seeds_are_missing_where_it_cannot_decide(tmp_path: Path, watched: Watched) -> None:
+    few = write_store(tmp_path / "store", specs(seeds=(0, 1), train_sizes=(800,)), Invented(noise=0.02))
+    with serving(make_app(Frames(few))) as address:
+        page = watched.open(f"{address}choose?tolerance=1")
+        assert page.get_by_text("not decidable").first.is_visible()
+        assert page.get_by_text("more seeds").first.is_visible()
+
+
+def test_times_of_different_devices_are_not_compared(tmp_path: Path, watched: Watched) -> None:
+    mixed = Invented(device=lambda spec: "cpu" if spec.freeze.is_baseline else "NVIDIA H200")
+    with serving(make_app(Frames(write_store(tmp_path / "store", TRIALS, mixed)))) as address:
+        page = watched.open(f"{address}cost")
+        assert page.get_by_text("different devices").first.is_visible()
+
+
+# --- 7: drill-down
+
+
+def test_a_dot_leads_to_its_trial(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth?size=800&strategy=first_k")
+    dot = page.locator(f"{DOTS} .scatterlayer .trace .points path").first
+    box = dot.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.locator(f"{DOTS} .hoverlayer .hovertext").wait_for()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_url("**/trial/*")
+    wait_until_drawn(page)
+    trial = page.url.rpartition("/")[2].partition("?")[0]
+    assert trial in {spec.trial_id for spec in TRIALS}
+    for title in ("Evaluations", "Labels", "Predictions on dev", "Other seeds of its cell", "Settings"):
+        assert page.get_by_role("heading", name=title).is_visible()
+    page.get_by_role("link").filter(has_text="").nth(0)
+    siblings = page.locator("a[href^='/trial/']")
+    assert siblings.count() == 4
+
+
+# --- 8: the URL is the only state
+
+DEEP = Query(
+    sweep="made-up",
+    corpus="pos tiny",
+    model="starter",
+    size=(800,),
+    strategy=("none", "first_k"),
+    embeddings="learning",
+    metric="macro_f1",
+    split="test",
+)
+
+
+def test_a_deep_link_restores_every_control(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth{DEEP.search()}")
+    values = {
+        name: page.locator(f"#control-{name}").input_value()
+        for name in ("corpus", "model", "embeddings", "metric", "split")
+    }
+    assert values == {
+        "corpus": "pos tiny",
+        "model": "starter",
+        "embeddings": "learning",
+        "metric": "macro f1",
+        "split": "test",
+    }
+    assert page.locator(".control-size .mantine-Pill-label").all_inner_texts() == ["800"]
+    assert page.locator(".control-strategy .mantine-Pill-label").all_inner_texts() == ["none", "first k"]
+    assert page.locator(f"{DOTS} .ytitle").text_content() == "test macro f1 (%)"
+
+
+def test_a_control_writes_the_url_and_back_undoes_one_step(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth")
+    _choose(page, "split", "test")
+    page.wait_for_url("**/depth?split=test")
+    _choose(page, "embeddings", "learning")
+    page.wait_for_url("**embeddings=learning")
+    wait_until_drawn(page)
+    page.go_back()
+    page.wait_for_url("**/depth?split=test")
+    wait_until_drawn(page)
+    assert page.locator("#control-embeddings").input_value() == "any"
+    assert page.locator("#control-split").input_value() == "test"
+    page.go_back()
+    wait_until_drawn(page)
+    assert page.locator(f"{DOTS} .ytitle").text_content() == "dev accuracy (%)"
+
+
+def _choose(page: Page, control: str, option: str) -> None:
+    page.locator(f"#control-{control}").click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def test_what_the_url_cannot_mean_is_told(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth?sweep=gone&tolerance=much&nonsense=1")
+    for words in ("There is no sweep 'gone' here", "'much' is no number", "'nonsense'"):
+        assert page.get_by_text(words).is_visible()
+    assert len(_dots(page)) == 50
+
+
+def test_a_page_that_is_not_there_says_so(url: str, watched: Watched) -> None:
+    assert watched.open(f"{url}/nowhere").get_by_text("There is no such page").is_visible()
+    assert watched.open(f"{url}/trial/..%2F..%2Fetc%2Fpasswd").get_by_text("has no trial").is_visible()
+
+
+# --- 9: live
+
+_COUNT = """() => { window.drawings = 0; document.querySelectorAll('.js-plotly-plot').forEach(
+    (plot) => plot.on('plotly_afterplot', () => { window.drawings += 1; })); }"""
+
+
+def test_a_new_row_comes_within_four_seconds_and_zoom_hidden_traces_and_scroll_stay(
+    tmp_path: Path, watched: Watched
+) -> None:
+    half = Invented(state=lambda spec: "completed" if spec.seed < 3 else None)
+    live = write_store(tmp_path / "store", TRIALS, half)
+    with serving(make_app(Frames(live))) as address:
+        page = watched.open(f"{address}depth")
+        assert len(_dots(page)) == 30
+        page.evaluate("(plot) => window.Plotly.relayout(document.querySelector(plot), {'yaxis.range': [80, 95]})", PLOT)
+        page.locator(f"{DOTS} .legendtoggle").nth(1).click()
+        page.wait_for_timeout(600)
+        page.mouse.wheel(0, 300)
+        page.wait_for_timeout(300)
+        before = page.evaluate("window.scrollY")
+        append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 3 else None))
+        page.wait_for_function(_N_DOTS, arg=[PLOT, 40], timeout=4000)
+        traces = drawn(page, DOTS)
+        assert [trace["visible"] for trace in traces if trace["name"] == "first 2"] == ["legendonly"]
+        assert page.evaluate("(plot) => document.querySelector(plot)._fullLayout.yaxis.range", PLOT) == [
+            80,
+            95,
+        ]
+        assert page.evaluate("window.scrollY") == before
+
+
+def test_a_paused_page_stands_still(tmp_path: Path, watched: Watched) -> None:
+    live = write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: "completed" if spec.seed < 3 else None))
+    with serving(make_app(Frames(live))) as address:
+        page = watched.open(f"{address}depth?pause=1")
+        append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 3 else None))
+        page.wait_for_timeout(4000)
+        assert len(_dots(page)) == 30
+        page.locator("label", has_text="Pause").click()
+        page.wait_for_function(_N_DOTS, arg=[PLOT, 40])
+
+
+def test_an_idle_page_redraws_nothing_in_ten_seconds(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth")
+    page.evaluate(_COUNT)
+    page.wait_for_timeout(10_000)
+    assert page.evaluate("window.drawings") == 0
+    assert "last row" in page.locator("#age").inner_text()
+
+
+# --- 10: states in words
+
+
+def test_an_empty_store_names_the_next_command(tmp_path: Path, watched: Watched) -> None:
+    store = open_store(tmp_path / "store", must_exist=False)
+    store.create()
+    with serving(make_app(Frames(store))) as address:
+        for path in VIEWS:
+            page = watched.open(address.rstrip("/") + path)
+            assert "empty store" in page.locator("#age").inner_text()
+        assert watched.open(address).get_by_text("permafrost launch").first.is_visible()
+
+
+@pytest.mark.parametrize(("states", "words"), [
+    ({0: "failed", 1: "failed"}, "No trial is complete yet: 20 failed"),
+    ({0: None, 1: None}, "No trial is complete yet: 20 missing"),
+    ({0: "diverged", 1: "out_of_memory"}, "10 diverged, 10 out of memory"),
+])  # fmt: skip
+def test_a_store_without_a_complete_trial_says_why(
+    tmp_path: Path, watched: Watched, states: dict[int, str | None], words: str
+) -> None:
+    made = Invented(state=lambda spec: states[spec.seed])
+    with serving(make_app(Frames(write_store(tmp_path / "store", specs(seeds=(0, 1)), made)))) as address:
+        page = watched.open(f"{address}depth")
+        assert page.get_by_text(words).first.is_visible()
+
+
+def test_a_broken_part_is_told_and_the_rest_shown(tmp_path: Path, watched: Watched) -> None:
+    store = write_store(tmp_path / "store", TRIALS)
+    (store.root / "epochs" / "part-00000000000000000001-0000000000000000.parquet").write_bytes(b"broken")
+    with serving(make_app(Frames(store))) as address:
+        page = watched.open(f"{address}depth")
+        assert page.get_by_text("permafrost store repair").is_visible()
+        assert len(_dots(page)) == 50
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "../../up", "x" * 300, "שלום עולם", "NaN", "a,b&c=d"])
+def test_a_hostile_name_is_only_a_name(tmp_path: Path, watched: Watched, name: str) -> None:
+    trials = specs(seeds=(0, 1, 2), train_sizes=(200,), data={"name": name}, model={"name": name})
+    with serving(make_app(Frames(write_store(tmp_path / "store", trials)))) as address:
+        for path in ("", "depth", "cost", "tags", "trials"):
+            page = watched.open(address + path)
+            assert page.locator("#control-model").input_value() == name
+        assert page.evaluate("document.querySelectorAll('#page script').length") == 0
+
+
+# --- 11 to 13: offline, keyboard, exports
+
+
+def test_the_report_opens_from_a_disk_without_a_network(store: ResultStore, tmp_path: Path, browser: Browser) -> None:
+    written = write_report(Frames(store), Query(sweep="made-up"), tmp_path / "report", pictures=False)
+    with watching(browser) as watched:
+        watched.context.set_offline(True)
+        page = watched.visit(written.html.as_uri())
+        page.locator(".js-plotly-plot .main-svg").first.wait_for()
+        assert page.get_by_role("heading", name="Answers").is_visible()
+        assert axe(page) == []
+    assert written.html.stat().st_size < 2_000_000
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", list(VIEWS))
+def test_axe_finds_nothing_serious(url: str, browser: Browser, path: str, scheme: str) -> None:
+    with watching(browser, color_scheme=scheme) as watched:
+        assert axe(watched.open(f"{url}{path}?size=800")) == []
+
+
+def test_axe_finds_nothing_serious_on_a_trials_page(url: str, browser: Browser) -> None:
+    for scheme in ("light", "dark"):
+        with watching(browser, color_scheme=scheme) as watched:
+            assert axe(watched.open(f"{url}/trial/{TRIALS[0].trial_id}")) == []
+
+
+def test_the_keyboard_alone_reaches_a_trial(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth?size=800")
+    control = page.locator(f"{DOTS} button", has_text="The numbers")
+    control.focus()
+    page.keyboard.press("Enter")
+    page.locator(f"{DOTS} td a").first.wait_for()
+    page.locator(f"{DOTS} td a").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/trial/*")
+
+
+def test_the_first_tab_leads_to_the_content(url: str, watched: Watched) -> None:
+    page = watched.open(url)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "To the content"
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_every_figure_is_saved_as_a_picture(url: str, watched: Watched, kind: str) -> None:
+    page = watched.open(f"{url}/depth?size=800")
+    with page.expect_download() as download:
+        page.locator(f"{DOTS} button", has_text=kind.upper()).click()
+    content = Path(download.value.path()).read_bytes()
+    assert content.startswith(b"<svg" if kind == "svg" else b"\x89PNG")
+    assert download.value.suggested_filename == f"permafrost-depth-strip.{kind}"
+
+
+def test_a_csv_holds_what_the_page_shows(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth?size=800&strategy=first_k")
+    with page.expect_download() as download:
+        page.locator(f"{DOTS} a", has_text="CSV").click()
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
+    assert sorted(row["trial"] for row in rows) == sorted(_dots(page))
+
+
+@pytest.mark.parametrize("name", ["nothing.csv", "depth-strip.exe", "..%2F..%2Fpyproject.toml"])
+def test_an_export_is_looked_up_and_never_joined_to_a_path(url: str, name: str) -> None:
+    from urllib.error import HTTPError
+
+    with pytest.raises(HTTPError, match="404"):
+        urlopen(f"{url}/export/{name}")
+
+
+def test_every_page_tells_where_its_numbers_come_from(url: str, watched: Watched) -> None:
+    words = watched.open(f"{url}/cost").locator("#footer").inner_text()
+    for part in ("sweep made-up", "config ", "commit 0000000000", "data tiny", "device cpu", "evaluations", "last row"):
+        assert part in words

@@ -1,0 +1,65 @@
+"""Selections for the tests of views: of made-up stores, and of frames whose every number is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dashboards.frames import Frames
+from dashboards.query import parse_query
+from dashboards.selection import Selection, select
+from dashboards.theme import DARK, LIGHT
+from dashboards.views.part import Drawn, Part, compute
+from orchestrator.store import ResultStore
+from tests.dashboards.stores import Invented, specs, write_store
+from trials.spec import TrialSpec
+
+LONG = "x" * 300
+SCRIPT = "<script>alert(1)</script>%{x}"
+
+
+def selected(store: ResultStore, search: str = "") -> Selection:
+    """What a page of the store would show."""
+    return select(Frames(store).refresh(), parse_query(search)[0])
+
+
+def made(
+    folder: Path, invented: Invented | None = None, *, search: str = "", trials: Sequence[TrialSpec] | None = None
+) -> Selection:
+    """A selection of a made-up store of two train sizes, five freezes and three seeds."""
+    return selected(write_store(folder, specs() if trials is None else trials, invented), search)
+
+
+def strictly(figure: Mapping[str, Any] | None) -> Any:
+    """A figure as a browser gets it: by the standard JSON, which knows no NaN."""
+    return json.loads(json.dumps(figure, allow_nan=False))
+
+
+def drawn(part: Part[Any], selection: Selection) -> Drawn:
+    """A part in both themes: both can be sent, and have as many traces."""
+    light, dark = (compute(part, selection, look) for look in (LIGHT, DARK))
+    if part.draw:
+        assert len(strictly(light.figure)["data"]) == len(strictly(dark.figure)["data"])
+    return light
+
+
+def renamed(selection: Selection, column: str, name: str) -> Selection:
+    """The selection with another name in a column of its trials (of what is frozen: but for the baseline's)."""
+    trials = selection.trials
+    others = trials["cell"] != trials["baseline"]
+    return replace(selection, trials=trials.assign(**{column: trials[column].where(~others, name)}))
+
+
+def only(selection: Selection, rows: pd.Series) -> Selection:
+    """The selection with some of its trials."""
+    return replace(selection, trials=selection.trials[rows].reset_index(drop=True))
+
+
+def without_baseline(selection: Selection) -> Selection:
+    """The selection with no trial that freezes nothing."""
+    return only(selection, selection.trials["cell"] != selection.trials["baseline"])

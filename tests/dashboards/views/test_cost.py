@@ -1,0 +1,128 @@
+"""Cost: score against cost, shares saved, training time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dashboards.theme import LIGHT
+from dashboards.views import cost, saved, times
+from tests.dashboards.stores import Invented, specs
+from tests.dashboards.views.made import made, strictly
+
+QUIET = Invented(noise=0.0)
+TWO_DEVICES = Invented(device=lambda spec: "T4" if spec.seed == 2 else "cpu")
+
+
+def test_the_front_holds_what_nothing_beats_in_score_and_parameters(tmp_path: Path) -> None:
+    info = cost.prepare_params(made(tmp_path / "s", QUIET))
+    assert info.size == 800
+    assert info.table["freeze"].tolist() == ["none", "first 2", "alternating", "first 4", "all"]
+    assert info.table["on_front"].all()
+    assert info.table["cost"].tolist() == pytest.approx([134.352401, 120.176657, 113.088785, 106.000913, 91.825169])
+    assert info.note.startswith("Only 5 of 10 cells are drawn: train size 800.")
+
+
+def test_a_cell_that_scores_less_and_costs_more_is_not_on_the_line(tmp_path: Path) -> None:
+    worse = Invented(noise=0.0, score=lambda spec: 0.5 if spec.freeze.depth == 2 else 0.9)
+    info = cost.prepare_params(made(tmp_path / "s", worse))
+    assert info.table.loc[info.table["on_front"], "freeze"].tolist() == ["all"]
+    line = cost.draw_pareto(info, LIGHT)["data"][0]
+    assert (line["x"], line["y"]) == ([91.8252], [90.0])
+
+
+def test_compute_time_is_steps_and_prefix(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s", trials=specs(train_sizes=(200,), embeddings=(False, True)))
+    info = cost.prepare_pareto(selection)
+    trials = selection.trials
+    expected = (trials["train_s"] + trials["prefix_s"]).groupby(trials["cell"]).mean()
+    assert info.table["cost"].to_numpy() == pytest.approx(expected[info.table["cell"]].to_numpy())
+
+
+def test_a_measured_cost_is_that_of_one_device_and_says_so(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s", TWO_DEVICES)
+    info = cost.prepare_pareto(selection)
+    assert set(info.table["n"]) == {2}
+    assert "cpu is drawn, not T4 (5 trials)" in info.note
+    assert set(cost.prepare_params(selection).table["n"]) == {3}
+
+
+def test_a_cost_that_was_not_measured_is_told(tmp_path: Path) -> None:
+    info = cost.prepare_pareto(made(tmp_path / "s", search="?cost=energy_j"))
+    assert cost.no_costs(info) == "No completed trial of the train size 800 has its energy recorded. " + info.note
+
+
+def test_markers_carry_words_intervals_and_the_chance_of_being_on_the_front(tmp_path: Path) -> None:
+    info = cost.prepare_pareto(made(tmp_path / "s"))
+    figure = strictly(cost.draw_pareto(info, LIGHT))
+    baseline = figure["data"][1]
+    assert (baseline["text"], baseline["marker"]["color"], baseline["mode"]) == (["none"], LIGHT.text, "markers+text")
+    assert all(value is not None for bars in ("error_x", "error_y") for value in baseline[bars]["array"])
+    assert baseline["customdata"] == [[3, 100.0]]
+    assert "type" not in figure["layout"]["xaxis"]
+
+
+def test_an_axis_is_logarithmic_only_where_costs_span_much(tmp_path: Path) -> None:
+    info = cost.prepare_params(made(tmp_path / "s"))
+    wide = info._replace(table=info.table.assign(cost=np.geomspace(1, 1000, 5)))
+    assert strictly(cost.draw_params(wide, LIGHT))["layout"]["xaxis"]["type"] == "log"
+
+
+def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
+    info = cost.prepare_pareto(made(tmp_path / "s", trials=specs(seeds=(0, 1))))
+    assert info.table[["low", "high", "cost_low", "cost_high"]].isna().all(axis=None)
+
+
+# --- Shares saved
+
+
+def test_savings_have_a_row_a_cell_and_cost(tmp_path: Path) -> None:
+    info = saved.prepare_saved(made(tmp_path / "s", trials=specs(train_sizes=(200,))))
+    counted = info.table[info.table["cost"] == "trainable_params"]
+    assert counted["freeze"].tolist() == ["first 2", "alternating", "first 4", "all"]
+    assert counted["saved"].iloc[0] == pytest.approx(2 * 7_087_872 / 134_352_401)
+    assert info.absent.startswith("Without a figure: energy: ")
+
+
+def test_a_cost_of_two_devices_is_told_in_place_of_a_figure(tmp_path: Path) -> None:
+    apart = Invented(device=lambda spec: "T4" if spec.freeze.depth == 6 else "cpu")
+    info = saved.prepare_saved(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
+    figure = strictly(saved.draw_saved(info, LIGHT))
+    words = next(trace for trace in figure["data"] if trace["mode"] == "text")
+    assert words["text"] == [" training time: different devices", " peak memory: different devices"]
+    assert [round(y) for y in words["y"]] == [3, 3]
+
+
+def test_the_wide_table_leaves_out_costs_that_nobody_measured(tmp_path: Path) -> None:
+    table = saved.wide_table(saved.prepare_saved(made(tmp_path / "s", trials=specs(train_sizes=(200,)))))
+    assert table["frozen"].tolist() == ["first 2", "alternating", "first 4", "all"]
+    assert not [column for column in table if "energy" in column]
+    assert table["trainable parameters (millions)"].iloc[0] == 120.1767
+
+
+# --- Training time
+
+
+def test_bars_of_each_device_have_a_panel(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s", TWO_DEVICES)
+    info = times.prepare_times(selection)
+    assert info.devices == ("cpu", "T4")
+    figure = strictly(times.draw_times(info, LIGHT))
+    assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y2"}
+    assert figure["layout"]["yaxis2"]["title"]["text"] == "compute time (s)<br>on T4"
+    names = [trace["name"] for trace in figure["data"] if trace["showlegend"]]
+    assert names == ["none", "first k", "alternating", "all encoder"]
+
+
+def test_a_trial_without_a_device_is_in_a_panel_of_its_own(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s")
+    unnamed = selection.trials.assign(device=selection.trials["device"].where(selection.trials["seed"] != 2))
+    info = times.prepare_times(replace(selection, trials=unnamed))
+    assert info.devices == ("cpu", "a device not recorded")
+    assert times.times_table(info).groupby("device")["n"].unique().map(list).to_dict() == {
+        "a device not recorded": [1],
+        "cpu": [2],
+    }

@@ -1,0 +1,125 @@
+"""Published numbers beside ours: only where they may stand there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+
+from dashboards.mirror import Query
+from dashboards.selection import Selection, select
+from dashboards.theme import LIGHT
+from dashboards.views import depth, published
+from tests.dashboards.stores import STRATEGIES, Invented, specs
+from tests.dashboards.views.made import drawn, made, only, strictly
+from trials.spec import TrialSpec
+
+EWT: dict[str, Any] = {
+    "data": {"name": "UD_English-EWT", "source": "ud:UD_English-EWT@2.16", "sizes": (12544, 2001, 2077)},
+    "model": {"name": "distilbert-base-multilingual-cased"},
+}
+
+
+class Unasked(Query):
+    """Rows that nobody may ask for."""
+
+    def ask(self, sql: str, **unused: Any) -> pd.DataFrame:
+        raise AssertionError(sql)
+
+
+def _english(folder: Path, search: str = "", **changes: Any) -> Selection:
+    trials: list[TrialSpec] = specs(train_sizes=(12544,), seeds=(42,), **(EWT | changes))
+    return made(folder, Invented(noise=0.0, score=lambda spec: 0.96), trials=trials, search=search)
+
+
+def test_points_stand_at_the_cells_that_freeze_the_same(tmp_path: Path) -> None:
+    selection = _english(tmp_path / "s")
+    found = published.overlay(selection)
+    freezes = selection.trials.drop_duplicates("cell").set_index("cell")["freeze"]
+    assert dict(zip(found.points["cell"].map(freezes), found.points["value"], strict=True)) == {
+        "none": 0.964, "all": 0.916, "first 2": 0.963, "first 4": 0.961, "alternating": 0.962,
+    }  # fmt: skip
+    assert set(found.points["study"]) == {"emekaeze_pos"}
+    assert found.points["citation"].iloc[0].startswith("John Emekaeze (2025)")
+
+
+def test_differences_and_errata_stand_beside_them(tmp_path: Path) -> None:
+    found = published.overlay(_english(tmp_path / "s"))
+    assert "emekaeze_pos: it reports the last epoch, our dots are the best one" in found.differences
+    assert any("cpu instead of 1x NVIDIA T4" in words for words in found.differences)
+    assert any(words.startswith("emekaeze_pos: One seed (42) and no interval") for words in found.errata)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"data": EWT["data"] | {"sizes": (12544, 2001, 99)}}, "is not UD_English-EWT 2.16"),
+        ({"data": EWT["data"] | {"source": "ud:UD_English-EWT@2.15"}}, "ours is release 2.15"),
+        ({"data": {"name": "tiny"}}, "our trials do not say how many sentences tiny has"),
+        ({"task": "ner"}, "it has no corpus of the task ner"),
+    ],
+)
+def test_another_corpus_is_refused_with_the_reason(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    found = published.overlay(_english(tmp_path / "s", "?study=emekaeze_pos", **changes))
+    assert len(found.points) == len(found.lines) == 0
+    assert reason in " ".join(found.refusals)
+    assert published.no_published(found) == " ".join(found.refusals)
+
+
+def test_another_train_size_is_refused(tmp_path: Path) -> None:
+    trials = specs(train_sizes=(200,), seeds=(42,), **EWT)
+    found = published.overlay(made(tmp_path / "s", trials=trials, search="?study=emekaeze_pos"))
+    assert "it has no train size of those selected, but 12,544" in found.refusals[0]
+
+
+def test_another_metric_or_split_has_no_points(tmp_path: Path) -> None:
+    for search in ("?metric=macro_f1", "?split=test"):
+        assert len(published.overlay(_english(tmp_path / search[1:6], search)).points) == 0
+
+
+def test_the_same_selection_is_compared_once(tmp_path: Path) -> None:
+    selection = _english(tmp_path / "s")
+    found = published.overlay(selection)
+    assert published.overlay(select(selection.snapshot, selection.query)) is found
+    assert published.overlay(only(selection, selection.trials["depth"] < 3)) is not found
+
+
+def test_off_lays_nothing_over(tmp_path: Path) -> None:
+    found = published.overlay(_english(tmp_path / "s", "?study=off"))
+    assert found == published.NOTHING
+    assert published.no_published(found) == "No published study is laid over (study: off)."
+
+
+def test_diamonds_are_hollow_and_at_the_places_of_their_cells(tmp_path: Path) -> None:
+    info = depth.prepare_strip(_english(tmp_path / "s"))
+    trace = strictly(depth.draw_strip(info, LIGHT))["data"][-1]
+    assert (trace["name"], trace["marker"]["symbol"]) == ("published: emekaeze_pos", "diamond-open")
+    assert dict(zip(trace["x"], trace["y"], strict=True)) == {0: 96.4, 1: 96.3, 2: 96.2, 3: 96.1, 4: 91.6}
+    assert strictly(depth.draw_bars(depth.prepare_bars(_english(tmp_path / "t")), LIGHT))["data"][-1] == trace
+
+
+def test_tables_of_the_figures_have_the_published_numbers(tmp_path: Path) -> None:
+    selection = _english(tmp_path / "s")
+    strip, bars = (drawn(part, selection).table for part in (depth.STRIP, depth.BARS))
+    for table in (strip.set_index("frozen"), bars.set_index("frozen")):
+        assert table["published: emekaeze_pos (%)"].to_dict() == {
+            "none": 96.4, "all": 91.6, "first 2": 96.3, "first 4": 96.1, "alternating": 96.2,
+        }  # fmt: skip
+
+
+def test_the_table_has_ours_minus_theirs_and_then_what_is_refused(tmp_path: Path) -> None:
+    table = published.published_table(published.overlay(_english(tmp_path / "s", "?study=emekaeze_pos")))
+    row = table[(table["frozen"] == "first 2") & table["table"].eq("report, table 2") & table["unit"].eq("%")].iloc[0]
+    assert (row["published"], row["ours"], row["ours minus published"]) == (96.3, 96.0, -0.3)
+    refused = table[table["study"].eq("emekaeze_pos") & (table["not compared"] != "")]
+    assert any("times of different hardware are not compared" in why for why in refused["not compared"])
+
+
+def test_nothing_is_read_where_the_corpus_is_none_of_a_study(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s", trials=specs(train_sizes=(200,), strategies=STRATEGIES[:1]))
+    blind = replace(selection, snapshot=replace(selection.snapshot, query=Unasked(duckdb.connect())))
+    assert len(published.overlay(blind).refusals) == 4

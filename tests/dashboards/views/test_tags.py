@@ -1,0 +1,142 @@
+"""Tags: confusion, F1 by label, entity errors, beside the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dashboards.selection import Selection
+from dashboards.theme import LIGHT
+from dashboards.views import confused, entities, tags
+from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
+from tests.dashboards.views.made import drawn, made, selected, strictly
+from trials.spec import TrialSpec
+
+Labels = Sequence[str]
+
+
+def _kept(
+    folder: Path,
+    predicted: Callable[[TrialSpec], Labels],
+    gold: Labels = ("NOUN", "NOUN", "VERB", "X"),
+    search: str = "",
+    **changes: Any,
+) -> Selection:
+    """A store with one sentence of predictions on dev for every trial."""
+    trials = specs(train_sizes=(200,), strategies=(STRATEGIES[0], STRATEGIES[1], STRATEGIES[4]), **changes)
+    store = write_store(folder, trials)
+    rows = [
+        {
+            "trial_id": spec.trial_id, "attempt": 1, "split": "dev", "sentence": 0, "forms": ["w"] * len(gold),
+            "gold": list(gold), "predicted": [label or None for label in predicted(spec)],
+        }
+        for spec in trials
+    ]  # fmt: skip
+    store.append("predictions", rows)
+    return selected(store, search)
+
+
+def _worse_if_frozen(spec: TrialSpec) -> Labels:
+    return ("NOUN", "VERB" if spec.freeze.depth else "NOUN", "VERB", "")
+
+
+def test_confusion_is_a_share_of_each_gold_label_and_its_change(tmp_path: Path) -> None:
+    info = confused.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen))
+    assert (info.labels, info.columns) == (("NOUN", "VERB", "X"), ("NOUN", "VERB", "X", "(cut off)"))
+    assert info.shares.tolist() == [[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
+    assert info.difference[0].tolist() == [-0.5, 0.5, 0, 0]
+    assert (info.seeds, info.beside.freeze) == ((3, 3), "all")
+
+
+def test_a_change_diverges_around_zero(tmp_path: Path) -> None:
+    info = confused.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen))
+    shares, change = strictly(confused.draw_confusion(info, LIGHT))["data"]
+    assert (change["zmin"], change["zmid"], change["zmax"]) == (-50, 0, 50)
+    assert change["colorscale"][1] == [0.5, LIGHT.paper]
+    assert shares["z"][0] == [50, 50, 0, 0]
+
+
+def test_the_chosen_freeze_is_set_beside_the_baseline(tmp_path: Path) -> None:
+    info = confused.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen, search="?freeze=first+2"))
+    assert info.beside.freeze == "first 2"
+
+
+def test_a_freeze_without_a_completed_trial_is_told(tmp_path: Path) -> None:
+    selection = _kept(tmp_path / "s", _worse_if_frozen)
+    info = confused.prepare_confusion(replace(selection, query=selection.query.but(freeze="first 9")))
+    assert info.note == "There is no completed trial of 'first 9' here."
+    assert info.beside.freeze == "all"
+
+
+def test_at_most_five_seeds_are_read(tmp_path: Path) -> None:
+    info = confused.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen, seeds=range(7)))
+    assert info.seeds == (5, 5)
+
+
+def test_rare_labels_are_put_together(tmp_path: Path) -> None:
+    gold = [f"T{n:02}" for n in range(40) for _ in range(41 - n)]
+    info = confused.prepare_confusion(_kept(tmp_path / "s", lambda spec: gold, gold))
+    assert info.labels == (*(f"T{n:02}" for n in range(30)), "(others)")
+    assert np.diag(info.shares).tolist() == [1.0] * 31
+    assert info.note == "10 rarer labels are put together as (others)."
+
+
+def test_predictions_that_were_not_kept_are_told_with_the_way_out(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s")
+    for words in (drawn(confused.CONFUSION, selection).empty, drawn(entities.ENTITIES, selection).empty):
+        assert words.startswith("No predictions on dev were kept")
+        assert "predictions: all" in words
+
+
+# --- F1 by label
+
+
+def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
+    quiet = Invented(noise=0.0, score=lambda spec: 0.9 - 0.01 * spec.freeze.depth)
+    info = tags.prepare_tags(made(tmp_path / "s", quiet))
+    assert info.table["tag"].tolist() == ["NOUN", "VERB", "X"]
+    assert info.table["support"].tolist() == [500, 300, 20]
+    assert info.table["mean"].to_numpy() == pytest.approx([-0.06] * 3)
+    assert (info.level, info.beside.freeze, info.beside.train_size) == ("token", "all", 800)
+    assert set(info.table["n_pairs"]) == {3}
+
+
+def test_an_unknown_level_is_told(tmp_path: Path) -> None:
+    selection = made(tmp_path / "s")
+    info = tags.prepare_tags(replace(selection, query=selection.query.but(level="span")))
+    assert (info.level, info.note) == ("token", "There is no level 'span' here.")
+
+
+def test_names_of_labels_are_no_html(tmp_path: Path) -> None:
+    selection = _kept(tmp_path / "s", lambda spec: ["<b>x</b>"] * 4, ["<b>x</b>", "<script>", "y", "z"])
+    figure = strictly(confused.draw_confusion(confused.prepare_confusion(selection), LIGHT))
+    assert "<b>" not in str(figure)
+    assert "<script>" not in str(figure)
+
+
+# --- Entities
+
+
+def test_entity_errors_are_means_of_a_trial(tmp_path: Path) -> None:
+    gold = ("B-LOC", "I-LOC", "O", "B-PER", "O")
+
+    def predicted(spec: TrialSpec) -> Labels:
+        return gold if not spec.freeze.depth else ("B-PER", "I-PER", "B-LOC", "O", "O")
+
+    info = entities.prepare_entities(_kept(tmp_path / "s", predicted, gold))
+    means = info.means.pivot(index="cell", columns="kind", values="mean")
+    assert means.loc[info.beside.baseline].tolist() == [0, 0, 0, 0]
+    assert means.loc[info.beside.cell, ["missed", "spurious", "wrong_type", "wrong_boundary"]].tolist() == [1, 1, 1, 0]
+    figure = strictly(entities.draw_entities(info, LIGHT))
+    assert [trace["type"] for trace in figure["data"]] == ["bar", "scatter"] * 2
+    assert figure["data"][2]["y"] == [1, 1, 1, 0]
+
+
+def test_tags_that_are_no_entities_are_told(tmp_path: Path) -> None:
+    info = entities.prepare_entities(_kept(tmp_path / "s", _worse_if_frozen))
+    assert info.why == "The labels of this task are no entities (no B- and I- tags)."
