@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
 
-.PHONY: sweep dashboard test test-slow bench chaos fuzz lint audit setup clean
+.PHONY: sweep dashboard test test-browser test-slow bench chaos fuzz lint audit setup clean
 
 sweep: .venv/ready ## run the starter sweep: real freezing trials on two small treebanks; ends with its report
 	$(BIN)/python -m orchestrator.launch --store $(STORE)
@@ -14,7 +14,10 @@ dashboard: .venv/ready ## browse the results
 	$(BIN)/permafrost dashboard $(STORE)
 
 test: .venv/ready ## the tests, with the coverage floor
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadscope --cov --cov-report=term
+	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadscope --cov --cov-report=term
+
+test-browser: .venv/ready ## every promise of the dashboard in a Chromium (apt install chromium)
+	$(BIN)/python -m pytest -m "browser and not slow" tests/browser
 
 test-slow: .venv/ready ## all tests, the long ones too
 	$(BIN)/python -m pytest

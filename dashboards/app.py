@@ -17,6 +17,7 @@ from flask import Response, request
 from dashboards import controls as control
 from dashboards.callbacks import add_callbacks
 from dashboards.frames import Frames
+from dashboards.page import part_id
 from dashboards.query import parse_query
 from dashboards.report.html import as_html
 from dashboards.report.sections import sections
@@ -76,6 +77,14 @@ def _browser_callbacks(app: dash.Dash) -> None:
         Input("url", "search"),
         State({"link": ALL}, "id"),
     )
+    app.clientside_callback(
+        ClientsideFunction(name, "news"),
+        Output("news", "data"),
+        Input("state", "data"),
+        Input("version", "data"),
+        Input("rendered", "data"),
+        prevent_initial_call=True,
+    )
     values = [Input(control.control_id(each), "value") for each in (*control.NAMES, "theme")]
     app.clientside_callback(
         ClientsideFunction(name, "write"),
@@ -89,7 +98,7 @@ def _browser_callbacks(app: dash.Dash) -> None:
     app.clientside_callback(
         ClientsideFunction(name, "open"),
         Output("url", "pathname"),
-        Input({"figure": ALL}, "clickData"),
+        Input(part_id("figure", ALL), "clickData"),
         prevent_initial_call=True,
     )
     app.clientside_callback(

@@ -10,18 +10,18 @@ from urllib.parse import unquote
 
 import dash
 import dash_mantine_components as dmc
-from dash import ALL, MATCH, Input, Output, State, ctx, html, no_update
+from dash import MATCH, Input, Output, State, ctx, html, no_update
 
 from dashboards import controls as control
 from dashboards.grid import GRID, answer_rows
-from dashboards.page import notices, part_card, table
+from dashboards.page import notices, part_card, part_id, table, waiting
 from dashboards.pages import extra, header_words
 from dashboards.provenance import provenance
 from dashboards.query import parse_query
 from dashboards.screen import Screen, look_of
 from dashboards.selection import Selection
 from dashboards.trial_page import trial_page
-from dashboards.views.registry import VIEWS, View, find_part
+from dashboards.views.registry import VIEWS, find_part
 from trials.errors import StoreError
 
 _TRIAL = "/trial/"
@@ -29,13 +29,13 @@ _CHOSEN = (*control.NAMES, "theme")
 _SHOWN_PROBLEMS = 8
 
 PageState = Mapping[str, str]  # path, search, scheme
+News = Mapping[str, Any]  # first, key
 
 
 def add_callbacks(app: dash.Dash, screen: Screen) -> None:
     """All of them."""
     _add_pages(app, screen)
     _add_news(app, screen)
-    _add_numbers(app, screen)
     _add_controls(app, screen)
     _add_watch(app, screen)
 
@@ -44,7 +44,7 @@ def add_callbacks(app: dash.Dash, screen: Screen) -> None:
 
 
 def _add_pages(app: dash.Dash, screen: Screen) -> None:
-    """Another path is another page; it comes with its figures, so that it is there after one answer."""
+    """Another path is another page; it comes with its first figure, so that this is there after one answer."""
 
     @app.callback(
         Output("page", "children"),
@@ -71,9 +71,11 @@ def _page(screen: Screen, state: PageState) -> tuple[Any, str]:
         words = "There is no such page. The views are at the top."
         return dmc.Alert(words, title="Not found", color="red"), "controls"
     selection = screen.select(state["search"])
-    more = html.Div(extra(view, selection, screen.frames), id={"extra": view.path})
+    more = html.Div(extra(view, selection, screen.frames), id=part_id("extra", view.path))
     title = html.Div([dmc.Title(view.name, order=1, size="h3"), dmc.Text(view.question)])
-    cards = [part_card(part, screen.drawn(part, state)) for part in view.parts]
+    first, *others = view.parts or (None,)
+    drawn = [] if first is None else [part_card(first, screen.drawn(first, state))]
+    cards = [*drawn, *(part_card(part, waiting(part, look_of(state))) for part in others)]
     shown = " ".join(f"show-{name}" for name in view.controls)
     return dmc.Stack([title, more, *cards], gap="md"), f"controls {shown}"
 
@@ -82,54 +84,57 @@ def _page(screen: Screen, state: PageState) -> tuple[Any, str]:
 
 
 def _add_news(app: dash.Dash, screen: Screen) -> None:
-    """The same page with another query, or with new rows in the store."""
+    """The same page with another query, or with new rows in the store: each part asks for itself, so that none waits.
+
+    `news` is written in the browser: where state or store changed and the page did not, and once (`first`) after a page
+    has come, which brought its first part with it.
+    """
 
     @app.callback(
-        Output({"figure": ALL}, "figure"),
-        Output({"table": ALL}, "children"),
-        Output({"extra": ALL}, "children"),
-        Input("state", "data"),
-        Input("version", "data"),
-        State("rendered", "data"),
-        State({"numbers": ALL}, "value"),
-        State({"numbers": ALL}, "id"),
-        prevent_initial_call=True,
-    )
-    def show_news(
-        state: PageState, version: int, rendered: str | None, opened: Sequence[str | None], names: Sequence[Any]
-    ) -> Any:
-        view = VIEWS.get(state["path"])
-        if view is None or state["path"] != rendered:
-            return [[no_update] * len(outputs) for outputs in ctx.outputs_list]
-        closed = {name["numbers"] for name, value in zip(names, opened, strict=True) if value is None}
-        return _news(screen, view, state, closed)
-
-
-def _news(screen: Screen, view: View, state: PageState, closed: set[str]) -> list[list[Any]]:
-    figures, tables, extras = ctx.outputs_list
-    drawn = {part.name: screen.drawn(part, state) for part in view.parts}
-    named = [each["id"]["figure"] for each in figures]
-    filled = [each["id"]["table"] for each in tables]
-    return [
-        [drawn[name].figure if name in drawn else no_update for name in named],
-        [table(drawn[name]) if name in drawn and name not in closed else no_update for name in filled],
-        [extra(view, screen.select(state["search"]), screen.frames) for _ in extras],
-    ]
-
-
-def _add_numbers(app: dash.Dash, screen: Screen) -> None:
-    """A figure's table, when somebody opens it."""
-
-    @app.callback(
-        Output({"table": MATCH}, "children", allow_duplicate=True),
-        Input({"numbers": MATCH}, "value"),
-        State({"numbers": MATCH}, "id"),
+        Output(part_id("figure", MATCH), "figure"),
+        Output(part_id("table", MATCH), "children"),
+        Input("news", "data"),
+        Input(part_id("numbers", MATCH), "value"),
+        State(part_id("figure", MATCH), "id"),
         State("state", "data"),
         prevent_initial_call=True,
     )
-    def show_numbers(opened: str | None, name: Mapping[str, str], state: PageState) -> Any:
-        part = find_part(name["numbers"])
-        return no_update if opened is None or part is None else table(screen.drawn(part, state))
+    def show_figure(news: News, opened: str | None, name: Mapping[str, str], state: PageState) -> Any:
+        part = find_part(name["part"])
+        if part is None or (news["first"] and ctx.triggered_id == "news" and _came_with_page(part.name, state)):
+            return no_update, no_update
+        drawn = screen.drawn(part, state)
+        figure = drawn.figure if ctx.triggered_id == "news" else no_update
+        return figure, no_update if opened is None else table(drawn)
+
+    @app.callback(
+        Output(part_id("only", MATCH), "children"),
+        Input("news", "data"),
+        State(part_id("only", MATCH), "id"),
+        State("state", "data"),
+        prevent_initial_call=True,
+    )
+    def show_table(news: News, name: Mapping[str, str], state: PageState) -> Any:
+        part = find_part(name["part"])
+        came = part is None or (news["first"] and _came_with_page(part.name, state))
+        return no_update if part is None or came else table(screen.drawn(part, state))
+
+    @app.callback(
+        Output(part_id("extra", MATCH), "children"),
+        Input("news", "data"),
+        State(part_id("extra", MATCH), "id"),
+        State("state", "data"),
+        prevent_initial_call=True,
+    )
+    def show_extra(news: News, name: Mapping[str, str], state: PageState) -> Any:
+        view = VIEWS.get(name["part"])
+        return (
+            no_update if view is None or news["first"] else extra(view, screen.select(state["search"]), screen.frames)
+        )
+
+
+def _came_with_page(name: str, state: PageState) -> bool:
+    return VIEWS[state["path"]].parts[0].name == name
 
 
 # --- Controls

@@ -277,7 +277,8 @@ class Frames:
         trials = trials.merge(columns, on="cell", how="left")
         for name in _NUMBERS:
             trials[name] = trials[name].astype("float64") if name in trials else np.nan
-        return trials.reset_index(drop=True)
+        words = trials.select_dtypes("str").columns  # as plain objects they are looked up ten times faster
+        return trials.astype(dict.fromkeys(words, object)).reset_index(drop=True)
 
 
 _CELL = [

@@ -11,7 +11,7 @@ import pandas as pd
 from dash import dcc, html
 
 from dashboards.tables import rows_of
-from dashboards.theme import Figure
+from dashboards.theme import Figure, Look, layout
 from dashboards.views.part import Drawn, Part
 
 CONFIG = {
@@ -24,19 +24,15 @@ MOST_ROWS = 200
 _WORDS = {"verdict", "reason", "note", "setting", "value", "answer"}
 
 
-def figure_id(name: str) -> dict[str, str]:
-    """Of a part's graph."""
-    return {"figure": name}
+def part_id(kind: str, name: Any) -> dict[str, Any]:
+    """Of a component of a part.
 
-
-def table_id(name: str) -> dict[str, str]:
-    """Of what holds a part's table."""
-    return {"table": name}
-
-
-def opener_id(name: str) -> dict[str, str]:
-    """Of what opens a figure's table."""
-    return {"numbers": name}
+    Args:
+        kind: `figure`, `numbers` (opens its table), `table` (of a figure), `only` (a table alone), `extra` (of a view),
+            `still` (a figure that stays as it came).
+        name: The part's, or what callbacks take instead: `MATCH`, `ALL`.
+    """
+    return {"kind": kind, "part": name}
 
 
 def part_card(part: Part[Any], drawn: Drawn) -> Any:
@@ -45,17 +41,24 @@ def part_card(part: Part[Any], drawn: Drawn) -> Any:
     if drawn.figure is not None:
         body = [graph(part.name, part.title, drawn.figure), numbers(part.name)]
     else:
-        body = [html.Div(table(drawn), id=table_id(part.name), className="wide")]
+        body = [html.Div(table(drawn), id=part_id("only", part.name), className="wide", tabIndex="0", role="group")]
     about = dmc.Text(part.about, size="xs", className="about")
     head = [dmc.Title(part.title, order=2, size="h4"), about, *body, _tools(part)]
     return dmc.Paper(dmc.Stack(head, gap="xs"), p="md", withBorder=True, className="part", **{"data-part": part.name})
 
 
-def graph(name: str, title: str, figure: Figure) -> Any:
+def waiting(part: Part[Any], look: Look) -> Drawn:
+    """A part that will be computed when the page is there."""
+    hidden = {"visible": False, "fixedrange": True}
+    figure = {"data": [], "layout": layout(look, x=hidden, y=hidden)} if part.draw else None
+    return Drawn(figure, pd.DataFrame(), "...")
+
+
+def graph(name: str, title: str, figure: Figure, *, kind: str = "figure") -> Any:
     """A figure, named for those who cannot see it."""
     height = figure["layout"].get("height", 380)
     inner = dcc.Graph(
-        id=figure_id(name), figure=figure, config=CONFIG | {"responsive": "auto"}, style={"minHeight": height}
+        id=part_id(kind, name), figure=figure, config=CONFIG | {"responsive": "auto"}, style={"minHeight": height}
     )
     return html.Div(inner, role="group", **{"aria-label": f"Figure: {title}. Its numbers are in the table below."})
 
@@ -63,10 +66,15 @@ def graph(name: str, title: str, figure: Figure) -> Any:
 def numbers(name: str) -> Any:
     """The table of a figure, filled when it is opened."""
     item = dmc.AccordionItem(
-        [dmc.AccordionControl("The numbers", py=4), dmc.AccordionPanel(html.Div(id=table_id(name), className="wide"))],
+        [
+            dmc.AccordionControl("The numbers", py=4),
+            dmc.AccordionPanel(html.Div(id=part_id("table", name), className="wide", tabIndex="0", role="group")),
+        ],
         value="open",
     )
-    return dmc.Accordion(item, id=opener_id(name), value=None, variant="default", chevronPosition="left", order=3)
+    return dmc.Accordion(
+        item, id=part_id("numbers", name), value=None, variant="default", chevronPosition="left", order=3
+    )
 
 
 def _tools(part: Part[Any]) -> Any:

@@ -70,7 +70,7 @@ def select(snapshot: Snapshot, query: Query) -> Selection:
     trials = _narrowed(trials, chooser, "model", query.model, "model")
     trials = _narrowed_setup(trials, chooser, query.setup)
     sizes = chooser.filter("size", query.size, sorted(trials["train_size"].unique().tolist()))
-    strategies = chooser.filter("strategy", query.strategy, list(dict.fromkeys(trials["strategy"])))
+    strategies = chooser.filter("strategy", query.strategy, trials["strategy"].unique().tolist())
     shown = trials[trials["train_size"].isin(sizes)]
     wanted = shown["strategy"].isin(strategies)
     if query.embeddings != "any":
@@ -125,13 +125,13 @@ class _Chooser:
 
 
 def _narrowed(trials: pd.DataFrame, chooser: _Chooser, key: str, wanted: str, column: str) -> pd.DataFrame:
-    return trials[trials[column] == chooser.choose(key, wanted, list(dict.fromkeys(trials[column])))]
+    return trials[trials[column] == chooser.choose(key, wanted, trials[column].unique().tolist())]
 
 
 def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> pd.DataFrame:
     """Those of one set-up, and the baselines they are compared with, whose label may say nothing of frozen parts."""
     frozen = trials[trials["cell"] != trials["baseline"]]
-    chosen = chooser.choose("setup", wanted, list(dict.fromkeys((frozen if len(frozen) else trials)["setup"])))
+    chosen = chooser.choose("setup", wanted, (frozen if len(frozen) else trials)["setup"].unique().tolist())
     mine = trials["setup"] == chosen
     return trials[mine | trials["cell"].isin(trials.loc[mine, "baseline"])]
 

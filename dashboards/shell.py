@@ -20,6 +20,7 @@ def shell() -> Any:
         dcc.Store(id="state"),
         dcc.Store(id="version", data=0),
         dcc.Store(id="rendered"),
+        dcc.Store(id="news"),
         dcc.Store(id="resolved"),
         dcc.Store(id="about"),
         dcc.Interval(id="tick", interval=TICK_MS),

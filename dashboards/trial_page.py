@@ -88,7 +88,10 @@ def _curve(epochs: pd.DataFrame, look: Look) -> list[Any]:
     if not len(epochs):
         return []
     return [
-        _section("Scores and losses", graph("trial-curve", "score and losses by epoch", curve_figure(epochs, look)))
+        _section(
+            "Scores and losses",
+            graph("trial-curve", "score and losses by epoch", curve_figure(epochs, look), kind="still"),
+        )
     ]
 
 

@@ -58,6 +58,7 @@ def make_record(**changes: Any) -> EpochRecord:
         "prefix_s": 0.125,
         "train_s": 2.0,
         "eval_s": 0.25,
+        "energy_j": None,
         "peak_memory_bytes": 1 << 30,
         "test_score": 0.75,
         "test_metrics": {"accuracy": 0.75, "macro_f1": 0.5},

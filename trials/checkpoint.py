@@ -104,6 +104,7 @@ class TrialState:
         records: Yielded so far.
         losses: Of the steps since the last of them.
         train_s: Seconds that those steps took.
+        energy_j: Joules that they took; None where it cannot be read.
     """
 
     spec: TrialSpec
@@ -113,6 +114,7 @@ class TrialState:
     records: list[EpochRecord]
     losses: tuple[float, ...] = ()
     train_s: float = 0.0
+    energy_j: float | None = 0.0
 
     @property
     def epoch(self) -> float:
@@ -127,7 +129,7 @@ class TrialState:
     def evaluated(self, record: EpochRecord) -> None:
         """The steps so far are told by a record."""
         self.records.append(replace(record, reports=()))  # which only the last has, and the last is not kept
-        self.losses, self.train_s = (), 0.0
+        self.losses, self.train_s, self.energy_j = (), 0.0, 0.0
 
     def to_bytes(self) -> bytes:
         """The checkpoint."""
@@ -144,6 +146,7 @@ class TrialState:
             "lr": training.lr,
             "losses": self.losses,
             "train_s": self.train_s,
+            "energy_j": self.energy_j,
             "scaler": training.scaler.state_dict(),
             "records": [_plain(record) for record in self.records],
             "best_score": None,
@@ -179,6 +182,7 @@ class TrialState:
             raise CheckpointError(f"{self.spec.label}: its checkpoint does not fit this trial ({error}).") from error
         self.training.lr = float(kept.content["lr"])
         self.records, self.losses, self.train_s = kept.records, kept.losses, float(kept.content["train_s"])
+        self.energy_j = kept.content.get("energy_j")  # a checkpoint of before this was measured has none
 
     def _learning(self) -> list[torch.nn.Parameter]:
         """Parameters that learn at some time, in the order of the optimiser."""
@@ -227,7 +231,7 @@ def _plain(record: EpochRecord) -> dict[str, Any]:
 
 
 def _record(values: dict[str, Any]) -> EpochRecord:
-    known = {field.name for field in fields(EpochRecord)}
+    known, values = {field.name for field in fields(EpochRecord)}, {"energy_j": None} | values
     if set(values) != known - {"reports"}:
         raise ValueError("the record of another version")
     return EpochRecord(**{**values, "step_losses": tuple(values["step_losses"]), "reports": ()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trials.metrics.table import TagScore
@@ -47,6 +47,8 @@ class EpochRecord:
         prefix_s: Seconds of computing the states of frozen layers that were not kept yet; only in the first record.
         train_s: Seconds inside optimiser steps.
         eval_s: Seconds of evaluation on dev, and on test in the last record.
+        energy_j: Joules that the device's own counter took in during those optimiser steps: of a GPU's board, or of the
+            CPU packages and all that ran on them. None where it cannot be read; see `trials.energy`.
         peak_memory_bytes: Largest memory of the process (on a GPU: of torch's allocator there) in this trial.
         test_score: The primary metric on test with the weights of the best dev score; only in the last record, and
             only where the corpus has a test split. It selects nothing.
@@ -77,6 +79,7 @@ class EpochRecord:
     prefix_s: float
     train_s: float
     eval_s: float
+    energy_j: float | None
     peak_memory_bytes: int
     test_score: float | None
     test_metrics: Mapping[str, float] | None
@@ -90,3 +93,13 @@ class EpochRecord:
     gpus: float
     accumulation: int
     time: float
+
+
+def known_sum(parts: Iterable[float | None]) -> float | None:
+    """The sum of figures; None if any of them is not known, as the sum of the others would look like the whole."""
+    total = 0.0
+    for part in parts:
+        if part is None:
+            return None
+        total += part
+    return total

@@ -19,13 +19,14 @@ from trials.checkpoint import Checkpoints, TrialState
 from trials.device import PeakMemory, autocast, default_device, device_name, wait_for
 from trials.encoded import Encoded
 from trials.encoding import encode_for
+from trials.energy import EnergyMeter
 from trials.errors import PreemptedError
 from trials.freeze.apply import freeze_parts
 from trials.graphs import graphs_wanted
 from trials.loop import Training, evaluate, never
 from trials.models.load import LoadedModel, family_of, load_model
 from trials.prefix.use import take_prefix
-from trials.record import EpochRecord, SplitReport
+from trials.record import EpochRecord, SplitReport, known_sum
 from trials.seeding import GlobalStream, numpy_stream, torch_stream
 from trials.spec import Predictions, TrialSpec
 from trials.steps import evaluation_steps, examples_seen, steps_an_epoch
@@ -50,11 +51,13 @@ def run_trial(
     predictions: Predictions = "auto",
     checkpoints: Checkpoints | None = None,
     accumulation: int = 1,
+    meter: EnergyMeter | None = None,
 ) -> Generator[EpochRecord, None, Trained]:
     """Train one model and yield a record at every evaluation on dev; the last one holds the test score.
 
     From a checkpoint the records of before are yielded again, and the trial goes on. With `accumulation` a batch is
-    taken in so many parts and its gradients are added up: the same step, but for rounding, in less memory.
+    taken in so many parts and its gradients are added up: the same step, but for rounding, in less memory. `meter` is
+    the device's own unless given.
 
     Raises:
         DataError, ModelError: a file is absent, broken or not the planned one.
@@ -62,7 +65,7 @@ def run_trial(
         PreemptedError: the process was asked to leave; the trial is kept.
     """
     device = device or default_device()
-    clock, memory = _Clock(device), PeakMemory(device)
+    clock, memory, meter = _Clock(device), PeakMemory(device), meter or EnergyMeter.of(device)
     task, data = TASKS[spec.task], encode_for(spec)
     scored_by = spec.score or task.metrics[0]
     kept = checkpoints.found(spec, device) if checkpoints else None
@@ -82,7 +85,7 @@ def run_trial(
     stops = evaluation_steps(training.n_steps, spec.optim.epochs, spec.eval_every)
     for stop in stops[len(state.records) :]:
         clock.lap()
-        _train(state, thawing, stop, checkpoints, clock)
+        _train(state, thawing, stop, checkpoints, clock, meter)
 
         dev = evaluate(training, data.dev)
         metrics = task.measure(data.dev.gold, dev.predicted, data.dev.starts, data.names)
@@ -110,6 +113,7 @@ def run_trial(
             prefix_s=prefix_s,
             train_s=state.train_s,
             eval_s=clock.lap(),
+            energy_j=state.energy_j,
             peak_memory_bytes=memory.read_bytes(),
             test_score=test_metrics[scored_by] if test_metrics else None,
             test_metrics=test_metrics,
@@ -138,16 +142,26 @@ def run_trial(
     return Trained(loaded, data.labels)
 
 
-def _train(state: TrialState, thawing: Thawing, stop: int, checkpoints: Checkpoints | None, clock: _Clock) -> None:
+def _train(
+    state: TrialState,
+    thawing: Thawing,
+    stop: int,
+    checkpoints: Checkpoints | None,
+    clock: _Clock,
+    meter: EnergyMeter,
+) -> None:
     """Train to a step, and keep the trial on the way when that is due. Raises PreemptedError where it has to end."""
+    pause = meter.watched(checkpoints.due if checkpoints else never)
     while state.training.step < stop:
+        meter.start()
+        clock.lap()
         with state.dropout.drawn():
-            state.losses += thawing.train_to(stop, checkpoints.due if checkpoints else never)
+            state.losses += thawing.train_to(stop, pause)
         state.train_s += clock.lap()
+        state.energy_j = known_sum((state.energy_j, meter.stop()))
         leaving = checkpoints is not None and checkpoints.leaving()
         if checkpoints and (leaving or (checkpoints.due() and state.training.step < stop)):
             checkpoints.keep(state)
-            clock.lap()
         if leaving:
             raise PreemptedError(f"the worker was asked to go; the trial was kept at step {state.training.step}.")
 

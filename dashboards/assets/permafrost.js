@@ -20,6 +20,11 @@
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     permafrost: {
       state: (path, search) => [{ path: path, search: search || "", scheme: theme(search) }, theme(search)],
+      news: (state, version, rendered) => {
+        if (!state || state.path !== rendered) return skip();
+        const first = window.dash_clientside.callback_context.triggered.every((each) => each.prop_id === "rendered.data");
+        return { first: first, key: state.path + state.search + state.scheme + version };
+      },
       links: (path, search, ids) => [ids.map((id) => id.link + (search || "")), ids.map((id) => id.link === path)],
       write: function () {
         const args = Array.from(arguments);

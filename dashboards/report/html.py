@@ -88,7 +88,8 @@ def _section(section: Section) -> Iterator[str]:
         else:
             height = int(drawn.figure["layout"].get("height", 380))
             label = html.escape(f"{part.title}; its numbers follow", quote=True)
-            yield f'<div data-figure="{key}-data" style="min-height:{height}px" role="img" aria-label="{label}"></div>'
+            place = f'data-figure="{key}-data" style="min-height:{height}px"'
+            yield f'<div {place} role="group" aria-label="{label}"></div>'
             yield f'<script type="application/json" id="{key}-data">{_embedded(drawn.figure)}</script>'
             yield f"<details><summary>The numbers</summary>{table}</details>"
         yield f'<figcaption class="about">{html.escape(part.about)}</figcaption></figure>'

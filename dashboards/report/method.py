@@ -19,8 +19,8 @@ STATISTICS = (
     "Only completed trials enter a mean; the others are counted and shown. Standard deviations divide by n-1. "
     "Intervals of means are 95 %, the wider of Student's and of the delta method on logits. Differences to the "
     "baseline are paired by seed, which fixes train subset, initialisation and order; their p values are corrected by "
-    "Holm's method over the cells of a train size. Savings are geometric means of paired ratios on one device. The test "
-    "split is scored once, with the weights of the best epoch on dev, and selects nothing."
+    "Holm's method over the cells of a train size. Savings are geometric means of paired ratios on one device. The "
+    "test split is scored once, with the weights of the best epoch on dev, and selects nothing."
 )
 
 

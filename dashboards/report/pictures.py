@@ -69,7 +69,8 @@ class Studio:
 
         height = figure["layout"].get("height", 380)
         options: dict[str, Any] = {"format": kind, "width": WIDTH, "height": height, "scale": 2 if kind == "png" else 1}
-        drawn: bytes = kaleido.calc_fig_sync(figure, opts=options)
+        named = [{**trace, "uid": f"trace{n}"} for n, trace in enumerate(figure["data"])]  # else Plotly invents one
+        drawn: bytes = kaleido.calc_fig_sync({**figure, "data": named}, opts=options)
         return _settled(drawn, name) if kind == "svg" else drawn
 
 

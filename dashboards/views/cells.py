@@ -33,9 +33,15 @@ class Cells(NamedTuple):
 def cells_of(selection: Selection) -> Cells:
     """Every cell, described over its completed trials."""
     trials = selection.trials
-    described = describe_cells(trials, KEYS, selection.column)
-    planned = trials.groupby("cell").size().rename("planned")
-    table = described.merge(planned, left_on="cell", right_index=True)
+    described = describe_cells(
+        trials, ["cell"], selection.column
+    )  # by one key: by all of them takes five times as long
+    planned = trials["cell"].value_counts().rename("planned")
+    table = (
+        trials.drop_duplicates("cell")[KEYS]
+        .merge(described, on="cell")
+        .merge(planned, left_on="cell", right_index=True)
+    )
     order = ["train_size", "depth", "strategy", "embeddings", "cell"]
     return Cells(table.sort_values(order, ignore_index=True), selection.value_name, selection.incomplete)
 

@@ -199,18 +199,19 @@ def _bars(table: pd.DataFrame, look: Look) -> dict[str, Any]:
 
 def _baselines(info: Strip, look: Look) -> list[dict[str, Any]]:
     """A line across each train size at its baseline's mean."""
-    lines = []
-    for _, block in info.cells.table.groupby("train_size"):
-        base = block[(block["depth"] == 0) & ~block["embeddings"].astype(bool) & block["mean"].notna()]
-        at = [info.places.at[cell] for cell in block["cell"]]
-        lines += [
-            {
-                "type": "line", "x0": min(at) - 0.5, "x1": max(at) + 0.5, "y0": 100 * mean, "y1": 100 * mean,
-                "line": {"color": look.text, "width": 1, "dash": "dot"}, "layer": "below",
-            }
-            for mean in base["mean"]
-        ]  # fmt: skip
-    return lines
+    ends: dict[int, list[float]] = {}
+    means: dict[int, float] = {}
+    for row in info.cells.table.itertuples():
+        ends.setdefault(row.train_size, []).append(info.places.at[row.cell])
+        if row.depth == 0 and not row.embeddings and pd.notna(row.mean):
+            means[row.train_size] = 100 * row.mean
+    return [
+        {
+            "type": "line", "x0": min(ends[size]) - 0.5, "x1": max(ends[size]) + 0.5, "y0": mean, "y1": mean,
+            "line": {"color": look.text, "width": 1, "dash": "dot"}, "layer": "below",
+        }
+        for size, mean in means.items()
+    ]  # fmt: skip
 
 
 def strip_table(info: Strip) -> pd.DataFrame:

@@ -18,6 +18,9 @@ _COSTS = {
     "prefix_s": "Seconds of computing the states of frozen layers that were not kept yet.",
     "train_s": "Seconds inside optimiser steps.",
     "eval_s": "Seconds of evaluation on dev, and once on test.",
+    "energy_j": "Joules that the device itself counted during the seconds of train_s: of a GPU's board, or of all CPU "
+    "packages of the machine while the trial trained, what they draw when idle included, without memory modules. Empty "
+    "where a counter cannot be read, where trials shared the GPU, and where others did over a tenth of the CPUs' work.",
     "peak_memory_bytes": "Largest memory of the process; on a GPU that of torch's allocator there.",
 }
 _METRIC = {
@@ -55,7 +58,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "examples_seen": "Train examples so far, repeats included.",
         "lr": "Learning rate of the last step.",
         **{name: f"{said.rstrip('.')}, {_SINCE}." for name, said in list(_COSTS.items())[:4]},
-        "peak_memory_bytes": _COSTS["peak_memory_bytes"],
+        **{name: _COSTS[name] for name in ("energy_j", "peak_memory_bytes")},
         "time": "When the evaluation ended, UTC.",
     },
     "trials": {
@@ -120,8 +123,8 @@ def dictionary() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield f"# Columns\n\nOf store version {SCHEMA_VERSION}. `_s` are seconds, `_bytes` bytes. In CSV a list is JSON;"
-    yield "a map has a column a key (`best_metrics.accuracy`), and what is not there is an empty cell.\n"
+    yield f"# Columns\n\nOf store version {SCHEMA_VERSION}. `_s` are seconds, `_bytes` bytes, `_j` joules. In CSV a"
+    yield "list is JSON; a map has a column a key (`best_metrics.accuracy`), and what is not there is an empty cell.\n"
     for table, schema in TABLES.items():
         yield f"## {table}\n\n{ABOUT[table]}\n\n| column | type | what |\n|---|---|---|"
         for field in schema:

@@ -1,6 +1,7 @@
 """The columns of the store, version 1. A file says in its metadata which version wrote it.
 
-Columns are only ever added; an older file is read with nulls in the new ones. `_s` are seconds, `_bytes` bytes.
+Columns are only ever added; an older file is read with nulls in the new ones.
+`_s` are seconds, `_bytes` bytes, `_j` joules.
 """
 
 from __future__ import annotations
@@ -46,10 +47,11 @@ EPOCHS = pa.schema(
         *((name, pa.float64()) for name in METRICS),  # on dev; null where the task does not measure it
         ("examples_seen", pa.int64()),
         ("lr", pa.float64()),
-        ("setup_s", pa.float64()),  # these four: since the evaluation before
+        ("setup_s", pa.float64()),  # these five: since the evaluation before
         ("prefix_s", pa.float64()),  # computing the states of frozen layers
         ("train_s", pa.float64()),
         ("eval_s", pa.float64()),
+        ("energy_j", pa.float64()),  # of the device, in those of train_s; null where it cannot be read
         ("peak_memory_bytes", pa.int64()),
         ("time", _TIME),
     ]
@@ -82,6 +84,7 @@ TRIALS = pa.schema(
         ("prefix_layers", pa.int32()),  # frozen layers that were not run, as their output is kept
         ("train_s", pa.float64()),
         ("eval_s", pa.float64()),
+        ("energy_j", pa.float64()),  # their sum; null if any of them is
         ("peak_memory_bytes", pa.int64()),
         ("device", pa.string()),
         ("gpus", pa.float64()),  # a fraction: other trials ran on the same one at that time

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -17,8 +18,10 @@ from dashboards.query import Query
 from dashboards.report.write import write_report
 from dashboards.views.registry import VIEWS
 from orchestrator.store import ResultStore, open_store
-from tests.browser.harness import Watched, axe, drawn, serving, wait_until_drawn, watching
+from tests.browser.harness import Served, Watched, axe, drawn, serving, wait_until_drawn, watching
 from tests.dashboards.stores import Invented, append, specs, write_store
+
+pytestmark = pytest.mark.browser
 
 TRIALS = specs(seeds=range(5))
 DOTS = '[data-part="depth-strip"]'
@@ -55,11 +58,11 @@ def test_every_dot_is_one_trial_and_the_mean_stands_beside_them(url: str, watche
     assert page.locator(DOTS).get_by_text("n=5").count() == 10
 
 
-def test_below_three_seeds_there_are_only_dots(tmp_path: Path, watched: Watched) -> None:
+def test_below_three_seeds_there_are_only_dots(tmp_path: Path, served: Served, watched: Watched) -> None:
     frames = Frames(write_store(tmp_path / "store", specs(seeds=(0, 1))))
-    with serving(make_app(frames)) as address:
-        page = watched.open(f"{address}depth")
-        assert not [trace for trace in drawn(page, DOTS) if trace["name"].startswith("mean") and trace["x"]]
+    address = served(make_app(frames))
+    page = watched.open(f"{address}depth")
+    assert not [trace for trace in drawn(page, DOTS) if trace["name"].startswith("mean") and trace["x"]]
 
 
 def test_differences_to_the_baseline_are_paired_by_seed(store: ResultStore, url: str, watched: Watched) -> None:
@@ -77,18 +80,18 @@ def test_differences_to_the_baseline_are_paired_by_seed(store: ResultStore, url:
 
 
 def test_the_coverage_grid_tells_every_state_and_figures_say_what_is_incomplete(
-    tmp_path: Path, watched: Watched
+    tmp_path: Path, served: Served, watched: Watched
 ) -> None:
     states = {0: "completed", 1: "completed", 2: "completed", 3: "failed", 4: None}
     frames = Frames(write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: states[spec.seed])))
-    with serving(make_app(frames)) as address:
-        page = watched.open(address)
-        field = drawn(page, '[data-part="overview-coverage"]')[0]
-        assert field["text"][0] == ["✓", "✓", "✓", "✗", "○"]
-        assert page.get_by_text("30 of 50 planned trials are complete").is_visible()
-        page.get_by_role("link", name="Depth").click()
-        wait_until_drawn(page)
-        assert page.get_by_text("30 of 50 planned trials are complete").is_visible()
+    address = served(make_app(frames))
+    page = watched.open(address)
+    field = drawn(page, '[data-part="overview-coverage"]')[0]
+    assert field["text"][0] == ["✓", "✓", "✓", "✗", "○"]
+    assert page.get_by_text("30 of 50 planned trials are complete").is_visible()
+    page.get_by_role("link", name="Depth").click()
+    wait_until_drawn(page)
+    assert page.get_by_text("30 of 50 planned trials are complete").is_visible()
 
 
 # --- 4 and 6: choose, devices
@@ -97,22 +100,24 @@ def test_the_coverage_grid_tells_every_state_and_figures_say_what_is_incomplete(
 def test_choose_names_a_depth_and_what_to_write(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/choose?tolerance=3&size=800")
     assert page.get_by_text("Train size 800: freeze ").is_visible()
-    assert page.locator("code", has_text="freeze:").is_visible()
+    assert page.locator(".mantine-Code-root", has_text="freeze:").is_visible()
 
 
-def test_choose_says_how_many_seeds_are_missing_where_it_cannot_decide(tmp_path: Path, watched: Watched) -> None:
+def test_choose_says_how_many_seeds_are_missing_where_it_cannot_decide(
+    tmp_path: Path, served: Served, watched: Watched
+) -> None:
     few = write_store(tmp_path / "store", specs(seeds=(0, 1), train_sizes=(800,)), Invented(noise=0.02))
-    with serving(make_app(Frames(few))) as address:
-        page = watched.open(f"{address}choose?tolerance=1")
-        assert page.get_by_text("not decidable").first.is_visible()
-        assert page.get_by_text("more seeds").first.is_visible()
+    address = served(make_app(Frames(few)))
+    page = watched.open(f"{address}choose?tolerance=1")
+    assert page.get_by_text("not decidable").first.is_visible()
+    assert page.get_by_text("more seeds").first.is_visible()
 
 
-def test_times_of_different_devices_are_not_compared(tmp_path: Path, watched: Watched) -> None:
+def test_times_of_different_devices_are_not_compared(tmp_path: Path, served: Served, watched: Watched) -> None:
     mixed = Invented(device=lambda spec: "cpu" if spec.freeze.is_baseline else "NVIDIA H200")
-    with serving(make_app(Frames(write_store(tmp_path / "store", TRIALS, mixed)))) as address:
-        page = watched.open(f"{address}cost")
-        assert page.get_by_text("different devices").first.is_visible()
+    address = served(make_app(Frames(write_store(tmp_path / "store", TRIALS, mixed))))
+    page = watched.open(f"{address}cost")
+    assert page.get_by_text("different devices").first.is_visible()
 
 
 # --- 7: drill-down
@@ -210,39 +215,39 @@ _COUNT = """() => { window.drawings = 0; document.querySelectorAll('.js-plotly-p
 
 
 def test_a_new_row_comes_within_four_seconds_and_zoom_hidden_traces_and_scroll_stay(
-    tmp_path: Path, watched: Watched
+    tmp_path: Path, served: Served, watched: Watched
 ) -> None:
     half = Invented(state=lambda spec: "completed" if spec.seed < 3 else None)
     live = write_store(tmp_path / "store", TRIALS, half)
-    with serving(make_app(Frames(live))) as address:
-        page = watched.open(f"{address}depth")
-        assert len(_dots(page)) == 30
-        page.evaluate("(plot) => window.Plotly.relayout(document.querySelector(plot), {'yaxis.range': [80, 95]})", PLOT)
-        page.locator(f"{DOTS} .legendtoggle").nth(1).click()
-        page.wait_for_timeout(600)
-        page.mouse.wheel(0, 300)
-        page.wait_for_timeout(300)
-        before = page.evaluate("window.scrollY")
-        append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 3 else None))
-        page.wait_for_function(_N_DOTS, arg=[PLOT, 40], timeout=4000)
-        traces = drawn(page, DOTS)
-        assert [trace["visible"] for trace in traces if trace["name"] == "first 2"] == ["legendonly"]
-        assert page.evaluate("(plot) => document.querySelector(plot)._fullLayout.yaxis.range", PLOT) == [
-            80,
-            95,
-        ]
-        assert page.evaluate("window.scrollY") == before
+    address = served(make_app(Frames(live)))
+    page = watched.open(f"{address}depth")
+    assert len(_dots(page)) == 30
+    page.evaluate("(plot) => window.Plotly.relayout(document.querySelector(plot), {'yaxis.range': [80, 95]})", PLOT)
+    page.locator(f"{DOTS} .legendtoggle").nth(1).click()
+    page.wait_for_timeout(600)
+    page.mouse.wheel(0, 300)
+    page.wait_for_timeout(300)
+    before = page.evaluate("window.scrollY")
+    append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 3 else None))
+    page.wait_for_function(_N_DOTS, arg=[PLOT, 40], timeout=4000)
+    traces = drawn(page, DOTS)
+    assert [trace["visible"] for trace in traces if trace["name"] == "first 2"] == ["legendonly"]
+    assert page.evaluate("(plot) => document.querySelector(plot)._fullLayout.yaxis.range", PLOT) == [
+        80,
+        95,
+    ]
+    assert page.evaluate("window.scrollY") == before
 
 
-def test_a_paused_page_stands_still(tmp_path: Path, watched: Watched) -> None:
+def test_a_paused_page_stands_still(tmp_path: Path, served: Served, watched: Watched) -> None:
     live = write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: "completed" if spec.seed < 3 else None))
-    with serving(make_app(Frames(live))) as address:
-        page = watched.open(f"{address}depth?pause=1")
-        append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 3 else None))
-        page.wait_for_timeout(4000)
-        assert len(_dots(page)) == 30
-        page.locator("label", has_text="Pause").click()
-        page.wait_for_function(_N_DOTS, arg=[PLOT, 40])
+    address = served(make_app(Frames(live)))
+    page = watched.open(f"{address}depth?pause=1")
+    append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 3 else None))
+    page.wait_for_timeout(4000)
+    assert len(_dots(page)) == 30
+    page.locator("label", has_text="Pause").click()
+    page.wait_for_function(_N_DOTS, arg=[PLOT, 40])
 
 
 def test_an_idle_page_redraws_nothing_in_ten_seconds(url: str, watched: Watched) -> None:
@@ -256,14 +261,14 @@ def test_an_idle_page_redraws_nothing_in_ten_seconds(url: str, watched: Watched)
 # --- 10: states in words
 
 
-def test_an_empty_store_names_the_next_command(tmp_path: Path, watched: Watched) -> None:
+def test_an_empty_store_names_the_next_command(tmp_path: Path, served: Served, watched: Watched) -> None:
     store = open_store(tmp_path / "store", must_exist=False)
     store.create()
-    with serving(make_app(Frames(store))) as address:
-        for path in VIEWS:
-            page = watched.open(address.rstrip("/") + path)
-            assert "empty store" in page.locator("#age").inner_text()
-        assert watched.open(address).get_by_text("permafrost launch").first.is_visible()
+    address = served(make_app(Frames(store)))
+    for path in VIEWS:
+        page = watched.open(address.rstrip("/") + path)
+        assert "empty store" in page.locator("#age").inner_text()
+    assert watched.open(address).get_by_text("permafrost launch").first.is_visible()
 
 
 @pytest.mark.parametrize(("states", "words"), [
@@ -272,31 +277,31 @@ def test_an_empty_store_names_the_next_command(tmp_path: Path, watched: Watched)
     ({0: "diverged", 1: "out_of_memory"}, "10 diverged, 10 out of memory"),
 ])  # fmt: skip
 def test_a_store_without_a_complete_trial_says_why(
-    tmp_path: Path, watched: Watched, states: dict[int, str | None], words: str
+    tmp_path: Path, served: Served, watched: Watched, states: dict[int, str | None], words: str
 ) -> None:
     made = Invented(state=lambda spec: states[spec.seed])
-    with serving(make_app(Frames(write_store(tmp_path / "store", specs(seeds=(0, 1)), made)))) as address:
-        page = watched.open(f"{address}depth")
-        assert page.get_by_text(words).first.is_visible()
+    address = served(make_app(Frames(write_store(tmp_path / "store", specs(seeds=(0, 1)), made))))
+    page = watched.open(f"{address}depth")
+    assert page.get_by_text(words).first.is_visible()
 
 
-def test_a_broken_part_is_told_and_the_rest_shown(tmp_path: Path, watched: Watched) -> None:
+def test_a_broken_part_is_told_and_the_rest_shown(tmp_path: Path, served: Served, watched: Watched) -> None:
     store = write_store(tmp_path / "store", TRIALS)
     (store.root / "epochs" / "part-00000000000000000001-0000000000000000.parquet").write_bytes(b"broken")
-    with serving(make_app(Frames(store))) as address:
-        page = watched.open(f"{address}depth")
-        assert page.get_by_text("permafrost store repair").is_visible()
-        assert len(_dots(page)) == 50
+    address = served(make_app(Frames(store)))
+    page = watched.open(f"{address}depth")
+    assert page.get_by_text("permafrost store repair").is_visible()
+    assert len(_dots(page)) == 50
 
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "../../up", "x" * 300, "שלום עולם", "NaN", "a,b&c=d"])
-def test_a_hostile_name_is_only_a_name(tmp_path: Path, watched: Watched, name: str) -> None:
+def test_a_hostile_name_is_only_a_name(tmp_path: Path, served: Served, watched: Watched, name: str) -> None:
     trials = specs(seeds=(0, 1, 2), train_sizes=(200,), data={"name": name}, model={"name": name})
-    with serving(make_app(Frames(write_store(tmp_path / "store", trials)))) as address:
-        for path in ("", "depth", "cost", "tags", "trials"):
-            page = watched.open(address + path)
-            assert page.locator("#control-model").input_value() == name
-        assert page.evaluate("document.querySelectorAll('#page script').length") == 0
+    address = served(make_app(Frames(write_store(tmp_path / "store", trials))))
+    for path in ("", "depth", "cost", "tags", "trials"):
+        page = watched.open(address + path)
+        assert page.locator("#control-model").input_value() == name
+    assert page.evaluate("document.querySelectorAll('#page script').length") == 0
 
 
 # --- 11 to 13: offline, keyboard, exports
@@ -361,12 +366,15 @@ def test_a_csv_holds_what_the_page_shows(url: str, watched: Watched) -> None:
     assert sorted(row["trial"] for row in rows) == sorted(_dots(page))
 
 
-@pytest.mark.parametrize("name", ["nothing.csv", "depth-strip.exe", "..%2F..%2Fpyproject.toml"])
+@pytest.mark.parametrize("name", ["nothing.csv", "depth-strip.exe", "..%5C..%5Cpyproject.toml", "depth-strip.csv.toml"])
 def test_an_export_is_looked_up_and_never_joined_to_a_path(url: str, name: str) -> None:
-    from urllib.error import HTTPError
-
     with pytest.raises(HTTPError, match="404"):
         urlopen(f"{url}/export/{name}")
+
+
+def test_a_path_out_of_the_exports_is_the_page_that_says_not_found(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/export/..%2F..%2Fpyproject.toml")
+    assert page.get_by_text("There is no such page").is_visible()
 
 
 def test_every_page_tells_where_its_numbers_come_from(url: str, watched: Watched) -> None:

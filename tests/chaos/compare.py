@@ -25,7 +25,7 @@ KEYS = {
     "predictions": ("trial_id", "split", "sentence"),
 }
 # What two runs of one trial may differ in: times, attempts, memory, and the commit of a checkout that is worked on.
-FREE = {"attempt", "setup_s", "prefix_s", "train_s", "eval_s", "peak_memory_bytes", "time", "git_commit"}
+FREE = {"attempt", "setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "time", "git_commit"}
 
 Row = dict[str, Any]
 Tables = dict[str, dict[tuple[Any, ...], str]]

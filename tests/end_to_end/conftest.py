@@ -33,6 +33,7 @@ TIMES = {
     "prefix_s",
     "train_s",
     "eval_s",
+    "energy_j",
     "peak_memory_bytes",
     "time",
 }  # what two runs of one trial may differ in

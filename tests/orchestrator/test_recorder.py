@@ -87,6 +87,20 @@ def test_times_are_sums_and_memory_is_the_largest() -> None:
     assert found["peak_memory_bytes"] == 1 << 40
 
 
+def test_energy_is_a_sum_and_null_where_a_part_of_it_is_not_known(store: ResultStore) -> None:
+    known = [replace(one, energy_j=joules) for one, joules in ((EARLY, 100.5), (BEST, 20.0), (LAST, 3.0))]
+    record(store, *known)
+    assert store.epochs()["energy_j"].to_pylist() == [100.5, 20.0, 3.0]
+    assert store.trials()["energy_j"].to_pylist() == [123.5]
+    assert row(known[0], BEST, known[2])["energy_j"] is None
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [(0.0, 8.0), (0.5, None), (1.0, 8.0), (2.0, 8.0)])
+def test_the_energy_of_a_gpu_that_was_shared_is_nobodys(gpus: float, expected: float | None) -> None:
+    shared = replace(LAST, gpus=gpus, energy_j=8.0)
+    assert epoch_row(SPEC, 1, shared)["energy_j"] == row(shared)["energy_j"] == expected
+
+
 def test_a_trial_that_failed_before_its_first_record_has_null_results(store: ResultStore) -> None:
     record(store, state=State.FAILED, error="no memory")
     (found,) = store.trials().to_pylist()

@@ -18,7 +18,7 @@ from tests.orchestrator.store.rows import trial
 from trials.errors import StoreError
 
 SPEC = make_spec()
-MEASURED = {"trial_id", "attempt", "setup_s", "prefix_s", "train_s", "eval_s", "peak_memory_bytes", "time"}
+MEASURED = {"trial_id", "attempt", "setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "time"}
 
 
 @pytest.fixture

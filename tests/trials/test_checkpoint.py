@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -9,16 +11,18 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load, save
 
 from tests.trials.conftest import TrialMaker, finished
 from trials.checkpoint import Checkpoints, Kept
+from trials.energy import EnergyMeter
 from trials.errors import PreemptedError
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
 CPU = torch.device("cpu")
-MEASURED = {"setup_s", "prefix_s", "train_s", "eval_s", "peak_memory_bytes", "time"}
+MEASURED = {"setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "time"}
 PREFIX = {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False}
 RECIPES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -57,7 +61,7 @@ def whole(spec: TrialSpec) -> list[EpochRecord]:
     return finished(run_trial(spec, device=CPU))[0]
 
 
-def interrupted_after(n_steps: int, spec: TrialSpec) -> Memory:
+def interrupted_after(n_steps: int, spec: TrialSpec, meter: EnergyMeter | None = None) -> Memory:
     """What is kept of a trial whose process is asked to go during its n-th step."""
     kept, asked = Memory(), iter([False] * (n_steps - 1))
     told = [False]
@@ -67,7 +71,7 @@ def interrupted_after(n_steps: int, spec: TrialSpec) -> Memory:
         return told[0]
 
     with pytest.raises(PreemptedError):
-        list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept, leaving=leaving)))
+        list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept, leaving=leaving), meter=meter))
     return kept
 
 
@@ -101,6 +105,31 @@ def test_at_whatever_step_and_however_often_it_is_interrupted(stops: tuple[int, 
         with pytest.raises(PreemptedError):
             list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept, leaving=leaving)))
     assert numbers(list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept)))) == numbers(whole(spec))
+
+
+class Joules:
+    """A counter that has moved by a joule whenever it is looked at, if it can be."""
+
+    period_s = math.inf
+
+    def __init__(self, joules: float | None = 1.0) -> None:
+        self.joules = joules
+
+    def lap(self) -> float | None:
+        return self.joules
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [(1.0, 1.0, [1.0, 2.0, 1.0]), (None, 1.0, [None, None, 1.0]), (1.0, None, [1.0, None, None])],
+)
+def test_energy_of_before_and_after_an_interruption_adds_up_if_both_are_known(
+    before: float | None, after: float | None, expected: list[float | None], make_trial: TrialMaker
+) -> None:
+    spec = make_trial(optim={"epochs": 3})
+    kept = interrupted_after(10, spec, EnergyMeter(Joules(before)))  # in the second epoch
+    again = run_trial(spec, device=CPU, checkpoints=Checkpoints(kept), meter=EnergyMeter(Joules(after)))
+    assert [record.energy_j for record in again] == expected
 
 
 def test_keeping_a_trial_changes_nothing_in_it(make_trial: TrialMaker) -> None:
@@ -153,6 +182,24 @@ def test_one_of_another_trial_or_device_is_none(kept_trial: tuple[TrialSpec, byt
     assert Kept.read(content, spec.model_copy(update={"seed": 99}), torch.device("cuda")) is None
     other = TrialSpec.model_validate({**spec.model_dump(), "seed": 99})
     assert Kept.read(content, other, CPU) is None
+
+
+def without_energy(content: bytes) -> bytes:
+    """The checkpoint as it was before energy was measured."""
+    tensors = load(content)
+    state = json.loads(bytes(tensors["state.json"].numpy()))
+    for part in (state, *state["records"]):
+        del part["energy_j"]
+    return save(tensors | {"state.json": torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)})
+
+
+def test_a_checkpoint_of_before_energy_was_measured_is_gone_on_from(make_trial: TrialMaker) -> None:
+    spec = make_trial(optim={"epochs": 3})
+    kept = interrupted_after(10, spec)
+    kept.newest = without_energy(kept.newest or b"")
+    again = list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept), meter=EnergyMeter(Joules())))
+    assert numbers(again) == numbers(whole(spec))
+    assert [record.energy_j for record in again] == [None, None, 1.0]
 
 
 def test_a_trial_whose_checkpoint_is_damaged_starts_anew(make_trial: TrialMaker) -> None:

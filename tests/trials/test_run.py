@@ -24,7 +24,7 @@ from trials.spec import OptimSpec, TrialSpec
 from trials.steps import evaluation_steps
 
 CPU = torch.device("cpu")
-MEASURED = {"setup_s", "prefix_s", "train_s", "eval_s", "peak_memory_bytes", "time"}
+MEASURED = {"setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "time"}
 
 # A change of every field, and nothing else, for `test_every_field_...`; dotted as in a sweep.
 CHANGES: dict[str, dict[str, Any]] = {

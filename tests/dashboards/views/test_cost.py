@@ -1,4 +1,4 @@
-"""Cost: score against cost, shares saved, training time."""
+"""Cost: score against cost, shares saved, compute time."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_cost_of_two_devices_is_told_in_place_of_a_figure(tmp_path: Path) -> N
     info = saved.prepare_saved(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
     figure = strictly(saved.draw_saved(info, LIGHT))
     words = next(trace for trace in figure["data"] if trace["mode"] == "text")
-    assert words["text"] == [" training time: different devices", " peak memory: different devices"]
+    assert words["text"] == [" compute time: different devices", " peak memory: different devices"]
     assert [round(y) for y in words["y"]] == [3, 3]
 
 

@@ -1,0 +1,175 @@
+"""The report of a sweep: complete, the same bytes for the same store, and only words where data has markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dashboards.export import export_figure
+from dashboards.frames import Frames
+from dashboards.query import Query
+from dashboards.report.html import as_html
+from dashboards.report.pictures import Studio, find_browser
+from dashboards.report.sections import Section, sections
+from dashboards.report.write import Written, versions_of, write_report
+from orchestrator.store import ResultStore
+from tests.dashboards.stores import Invented, specs, write_store
+from trials.errors import ConfigError, MissingError, NothingMatchedError
+from trials.spec import TrialSpec
+
+needs_browser = pytest.mark.skipif(find_browser() is None, reason="no Chromium on this machine")
+
+
+def _score(spec: TrialSpec) -> float:
+    return 0.9 - 0.001 * spec.freeze.depth
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    made = Invented(score=_score, noise=0.0005)
+    return write_store(tmp_path_factory.mktemp("report") / "store", specs(seeds=range(5)), made)
+
+
+@pytest.fixture(scope="module")
+def written(store: ResultStore, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    return write_report(Frames(store), Query(sweep="made-up"), tmp_path_factory.mktemp("out"), pictures=False)
+
+
+def _sections(store: ResultStore, sweep: str = "made-up") -> list[Section]:
+    frames = Frames(store)
+    return sections(frames.refresh(), Query(sweep=sweep), versions_of(frames))
+
+
+def test_the_answers_name_baseline_depth_and_what_it_saves(store: ResultStore) -> None:
+    said = "\n".join(_sections(store)[0].answers)
+    assert re.search(r"Train size 800: without freezing, dev accuracy is \d\d\.\d\d % \(95 % .*\), n=5\.", said)
+    assert re.search(r"tolerance 1 points, by compute time: Freeze \w+", said)
+    assert re.search(r"It saves \d+\.\d % trainable parameters, \d+\.\d % compute time \(\d+\.\d to \d+\.\d\)", said)
+
+
+def test_the_method_tells_what_somebody_needs_to_do_it_again(store: ResultStore) -> None:
+    said = "\n".join(_sections(store)[0].method)
+    for words in (
+        "50 trials (50 completed)", "seed (0, 1, 2, 3, 4)", "200, 800", "learning rate 5e-05", "batches of 16",
+        "torch 2.13.0", "commit 0000", "config digest", "Holm", "files' digest dddddddddddd",
+    ):  # fmt: skip
+        assert words in said
+
+
+def test_a_section_for_each_corpus_and_set_up(tmp_path: Path) -> None:
+    trials = [*specs(seeds=(0, 1), optim={"lr": 1e-3}), *specs(seeds=(0, 1), optim={"lr": 1e-4})]
+    found = _sections(write_store(tmp_path / "store", trials))
+    assert [section.title for section in found] == ["pos tiny, starter, lr=0.001", "pos tiny, starter, lr=0.0001"]
+
+
+def test_the_html_is_one_file_below_two_megabytes_that_asks_no_network(written: Written) -> None:
+    text = written.html.read_text(encoding="utf-8")
+    assert len(text) < 2_000_000
+    assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", text)
+
+
+def test_every_figure_of_the_html_is_json_that_plotly_takes(written: Written) -> None:
+    text = written.html.read_text(encoding="utf-8")
+    figures = re.findall(r'<script type="application/json" id="s1-([\w-]+)-data">(.*?)</script>', text)
+    assert {"depth-strip", "depth-forest", "curves-quality", "cost-pareto"} <= {name for name, _ in figures}
+    assert all(set(json.loads(content)) == {"data", "layout"} for _, content in figures)
+
+
+def test_the_same_store_gives_the_same_bytes(store: ResultStore, written: Written, tmp_path: Path) -> None:
+    again = write_report(Frames(store), Query(sweep="made-up"), tmp_path, pictures=False)
+    assert [path.read_bytes() for path in again.files] == [path.read_bytes() for path in written.files]
+
+
+def test_tables_come_as_csv_and_latex_with_their_source(written: Written) -> None:
+    names = {path.name for path in written.files}
+    assert {"s1-depth-table.csv", "s1-depth-table.tex", "s1-depth-forest.csv"} <= names
+    tex = next(path for path in written.files if path.name == "s1-depth-table.tex").read_text(encoding="utf-8")
+    assert tex.startswith("% sweep made-up (config ")
+    assert "\\toprule" in tex
+
+
+def test_a_hostile_name_stays_a_name_in_every_file(tmp_path: Path) -> None:
+    name = "</script><script>alert(1)</script>"
+    store = write_store(
+        tmp_path / "store", specs(seeds=(0, 1, 2), train_sizes=(200,), data={"name": name}, model={"name": name})
+    )
+    found = write_report(Frames(store), Query(sweep="made-up"), tmp_path / "out", pictures=False)
+    assert "<script>alert" not in found.html.read_text(encoding="utf-8")
+    assert "<script>alert" not in (tmp_path / "out" / "report.md").read_text(encoding="utf-8").replace("\\<", "")
+
+
+@pytest.mark.parametrize("states", [{0: "failed", 1: "failed"}, {0: None, 1: None}, {0: "completed", 1: "diverged"}])
+def test_a_sweep_without_means_still_has_a_report(tmp_path: Path, states: dict[int, str | None]) -> None:
+    made = Invented(state=lambda spec: states[spec.seed])
+    found = _sections(write_store(tmp_path / "store", specs(seeds=(0, 1)), made))
+    assert as_html("made-up", found).count("<h3>Method</h3>") == 1
+
+
+def test_a_sweep_that_is_not_there_is_told_with_those_that_are(store: ResultStore) -> None:
+    with pytest.raises(NothingMatchedError, match=r"no sweep 'gone'.*made-up"):
+        _sections(store, "gone")
+
+
+def test_a_folder_that_cannot_be_written_is_told(store: ResultStore, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        write_report(Frames(store), Query(sweep="made-up"), tmp_path / "file", pictures=False)
+
+
+def test_without_a_browser_all_but_the_pictures_is_written(
+    store: ResultStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboards.report.pictures.find_browser", lambda: None)
+    found = write_report(Frames(store), Query(sweep="made-up"), tmp_path)
+    assert "Chromium" in found.without
+    assert found.html.exists()
+    with pytest.raises(MissingError, match="PERMAFROST_CHROMIUM"):
+        Studio()
+
+
+# --- One figure
+
+
+@pytest.mark.parametrize("ending", ["csv", "md", "tex", "json"])
+def test_a_figure_is_exported_as_the_page_of_its_address_shows_it(
+    store: ResultStore, tmp_path: Path, ending: str
+) -> None:
+    for name, url in (("all", ""), ("some", "http://127.0.0.1:8050/depth?size=800&strategy=first_k")):
+        export_figure(Frames(store), "depth-forest", url, tmp_path / f"{name}.{ending}")
+    assert (tmp_path / f"some.{ending}").stat().st_size < (tmp_path / f"all.{ending}").stat().st_size
+
+
+def test_what_an_address_cannot_mean_is_told(store: ResultStore, tmp_path: Path) -> None:
+    told = export_figure(Frames(store), "depth-table", "?size=7&x=1", tmp_path / "t.csv")
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "error", "words"),
+    [
+        ("depth", "x.csv", ConfigError, "no such figure. Known: overview-coverage"),
+        ("depth-strip", "x.exe", ConfigError, "the ending must be one of"),
+        ("depth-table", "x.svg", ConfigError, "is a table"),
+        ("overview-failures", "x.csv", NothingMatchedError, "No trial failed"),
+    ],
+)
+def test_what_cannot_be_exported_is_told(
+    store: ResultStore, tmp_path: Path, name: str, file: str, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=re.escape(words)):
+        export_figure(Frames(store), name, "", tmp_path / file)
+
+
+@needs_browser
+def test_a_picture_is_drawn_and_the_same_figure_gives_the_same_svg(store: ResultStore, tmp_path: Path) -> None:
+    for name in ("one.svg", "two.svg", "one.pdf", "one.png"):
+        export_figure(Frames(store), "depth-forest", "", tmp_path / name)
+    svg = (tmp_path / "one.svg").read_bytes()
+    assert svg == (tmp_path / "two.svg").read_bytes()
+    assert svg.startswith(b"<svg")
+    assert b"first 2, 200 (n=5)" in svg
+    assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,59 @@
+"""The commands that show what a store holds, called as a person calls them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dashboards.cli import app
+from tests.dashboards.stores import specs, write_store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_store(tmp_path_factory.mktemp("commands") / "store", specs(seeds=(0, 1, 2))).root)
+
+
+def _run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(words))
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize("command", ["launch", "status", "dashboard", "report", "export"])
+def test_every_commands_help_opens_with_two_examples(command: str) -> None:
+    code, said = _run(command, "--help")
+    assert code == 0
+    assert said.count(f"permafrost {command}") >= 2
+
+
+def test_a_report_ends_with_the_path_of_the_file_to_open(store: str, tmp_path: Path) -> None:
+    code, said = _run("report", "--store", store, "-o", str(tmp_path / "r"), "--no-pictures")
+    assert code == 0
+    assert said.splitlines()[-1] == str(tmp_path / "r" / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("report", "gone"), 5, "has no sweep 'gone'"),
+        (("report", "--cost", "money"), 2, "--cost: 'money' is not one of"),
+        (("export", "nothing"), 2, "no such figure"),
+        (("export", "overview-failures"), 5, "No trial failed"),
+    ],
+)
+def test_a_mistake_ends_with_its_public_code_and_words(
+    store: str, tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    out = () if words[0] == "report" else ("-o", str(tmp_path / "x.csv"))
+    found = _run(*words, "--store", store, *out)
+    assert found[0] == code
+    assert said in found[1]
+
+
+def test_a_dashboard_of_no_store_and_one_for_everybody_are_refused(store: str, tmp_path: Path) -> None:
+    code, said = _run("dashboard", str(tmp_path / "gone"))
+    assert (code, "no store there" in said) == (3, True)
+    code, said = _run("dashboard", store, "--host", "0.0.0.0")
+    assert (code, "PERMAFROST_DASHBOARD_TOKEN" in said) == (4, True)
