@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
 
-.PHONY: sweep dashboard test test-browser test-slow bench chaos fuzz lint audit setup clean
+.PHONY: sweep dashboard test test-browser test-slow bench bench-dashboard chaos fuzz lint audit setup clean
 
 sweep: .venv/ready ## run the starter sweep: real freezing trials on two small treebanks; ends with its report
 	$(BIN)/python -m orchestrator.launch --store $(STORE)
@@ -24,6 +24,9 @@ test-slow: .venv/ready ## all tests, the long ones too
 
 bench: .venv/ready ## our sweep against the same work in transformers.Trainer and Ray Tune; an idle machine, half an hour
 	$(BIN)/python -m tests.benchmarks.bench
+
+bench-dashboard: .venv/ready ## the dashboard over 100,000 and 1,000,000 evaluations; an idle machine, ten minutes
+	$(BIN)/python -m tests.benchmarks.dashboard
 
 chaos: .venv/ready ## 50 sweeps on a cluster of three nodes under seeded harm, 1,000 random reads, a day of 5,000 trials; an hour
 	$(BIN)/python -m tests.chaos --runs 50 --seed 0 --out chaos.jsonl

@@ -53,7 +53,7 @@ def make_app(frames: Frames) -> dash.Dash:
         compress=False,
     )
     screen = Screen(frames)
-    app.layout = shell()
+    app.layout = lambda: shell(screen.look().version)
     _browser_callbacks(app)
     add_callbacks(app, screen)
     _exports(app, screen)
@@ -66,8 +66,10 @@ def _browser_callbacks(app: dash.Dash) -> None:
         ClientsideFunction(name, "state"),
         Output("state", "data"),
         Output("mantine", "forceColorScheme"),
+        Output("path", "data"),
         Input("url", "pathname"),
         Input("url", "search"),
+        State("path", "data"),
     )
     app.clientside_callback(
         ClientsideFunction(name, "links"),

@@ -50,13 +50,11 @@ def _add_pages(app: dash.Dash, screen: Screen) -> None:
         Output("page", "children"),
         Output("controls", "className"),
         Output("rendered", "data"),
-        Input("state", "data"),
-        State("rendered", "data"),
+        Input("path", "data"),
+        State("state", "data"),
         prevent_initial_call=True,
     )
-    def show_page(state: PageState, rendered: str | None) -> Any:
-        if state["path"] == rendered:
-            return no_update, no_update, no_update
+    def show_page(path: str, state: PageState) -> Any:
         return *_page(screen, state), state["path"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboards.dashboard_command import dashboard
 from dashboards.report_command import export, report
-from orchestrator.cli import app
+from orchestrator.cli import app as app
 
 app.command()(dashboard)
 app.command()(report)

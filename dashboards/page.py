@@ -20,7 +20,8 @@ CONFIG = {
     "modeBarButtonsToRemove": ["select2d", "lasso2d", "toImage"],
     "responsive": True,
 }
-MOST_ROWS = 200
+MOST_ROWS, MOST_LINKED = 200, 50
+_TRIALS = ("trial", "example")
 _WORDS = {"verdict", "reason", "note", "setting", "value", "answer"}
 
 
@@ -100,28 +101,33 @@ def table(drawn: Drawn) -> Any:
     return dmc.Text(drawn.empty) if drawn.empty else frame_table(drawn.table)
 
 
-def frame_table(frame: pd.DataFrame, caption: str = "") -> Any:
-    """A frame's first rows; trials lead to their pages."""
-    numeric = {name for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name])}
-    rows = [
-        html.Tr([_cell(name, word, number=name in numeric) for name, word in zip(frame.columns, row, strict=True)])
-        for row in rows_of(frame.head(MOST_ROWS))
-    ]
-    more = len(frame) - MOST_ROWS
-    said = caption + (f" The first {MOST_ROWS} of {len(frame):,} rows; the CSV has all." if more > 0 else "")
-    head = html.Thead(
-        html.Tr([html.Th(name, scope="col", className="number" if name in numeric else None) for name in frame.columns])
-    )
-    caption_row = [html.Caption(said)] if said else []
-    return dmc.Table(
-        [*caption_row, head, html.Tbody(rows)], striped=True, withTableBorder=True, fz="sm", captionSide="top"
-    )
+def frame_table(frame: pd.DataFrame) -> Any:
+    """A frame's first rows; trials lead to their pages.
+
+    A table with links is built of a component a cell, which Dash takes a millisecond each for: it shows fewer rows.
+    """
+    linked = [name for name in frame.columns if name in _TRIALS]
+    most = MOST_LINKED if linked else MOST_ROWS
+    rows = list(rows_of(frame.head(most)))
+    said = f"The first {most} of {len(frame):,} rows; the CSV has all." if len(frame) > most else None
+    sides = [f"n{n}" for n, name in enumerate(frame.columns, 1) if pd.api.types.is_numeric_dtype(frame[name])]
+    words = [f"w{n}" for n, name in enumerate(frame.columns, 1) if name in _WORDS]
+    look = {
+        "striped": True,
+        "withTableBorder": True,
+        "fz": "sm",
+        "captionSide": "top",
+        "className": " ".join(sides + words),
+    }
+    if not linked:
+        return dmc.Table(data={"caption": said, "head": [str(name) for name in frame.columns], "body": rows}, **look)
+    head = html.Thead(html.Tr([html.Th(name, scope="col") for name in frame.columns]))
+    body = html.Tbody([html.Tr([_cell(*each) for each in zip(frame.columns, row, strict=True)]) for row in rows])
+    return dmc.Table([*([html.Caption(said)] if said else []), head, body], **look)
 
 
-def _cell(column: str, word: str, *, number: bool) -> Any:
-    if column in ("trial", "example") and word:
-        return html.Td(trial_link(word))
-    return html.Td(word, className="number" if number else "words" if column in _WORDS else None)
+def _cell(column: str, word: str) -> Any:
+    return html.Td(trial_link(word) if column in _TRIALS and word else word)
 
 
 def trial_link(trial_id: str) -> Any:

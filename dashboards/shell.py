@@ -13,12 +13,13 @@ from dashboards.views.registry import VIEWS
 TICK_MS = 1500
 
 
-def shell() -> Any:
-    """All that stays when the page changes."""
+def shell(version: int) -> Any:
+    """All that stays when the page changes; `version` is the store's, so that the first look finds nothing new."""
     stores = [
         dcc.Location(id="url", refresh="callback-nav"),
         dcc.Store(id="state"),
-        dcc.Store(id="version", data=0),
+        dcc.Store(id="version", data=version),
+        dcc.Store(id="path"),
         dcc.Store(id="rendered"),
         dcc.Store(id="news"),
         dcc.Store(id="resolved"),

@@ -19,7 +19,11 @@
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     permafrost: {
-      state: (path, search) => [{ path: path, search: search || "", scheme: theme(search) }, theme(search)],
+      state: (path, search, before) => [
+        { path: path, search: search || "", scheme: theme(search) },
+        theme(search),
+        before && before === path ? skip() : path, // a new query is no new page, and its figures need not wait for one
+      ],
       news: (state, version, rendered) => {
         if (!state || state.path !== rendered) return skip();
         const first = window.dash_clientside.callback_context.triggered.every((each) => each.prop_id === "rendered.data");
