@@ -79,14 +79,6 @@ def _browser_callbacks(app: dash.Dash) -> None:
         Input("url", "search"),
         State({"link": ALL}, "id"),
     )
-    app.clientside_callback(
-        ClientsideFunction(name, "news"),
-        Output("news", "data"),
-        Input("state", "data"),
-        Input("version", "data"),
-        Input("rendered", "data"),
-        prevent_initial_call=True,
-    )
     values = [Input(control.control_id(each), "value") for each in (*control.NAMES, "theme")]
     app.clientside_callback(
         ClientsideFunction(name, "write"),

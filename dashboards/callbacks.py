@@ -21,7 +21,8 @@ from dashboards.query import parse_query
 from dashboards.screen import Screen, look_of
 from dashboards.selection import Selection
 from dashboards.trial_page import trial_page
-from dashboards.views.registry import VIEWS, find_part
+from dashboards.views.part import Part
+from dashboards.views.registry import VIEWS
 from trials.errors import StoreError
 
 _TRIAL = "/trial/"
@@ -29,7 +30,6 @@ _CHOSEN = (*control.NAMES, "theme")
 _SHOWN_PROBLEMS = 8
 
 PageState = Mapping[str, str]  # path, search, scheme
-News = Mapping[str, Any]  # first, key
 
 
 def add_callbacks(app: dash.Dash, screen: Screen) -> None:
@@ -84,55 +84,60 @@ def _page(screen: Screen, state: PageState) -> tuple[Any, str]:
 def _add_news(app: dash.Dash, screen: Screen) -> None:
     """The same page with another query, or with new rows in the store: each part asks for itself, so that none waits.
 
-    `news` is written in the browser: where state or store changed and the page did not, and once (`first`) after a page
-    has come, which brought its first part with it.
+    They ask once more when a page has come (`rendered`), which brought only its first part with it.
     """
+    news = {"state": Input("state", "data"), "version": Input("version", "data"), "rendered": Input("rendered", "data")}
 
     @app.callback(
-        Output(part_id("figure", MATCH), "figure"),
-        Output(part_id("table", MATCH), "children"),
-        Input("news", "data"),
-        Input(part_id("numbers", MATCH), "value"),
-        State(part_id("figure", MATCH), "id"),
-        State("state", "data"),
+        output=[Output(part_id("figure", MATCH), "figure"), Output(part_id("table", MATCH), "children")],
+        inputs=news
+        | {"opened": Input(part_id("numbers", MATCH), "value"), "name": State(part_id("figure", MATCH), "id")},
         prevent_initial_call=True,
     )
-    def show_figure(news: News, opened: str | None, name: Mapping[str, str], state: PageState) -> Any:
-        part = find_part(name["part"])
-        if part is None or (news["first"] and ctx.triggered_id == "news" and _came_with_page(part.name, state)):
+    def show_figure(state: PageState, version: int, rendered: str, opened: str | None, name: Mapping[str, str]) -> Any:
+        part = _wanted(name["part"], state, rendered)
+        if part is None:
             return no_update, no_update
         drawn = screen.drawn(part, state)
-        figure = drawn.figure if ctx.triggered_id == "news" else no_update
-        return figure, no_update if opened is None else table(drawn)
+        only_opened = ctx.triggered_prop_ids.keys() <= _ids_of_numbers(name["part"])
+        return no_update if only_opened else drawn.figure, no_update if opened is None else table(drawn)
 
     @app.callback(
-        Output(part_id("only", MATCH), "children"),
-        Input("news", "data"),
-        State(part_id("only", MATCH), "id"),
-        State("state", "data"),
+        output=Output(part_id("only", MATCH), "children"),
+        inputs=news | {"name": State(part_id("only", MATCH), "id")},
         prevent_initial_call=True,
     )
-    def show_table(news: News, name: Mapping[str, str], state: PageState) -> Any:
-        part = find_part(name["part"])
-        came = part is None or (news["first"] and _came_with_page(part.name, state))
-        return no_update if part is None or came else table(screen.drawn(part, state))
+    def show_table(state: PageState, version: int, rendered: str, name: Mapping[str, str]) -> Any:
+        part = _wanted(name["part"], state, rendered)
+        return no_update if part is None else table(screen.drawn(part, state))
 
     @app.callback(
-        Output(part_id("extra", MATCH), "children"),
-        Input("news", "data"),
-        State(part_id("extra", MATCH), "id"),
-        State("state", "data"),
+        output=Output(part_id("extra", MATCH), "children"),
+        inputs=news | {"name": State(part_id("extra", MATCH), "id")},
         prevent_initial_call=True,
     )
-    def show_extra(news: News, name: Mapping[str, str], state: PageState) -> Any:
+    def show_extra(state: PageState, version: int, rendered: str, name: Mapping[str, str]) -> Any:
         view = VIEWS.get(name["part"])
-        return (
-            no_update if view is None or news["first"] else extra(view, screen.select(state["search"]), screen.frames)
-        )
+        if view is None or state["path"] != view.path or _page_came():
+            return no_update
+        return extra(view, screen.select(state["search"]), screen.frames)
 
 
-def _came_with_page(name: str, state: PageState) -> bool:
-    return VIEWS[state["path"]].parts[0].name == name
+def _wanted(name: str, state: PageState, rendered: str) -> Part[Any] | None:
+    """The part of that name, if the page that is there shows it and it is not there already."""
+    view = VIEWS.get(state["path"])
+    if view is None or rendered != view.path:
+        return None
+    number, part = next(((n, part) for n, part in enumerate(view.parts) if part.name == name), (0, None))
+    return None if number == 0 and _page_came() else part
+
+
+def _page_came() -> bool:
+    return "rendered.data" in ctx.triggered_prop_ids
+
+
+def _ids_of_numbers(name: str) -> set[str]:
+    return {key for key, value in ctx.triggered_prop_ids.items() if value == part_id("numbers", name)}
 
 
 # --- Controls

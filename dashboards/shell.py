@@ -21,7 +21,6 @@ def shell(version: int) -> Any:
         dcc.Store(id="version", data=version),
         dcc.Store(id="path"),
         dcc.Store(id="rendered"),
-        dcc.Store(id="news"),
         dcc.Store(id="resolved"),
         dcc.Store(id="about"),
         dcc.Interval(id="tick", interval=TICK_MS),

@@ -170,7 +170,8 @@ def _run_on_ray(
     from orchestrator.packing import share_of
 
     sweep = plan.sweep
-    with (own_cluster if cluster is ClusterName.AUTO else local_cluster)() as found:
+    ray = own_cluster if cluster is ClusterName.AUTO else local_cluster
+    with ray() as found, stop.on_signals(say):  # after Ray, which takes SIGTERM for itself when it starts
         from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
         from orchestrator.trainable import WorkerSettings
 
@@ -179,7 +180,7 @@ def _run_on_ray(
         say(f"ray     {together}; dashboard {found.dashboard} ({found.token_hint})")
         lease.announce(found.dashboard if found.dashboard.startswith("http") else "")
         settings = WorkerSettings(sweep.predictions, store, sweep.checkpoint)
-        with stop.on_signals(say), display:  # after Ray, which takes SIGTERM for itself when it starts
+        with display:
             run_sweep(queue, listener, cluster=found, share=share, settings=settings, stop=stop)
 
 

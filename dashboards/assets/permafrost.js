@@ -24,11 +24,6 @@
         theme(search),
         before && before === path ? skip() : path, // a new query is no new page, and its figures need not wait for one
       ],
-      news: (state, version, rendered) => {
-        if (!state || state.path !== rendered) return skip();
-        const first = window.dash_clientside.callback_context.triggered.every((each) => each.prop_id === "rendered.data");
-        return { first: first, key: state.path + state.search + state.scheme + version };
-      },
       links: (path, search, ids) => [ids.map((id) => id.link + (search || "")), ids.map((id) => id.link === path)],
       write: function () {
         const args = Array.from(arguments);

@@ -90,11 +90,11 @@ def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
                 "customdata": dots[["trial_id", "seed", "train_size"]].to_numpy().tolist(),
                 "marker": {
                     "symbol": f"{symbol}-open" if row.embeddings else symbol,
-                    "size": 7,
+                    "size": 8,
                     "opacity": 0.75,
                     "color": colour(look, row.depth, row.n_layers),
                     "line": {
-                        "width": 1,
+                        "width": 2 if row.embeddings else 1,
                         "color": colour_ if not row.embeddings else colour(look, row.depth, row.n_layers),
                     },
                 },

@@ -252,6 +252,7 @@ def test_a_paused_page_stands_still(tmp_path: Path, served: Served, watched: Wat
 
 def test_an_idle_page_redraws_nothing_in_ten_seconds(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/depth")
+    page.wait_for_timeout(1500)  # the last drawing of the page itself
     page.evaluate(_COUNT)
     page.wait_for_timeout(10_000)
     assert page.evaluate("window.drawings") == 0
