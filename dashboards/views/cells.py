@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from dashboards.analysis.describe import describe_cells
 from dashboards.selection import Selection
-from dashboards.theme import Look
+from dashboards.theme import Look, axis
 
 KEYS = ["train_size", "cell", "freeze", "strategy", "depth", "embeddings", "n_layers"]
 LABELLED = 16  # beyond so many places an axis names train sizes only
@@ -91,7 +90,19 @@ def percent(values: pd.Series) -> list[float | None]:
     return [None if pd.isna(value) else round(100 * float(value), 4) for value in values]
 
 
-def interval_half(row: Sequence[float]) -> tuple[float, float]:
-    """From (mean, low, high) to how far the ends lie from the mean, in points."""
-    mean, low, high = row
-    return 100 * (high - mean), 100 * (mean - low)
+def freeze_axis(spots: Places) -> dict[str, Any]:
+    """The axis of places."""
+    return axis(spots.title, tickvals=spots.ticks, ticktext=spots.words, showgrid=False)
+
+
+def interval_bars(table: pd.DataFrame, look: Look) -> dict[str, Any]:
+    """Intervals of the rows of `Cells.table`, upwards."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": percent(table["high"] - table["mean"]),
+        "arrayminus": percent(table["mean"] - table["low"]),
+        "color": look.text,
+        "thickness": 1.5,
+        "width": 5,
+    }

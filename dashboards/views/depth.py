@@ -1,4 +1,4 @@
-"""Depth: what does freezing cost? Every trial, means, and differences to the baseline."""
+"""Depth answers what freezing costs: every trial by what is frozen; means and paired differences stand beside."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.analysis.paired import differences
 from dashboards.selection import Selection
 from dashboards.theme import Figure, Look, axis, dodge, layout
-from dashboards.views.cells import Cells, Places, cells_of, colour, percent, places
+from dashboards.views import forest, means
+from dashboards.views.cells import Cells, Places, cells_of, colour, freeze_axis, interval_bars, percent, places
 from dashboards.views.marks import name
 from dashboards.views.part import Part
-from dashboards.views.published import Overlay, overlay, published_traces
+from dashboards.views.published import Overlay, overlay, published_columns, published_traces
 
 MOST_DOTS = 5000
 _BINS = 60
 _BOXES_FROM = 5
-
-
-# --- Strip and box
 
 
 class Strip(NamedTuple):
@@ -67,11 +64,10 @@ def draw_strip(info: Strip, look: Look) -> Figure:
         data = [*_boxes(info, look), *_dots(info, look)]
     data += [*_means(table, info.places, look), *published_traces(info.published, info.places.at, look)]
     y = axis(f"{info.cells.value_name} (%)")
-    return {"data": data, "layout": layout(look, x=_x(info.places), y=y, height=420, shapes=_baselines(info, look))}
-
-
-def _x(spots: Places) -> dict[str, Any]:
-    return axis(spots.title, tickvals=spots.ticks, ticktext=spots.words, showgrid=False)
+    return {
+        "data": data,
+        "layout": layout(look, x=freeze_axis(info.places), y=y, height=420, shapes=_baselines(info, look)),
+    }
 
 
 def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
@@ -177,24 +173,12 @@ def _means(table: pd.DataFrame, spots: Places, look: Look) -> list[dict[str, Any
             "name": "mean, 95 %",
             "x": [spots.at[cell] for cell in shown["cell"]],
             "y": percent(shown["mean"]),
-            "error_y": _bars(shown, look),
+            "error_y": interval_bars(shown, look),
             "marker": {"symbol": "line-ew-open", "size": 16, "color": look.text, "line": {"width": 2}},
             "customdata": shown[["freeze", "n"]].to_numpy().tolist(),
             "hovertemplate": "mean %{y:.2f} %<br>%{customdata[0]}, n=%{customdata[1]}<extra></extra>",
         }
     ]
-
-
-def _bars(table: pd.DataFrame, look: Look) -> dict[str, Any]:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": percent(table["high"] - table["mean"]),
-        "arrayminus": percent(table["mean"] - table["low"]),
-        "color": look.text,
-        "thickness": 1.5,
-        "width": 5,
-    }
 
 
 def _baselines(info: Strip, look: Look) -> list[dict[str, Any]]:
@@ -224,189 +208,7 @@ def strip_table(info: Strip) -> pd.DataFrame:
         "y": f"{info.cells.value_name} (%)",
     }
     table = dots[["trial_id", "freeze", "train_size", "seed", "y"]].rename(columns=columns).round(4)
-    return table.assign(**_published_columns(info.published, dots["cell"]))
-
-
-def _published_columns(found: Overlay, cells: pd.Series) -> dict[str, pd.Series]:
-    """A column a study, in the order of `cells`; none where none may stand beside them."""
-    return {
-        f"published: {study} (%)": cells.map((100 * rows.set_index("cell")["value"]).round(4)).astype("float64")
-        for study, rows in found.points.groupby("study", sort=False)
-    }
-
-
-# --- Bars
-
-
-class Bars(NamedTuple):
-    """What `Cells` has, and the numbers of studies that may stand beside it."""
-
-    table: pd.DataFrame
-    value_name: str
-    incomplete: str
-    published: Overlay
-
-
-def prepare_bars(selection: Selection) -> Bars:
-    """Means of the cells."""
-    return Bars(*cells_of(selection), overlay(selection))
-
-
-def draw_bars(info: Bars, look: Look) -> Figure:
-    """Bars from zero: a cut axis would make small differences look large."""
-    spots = places(info.table)
-    data: list[dict[str, Any]] = []
-    for strategy, rows in info.table.groupby("strategy", sort=False):
-        bars = {
-            "type": "bar",
-            "name": name(str(strategy).replace("_", " ")),
-            "x": [spots.at[cell] for cell in rows["cell"]],
-            "y": percent(rows["mean"]),
-            "error_y": _bars(rows.assign(**_hidden(rows)), look),
-            "marker": {
-                "color": look.strategy(str(strategy))[0],
-                "pattern": {"shape": _PATTERNS.get(str(strategy), "")},
-            },
-            "customdata": rows.assign(freeze=rows["freeze"].map(name))[["freeze", "n", "train_size"]]
-            .to_numpy()
-            .tolist(),
-            "hovertemplate": "%{y:.2f} %<br>%{customdata[0]}, n=%{customdata[1]}<extra></extra>",
-        }
-        data.append(bars)
-    data += published_traces(info.published, spots.at, look)
-    y = axis(f"mean {info.value_name} (%)", rangemode="tozero")
-    return {"data": data, "layout": layout(look, x=_x(spots), y=y, bargap=0.25)}
-
-
-_PATTERNS = {"first_k": "/", "last_k": "\\", "alternating": "x", "all_encoder": ".", "layers": "-"}
-
-
-def _hidden(rows: pd.DataFrame) -> dict[str, pd.Series]:
-    """No interval below three seeds."""
-    return {end: rows[end].where(~rows["dots_only"]) for end in ("low", "high")}
-
-
-def bars_table(info: Bars) -> pd.DataFrame:
-    """That of the cells, and what studies say of them."""
-    cells = Cells(info.table, info.value_name, info.incomplete)
-    return cells_table(cells).assign(**_published_columns(info.published, info.table["cell"]))
-
-
-def cells_table(info: Cells) -> pd.DataFrame:
-    """Mean, median (50 %), standard deviation, least and most of each cell, as the fourth study prints them."""
-    table = info.table
-    shares = {name: 100 * table[name] for name in ("mean", "median", "std", "min", "max", "low", "high")}
-    names = {"median": "50% (%)", "low": "95 % from (%)", "high": "95 % to (%)"}
-    return pd.DataFrame(
-        {
-            "train size (sentences)": table["train_size"],
-            "frozen": table["freeze"],
-            "depth (layers)": table["depth"],
-            "n": table["n"],
-            "planned": table["planned"],
-            **{names.get(name, f"{name} (%)"): values.round(4) for name, values in shares.items()},
-        }
-    )
-
-
-# --- Paired differences
-
-
-class Forest(NamedTuple):
-    """Each cell beside its baseline, paired by seed.
-
-    Attributes:
-        table: Rows of `analysis.paired.differences` with `freeze`, `train_size`, `depth`, `n_layers`, `strategy`.
-    """
-
-    table: pd.DataFrame
-    value_name: str
-
-
-MOST_EXACT = 60  # exact tests of more cells take seconds
-
-
-def prepare_forest(selection: Selection) -> Forest:
-    """Differences of every cell that has a baseline."""
-    trials = selection.trials
-    described = trials.drop_duplicates("cell")[
-        ["cell", "freeze", "train_size", "depth", "n_layers", "strategy", "embeddings"]
-    ]
-    few = described["cell"].nunique() <= MOST_EXACT
-    found = differences(trials, selection.column, exact="all" if few else ())
-    table = found.merge(described, on="cell").sort_values(["train_size", "depth", "strategy", "embeddings"])
-    return Forest(table.reset_index(drop=True), selection.value_name)
-
-
-def why_no_forest(info: Forest) -> str:
-    """In words."""
-    if not len(info.table):
-        return "Only the baseline is here, so there is nothing to compare with it."
-    if not (info.table["n_pairs"] > 0).any():
-        return "No trial has a completed baseline of the same seed: run the sweep's baseline (freeze: none)."
-    return ""
-
-
-def draw_forest(info: Forest, look: Look) -> Figure:
-    """Points with intervals, zero drawn; hollow where the difference is not decided."""
-    table = info.table[info.table["n_pairs"] > 0]
-    words = [f"{r.freeze}, {r.train_size:,} (n={r.n_pairs})" for r in table.itertuples()]
-    colours = [look.depth(r.depth, r.n_layers) for r in table.itertuples()]
-    half = table["n_pairs"] >= 2
-    data = {
-        "type": "scatter",
-        "mode": "markers",
-        "showlegend": False,
-        "name": "difference",
-        "x": percent(table["mean"]),
-        "y": words,
-        "error_x": {
-            "type": "data", "symmetric": False, "color": look.muted, "thickness": 1.5, "width": 4,
-            "array": percent((table["high"] - table["mean"]).where(half)),
-            "arrayminus": percent((table["mean"] - table["low"]).where(half)),
-        },
-        "marker": {
-            "symbol": ["diamond" if decided else "diamond-open" for decided in table["decided"]],
-            "size": 11, "color": colours, "line": {"width": 1.5, "color": look.text},
-        },
-        "customdata": [[verdict] for verdict in table["verdict"]],
-        "hovertemplate": "%{x:+.2f} points<br>%{customdata[0]}<extra>%{y}</extra>",
-    }  # fmt: skip
-    zero = {
-        "type": "line",
-        "x0": 0,
-        "x1": 0,
-        "yref": "paper",
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": look.text, "width": 1},
-    }
-    x = axis(f"{info.value_name} minus the baseline's (points)")
-    y = {"autorange": "reversed", "automargin": True, "showgrid": False, "type": "category"}
-    height = int(np.clip(90 + 24 * len(table), 220, 2000))
-    return {"data": [data], "layout": layout(look, x=x, y=y, height=height, shapes=[zero])}
-
-
-def forest_table(info: Forest) -> pd.DataFrame:
-    """A row a cell with all tests."""
-    t = info.table
-    return pd.DataFrame(
-        {
-            "train size (sentences)": t["train_size"],
-            "frozen": t["freeze"],
-            "pairs": t["n_pairs"],
-            "difference (points)": (100 * t["mean"]).round(4),
-            "95 % from (points)": (100 * t["low"]).round(4),
-            "95 % to (points)": (100 * t["high"]).round(4),
-            "p (t)": t["p_t"].round(5),
-            "p (Holm)": t["p_holm"].round(5),
-            "p (permutation)": t["p_permutation"].round(5),
-            "p (Wilcoxon)": t["p_wilcoxon"].round(5),
-            "effect (d_z)": t["effect"].round(3),
-            "further seeds": t["further_seeds"].astype(object).where(t["further_seeds"].notna(), None),
-            "verdict": t["verdict"],
-        }
-    )
+    return table.assign(**published_columns(info.published, dots["cell"]))
 
 
 STRIP = Part(
@@ -420,30 +222,4 @@ STRIP = Part(
     strip_table,
     draw_strip,
 )
-BARS = Part(
-    "depth-bars",
-    "Mean by strategy",
-    "Bars from zero, with 95 % intervals from three seeds on. Hollow diamonds: published numbers of the same metric, "
-    "split, corpus and train size.",
-    prepare_bars,
-    bars_table,
-    draw_bars,
-)
-TABLE = Part(
-    "depth-table",
-    "Mean, median, spread and range",
-    "Over the completed seeds of each cell; standard deviation with n-1.",
-    cells_of,
-    cells_table,
-)
-FOREST = Part(
-    "depth-forest",
-    "Difference to the baseline, paired by seed",
-    "Each trial minus the baseline's of the same seed and train subset; Student's 95 % interval. Filled: decided at "
-    "5 % after Holm's correction over the cells of a train size.",
-    prepare_forest,
-    forest_table,
-    draw_forest,
-    why_no_forest,
-)
-PARTS = (STRIP, FOREST, BARS, TABLE)
+PARTS = (STRIP, forest.FOREST, means.BARS, means.TABLE)

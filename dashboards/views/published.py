@@ -82,6 +82,14 @@ def published_table(info: Overlay) -> pd.DataFrame:
     return pd.concat([table, refused], ignore_index=True) if len(refused) else table
 
 
+def published_columns(found: Overlay, cells: pd.Series) -> dict[str, pd.Series]:
+    """A column a study, in the order of `cells`; none where none may stand beside them."""
+    return {
+        f"published: {study} (%)": cells.map((100 * rows.set_index("cell")["value"]).round(4)).astype("float64")
+        for study, rows in found.points.groupby("study", sort=False)
+    }
+
+
 PUBLISHED = Part(
     "published-table",
     "Ours minus published",

@@ -100,7 +100,7 @@ def measure(folder: Path, rows: int, base_mb: float) -> dict[str, Any]:
         found["listening_after_s"] = round(listening_s, 2)
         found |= _paints(browser, f"{url}depth")
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        sizes = ",".join(str(200 * (n + 1)) for n in range(min(50, trials // (SEEDS * 5))))
+        sizes = ",".join(str(200 * (n + 1)) for n in range(min(49, trials // (SEEDS * 5))))
         found |= _named("dots", _filter(page, f"{url}depth?size={sizes}"))
         found |= _named("aggregated", _filter(page, f"{url}curves"))
         found["new_row"] = _new_row(page, f"{url}depth?size={sizes}", folder)

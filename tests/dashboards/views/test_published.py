@@ -13,7 +13,7 @@ import pytest
 from dashboards.mirror import Query
 from dashboards.selection import Selection, select
 from dashboards.theme import LIGHT
-from dashboards.views import depth, published
+from dashboards.views import depth, means, published
 from tests.dashboards.stores import STRATEGIES, Invented, specs
 from tests.dashboards.views.made import drawn, made, only, strictly
 from trials.spec import TrialSpec
@@ -99,12 +99,12 @@ def test_diamonds_are_hollow_and_at_the_places_of_their_cells(tmp_path: Path) ->
     trace = strictly(depth.draw_strip(info, LIGHT))["data"][-1]
     assert (trace["name"], trace["marker"]["symbol"]) == ("published: emekaeze_pos", "diamond-open")
     assert dict(zip(trace["x"], trace["y"], strict=True)) == {0: 96.4, 1: 96.3, 2: 96.2, 3: 96.1, 4: 91.6}
-    assert strictly(depth.draw_bars(depth.prepare_bars(_english(tmp_path / "t")), LIGHT))["data"][-1] == trace
+    assert strictly(means.draw_bars(means.prepare_bars(_english(tmp_path / "t")), LIGHT))["data"][-1] == trace
 
 
 def test_tables_of_the_figures_have_the_published_numbers(tmp_path: Path) -> None:
     selection = _english(tmp_path / "s")
-    strip, bars = (drawn(part, selection).table for part in (depth.STRIP, depth.BARS))
+    strip, bars = (drawn(part, selection).table for part in (depth.STRIP, means.BARS))
     for table in (strip.set_index("frozen"), bars.set_index("frozen")):
         assert table["published: emekaeze_pos (%)"].to_dict() == {
             "none": 96.4, "all": 91.6, "first 2": 96.3, "first 4": 96.1, "alternating": 96.2,
