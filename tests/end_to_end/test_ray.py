@@ -119,7 +119,9 @@ def worker_titles(dashboard: str) -> list[str]:
     return [" ".join(worker["cmdline"]) for worker in workers]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     number: signal.Signals, code: int, launched: subprocess.Popen[str], tmp_path: Path, permafrost: Command
 ) -> None:
@@ -136,7 +138,7 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     assert (outcome["skipped"], outcome["completed"]) == (len(before), 6 - len(before))
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_trial_whose_worker_goes_is_finished_by_another_with_the_same_rows(
     number: signal.Signals, long_sweep: Path, tmp_path: Path, permafrost: Command
 ) -> None:
