@@ -104,6 +104,12 @@ def layout(look: Look, *, x: Mapping[str, Any], y: Mapping[str, Any], height: in
     }
 
 
+def zero_line(look: Look) -> dict[str, Any]:
+    """Upright, through zero: no difference, nothing saved."""
+    ink = {"color": look.text, "width": 1}
+    return {"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1, "line": ink}
+
+
 def message(look: Look, words: str) -> Figure:
     """A figure that says why there is nothing to draw."""
     hidden = {"visible": False, "fixedrange": True}

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboards.analysis.paired import differences
 from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis, layout
+from dashboards.theme import Figure, Look, axis, layout, zero_line
 from dashboards.views.cells import percent
 from dashboards.views.part import Part
 
@@ -74,19 +74,10 @@ def draw_forest(info: Forest, look: Look) -> Figure:
         "customdata": [[verdict] for verdict in table["verdict"]],
         "hovertemplate": "%{x:+.2f} points<br>%{customdata[0]}<extra>%{y}</extra>",
     }  # fmt: skip
-    zero = {
-        "type": "line",
-        "x0": 0,
-        "x1": 0,
-        "yref": "paper",
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": look.text, "width": 1},
-    }
     x = axis(f"{info.value_name} minus the baseline's (points)")
     y = {"autorange": "reversed", "automargin": True, "showgrid": False, "type": "category"}
     height = int(np.clip(90 + 24 * len(table), 220, 2000))
-    return {"data": [data], "layout": layout(look, x=x, y=y, height=height, shapes=[zero])}
+    return {"data": [data], "layout": layout(look, x=x, y=y, height=height, shapes=[zero_line(look)])}
 
 
 def forest_table(info: Forest) -> pd.DataFrame:

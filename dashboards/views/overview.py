@@ -166,6 +166,7 @@ COVERAGE = Part(
     prepare_coverage,
     coverage_table,
     draw_coverage,
+    about_states=True,
 )
 FAILURES = Part(
     "overview-failures",
@@ -174,9 +175,9 @@ FAILURES = Part(
     prepare_failures,
     lambda info: info.table,
     empty=lambda info: "" if len(info.table) else "No trial failed.",
+    about_states=True,
 )
 PARTS = (COVERAGE, FAILURES)
-ALWAYS = frozenset({COVERAGE.name, FAILURES.name})  # they say something though no trial is complete
 
 
 class Progress(NamedTuple):

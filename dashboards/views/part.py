@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import pandas as pd
 
 from dashboards.selection import Selection
-from dashboards.theme import Figure, Look
+from dashboards.theme import Figure, Look, message
 
 Info = TypeVar("Info")
 
@@ -29,6 +29,7 @@ class Part(Generic[Info]):
         draw: From there to a figure; None for a table alone.
         table: From there to the table that says the same in numbers, with units in its column names.
         empty: What to say where there is nothing to show; empty where there is something.
+        about_states: Whether it tells of trials in any state, and so of those of a sweep without a complete one.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Part(Generic[Info]):
     table: Callable[[Info], pd.DataFrame]
     draw: Callable[[Info, Look], Figure] | None = None
     empty: Callable[[Info], str] = lambda info: ""
+    about_states: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,7 @@ class Drawn:
 
 def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
     """A part of what is selected."""
-    from dashboards.theme import message
-
-    words = why_empty(selection)
+    words = "" if part.about_states and len(selection.trials) else why_empty(selection)
     if not words:
         info = part.prepare(selection)
         words = part.empty(info)

@@ -10,7 +10,7 @@ import pandas as pd
 from dashboards.analysis.savings import savings
 from dashboards.query import COSTS
 from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis, layout
+from dashboards.theme import Figure, Look, axis, layout, zero_line
 from dashboards.views.marks import cell_words, few_cells, numbers, with_note
 from dashboards.views.part import Part
 
@@ -79,17 +79,8 @@ def draw_saved(info: Saved, look: Look) -> Figure:
         "tickvals": rows["row"].tolist(), "ticktext": [cell_words(row, several=several) for row in rows.itertuples()],
         "range": [len(rows) - 0.5, -0.5], "automargin": True, "showgrid": False,
     }  # fmt: skip
-    zero = {
-        "type": "line",
-        "x0": 0,
-        "x1": 0,
-        "yref": "paper",
-        "y0": 0,
-        "y1": 1,
-        "line": {"color": look.text, "width": 1},
-    }
     height = int(np.clip(140 + 44 * len(rows), 260, 1600))
-    drawn = layout(look, x=axis("saved of the baseline's (%)"), y=y, height=height, shapes=[zero])
+    drawn = layout(look, x=axis("saved of the baseline's (%)"), y=y, height=height, shapes=[zero_line(look)])
     return with_note({"data": data, "layout": drawn}, look, info.absent, info.note)
 
 

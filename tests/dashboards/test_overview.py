@@ -9,7 +9,15 @@ from dashboards.frames import Frames
 from dashboards.query import Query
 from dashboards.selection import Selection, select
 from dashboards.theme import DARK, LIGHT
-from dashboards.views.overview import draw_coverage, prepare_coverage, prepare_failures, prepare_progress
+from dashboards.views.overview import (
+    COVERAGE,
+    FAILURES,
+    draw_coverage,
+    prepare_coverage,
+    prepare_failures,
+    prepare_progress,
+)
+from dashboards.views.part import compute
 from tests.dashboards.stores import Invented, specs, write_store
 
 STATES = {0: "completed", 1: "failed", 2: None}
@@ -56,3 +64,11 @@ def test_the_cards_tell_the_best_the_baseline_and_the_cheapest_within_the_tolera
 def test_without_a_baseline_it_says_so(tmp_path: Path) -> None:
     made = Invented(state=lambda spec: None if spec.freeze.is_baseline else "completed")
     assert prepare_progress(_selection(tmp_path, made)).baseline == "no baseline"
+
+
+def test_a_sweep_without_a_complete_trial_still_shows_its_coverage_and_failures(tmp_path: Path) -> None:
+    selection = _selection(tmp_path, Invented(state=lambda spec: "failed" if spec.seed else None))
+    for part in (COVERAGE, FAILURES):
+        found = compute(part, selection, LIGHT)
+        assert found.empty == ""
+        assert len(found.table) > 0
