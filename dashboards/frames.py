@@ -177,12 +177,8 @@ class Frames:
                 self._snapshot = self._made(self._snapshot.version + 1 if self._snapshot else 1)
             return self._snapshot
 
-    def with_tags(self) -> Snapshot:
-        """As `refresh`, with the table of tags, which is first read when somebody asks for it."""
-        self._need_tags()
-        return self.refresh()
-
     def _need_tags(self) -> None:
+        """The table of tags is first read when somebody asks for it."""
         with self._lock:
             if self._tags is None:
                 self._tags = Mirror(self._database, self.store, "tags", self._numbers)
