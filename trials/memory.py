@@ -31,7 +31,7 @@ class MemoryLevel:
         """
         host, device = resident_bytes(), _device_bytes()
         if host > self.host_bytes + SLACK_BYTES:
-            _trim()
+            give_back_free()
             host = resident_bytes()
         if not self.host_bytes:
             self.host_bytes, self.device_bytes = host, device
@@ -55,7 +55,7 @@ def _device_bytes() -> int:
     return torch.cuda.memory_allocated()
 
 
-def _trim() -> None:
+def give_back_free() -> None:
     """Have the C library give free memory back to the system, where it is one that can."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)

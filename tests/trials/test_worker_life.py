@@ -29,10 +29,10 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_after_each_of_two_hundred_trials_memory_is_back_at_its_level(life: dict[str, Any]) -> None:
-    megabytes = life["megabytes"]
-    assert len(megabytes) == 200
+    megabytes, held = life["megabytes"], life["held_megabytes"]
+    assert (len(megabytes), len(held)) == (200, 20)
     assert max(megabytes) <= megabytes[0] + (SLACK_BYTES >> 20) + 8
-    assert max(megabytes[100:]) <= max(megabytes[:100]) + 8
+    assert max(held[10:]) <= max(held[:10]) + 64  # of 100 trials; one that kept its weights would add 9 MB each
     assert life["settled"]
 
 

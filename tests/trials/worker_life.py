@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from trials.draft import Lookup, TrialDraft
-from trials.memory import MemoryLevel, resident_bytes
+from trials.memory import MemoryLevel, give_back_free, resident_bytes
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
@@ -30,10 +30,14 @@ def trial_of(treebank: Path, freeze: object, n: int) -> TrialSpec:
 
 
 def main(treebank: Path, n_trials: int) -> None:
-    """Print megabytes after each trial, milliseconds from trial to trial, and whether memory came back."""
+    """Print as JSON what the process took after its trials, the time between them, and whether memory came back.
+
+    `megabytes` are resident after each trial, `held_megabytes` after every tenth once free memory is given back: the
+    first may rise up to where the worker gives back by itself, the second may not.
+    """
     torch.set_num_threads(1)
     specs = [trial_of(treebank, freeze, n) for n, freeze in islice(enumerate(cycle(FREEZES)), n_trials)]
-    level, megabytes, gaps, settled = MemoryLevel(), list[int](), list[float](), list[bool]()
+    level, megabytes, held, gaps, settled = MemoryLevel(), list[int](), list[int](), list[float](), list[bool]()
     ended = time.perf_counter()
     for spec in specs:
         records = run_trial(spec)
@@ -44,7 +48,11 @@ def main(treebank: Path, n_trials: int) -> None:
         del records
         settled.append(level.settle())
         megabytes.append(resident_bytes() >> 20)
-    sys.stdout.write(json.dumps({"megabytes": megabytes, "gaps_ms": gaps, "settled": all(settled)}))
+        if len(megabytes) % 10 == 0:
+            give_back_free()
+            held.append(resident_bytes() >> 20)
+    found = {"megabytes": megabytes, "held_megabytes": held, "gaps_ms": gaps, "settled": all(settled)}
+    sys.stdout.write(json.dumps(found))
 
 
 if __name__ == "__main__":
