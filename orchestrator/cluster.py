@@ -1,4 +1,4 @@
-"""Start the Ray that a sweep runs on, and say how to look at it."""
+"""Join or start the Ray that a sweep runs on, and say what it is made of and how to look at it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.slots import Node, Share, Slots
 from trials.errors import ConfigError
 
 # Read by Ray at import: Tune shall not log to files of its own, change the working directory, or take Ctrl-C from us.
@@ -21,19 +22,7 @@ _SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
-
-
-@dataclass(frozen=True)
-class Share:
-    """What one trial gets of a cluster.
-
-    Attributes:
-        cpus: Cores, and threads of its arithmetic.
-        gpus: GPUs; a fraction shares one.
-    """
-
-    cpus: int = 1
-    gpus: float = 0.0
+_ACCELERATOR = "accelerator_type:"
 
 
 @dataclass(frozen=True)
@@ -41,29 +30,46 @@ class Cluster:
     """A Ray that is up.
 
     Attributes:
-        cpus: Cores of all nodes.
-        gpus: GPUs of all nodes.
         dashboard: Address of Ray's dashboard.
         token_hint: How to get in.
+        node_id: The node that this driver is on, where planned paths hold.
     """
 
-    cpus: float
-    gpus: float
     dashboard: str
     token_hint: str
+    node_id: str
 
-    def slots(self, share: Share) -> int:
-        """Trials that can run at the same time. Raises ConfigError where one asks for more than there is."""
-        slots = int(self.cpus // share.cpus)
-        if share.gpus:
-            slots = min(slots, int(self.gpus / share.gpus + 1e-9))
-        if slots < 1:
-            raise ConfigError(
-                f"resources: a trial asks for {share.cpus} CPUs and {share.gpus:g} GPUs, but the cluster has "
-                f"{self.cpus:g} and {self.gpus:g}. Lower resources.cpus or resources.gpus.",
-                exit_code=3,
-            )
-        return slots
+    def nodes(self) -> list[Node]:
+        """The nodes that are up at this moment."""
+        import ray
+
+        return [_node(node["Resources"]) for node in ray.nodes() if node["Alive"]]
+
+
+def _node(resources: dict[str, float]) -> Node:
+    kinds = sorted(name.removeprefix(_ACCELERATOR) for name in resources if name.startswith(_ACCELERATOR))
+    gpus = resources.get("GPU", 0.0)
+    return Node(kinds[0] if kinds else "gpu" if gpus else "cpu", resources.get("CPU", 0.0), gpus)
+
+
+def resources_of(kind: str, share: Share) -> dict[str, float]:
+    """What a trial asks Ray for; a sliver of its kind of accelerator pins it to nodes that have one."""
+    pinned = {f"{_ACCELERATOR}{kind}": 0.001} if kind not in ("", "cpu", "gpu") else {}
+    return {"CPU": share.cpus, "GPU": share.gpus, **pinned}
+
+
+def checked(slots: Slots, cluster: Cluster, *, may_grow: bool) -> Slots:
+    """The slots. Raises ConfigError where a trial asks for more than any node has, and none will be added."""
+    if slots.total() < 1 and not may_grow:
+        share = next(iter(slots.shares.values()))
+        nodes = cluster.nodes()
+        most_cpus, most_gpus = max((n.cpus for n in nodes), default=0), max((n.gpus for n in nodes), default=0)
+        raise ConfigError(
+            f"resources: a trial asks for {share.cpus} CPUs and {share.gpus:g} GPUs, but the largest node of the "
+            f"cluster has {most_cpus:g} and {most_gpus:g}. Lower resources.cpus or resources.gpus.",
+            exit_code=3,
+        )
+    return slots
 
 
 @contextmanager
@@ -95,8 +101,8 @@ def _connected(**options: Any) -> Iterator[Cluster]:
 
     context = ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **options)
     try:
-        found = ray.cluster_resources()
         dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else "off"
-        yield Cluster(found.get("CPU", 0.0), found.get("GPU", 0.0), dashboard, "token: `ray get-auth-token`")
+        node_id = ray.get_runtime_context().get_node_id()
+        yield Cluster(dashboard, "token: `ray get-auth-token`", node_id)
     finally:
         ray.shutdown()

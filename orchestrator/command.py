@@ -24,6 +24,16 @@ StoreOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
+ClusterOption = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        metavar="WHERE",
+        help="`local`: Ray on this machine. `auto`: the Ray this machine belongs to. `inline`: without Ray. "
+        "http://HEAD:8265: as a job of that cluster. Or a file like those in configs/clusters/.",
+    ),
+]
+
 DEFAULT_STORE = "results"
 INTERNAL, INTERRUPTED = 70, 130
 

@@ -11,27 +11,28 @@ from ray import tune
 from ray.tune.experiment import Trial
 
 from orchestrator.attempts import TrialQueue
-from orchestrator.cluster import Cluster, Share
 from orchestrator.events import Listener
 from orchestrator.search.feed import PlannedTrials
+from orchestrator.slots import Slots
 from orchestrator.stop import StopRequest
 from orchestrator.store.schema import State
 from orchestrator.trainable import FAILURE, RECORD, TrialTrainable, WorkerSettings
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
+MOST_AT_A_TIME = 100_000
+
 
 def run_sweep(
     queue: TrialQueue,
     listener: Listener,
     *,
-    cluster: Cluster,
-    share: Share,
+    slots: Slots,
     settings: WorkerSettings,
     stop: StopRequest,
     trainable: type[TrialTrainable] = TrialTrainable,
 ) -> None:
-    """Run the trials of a queue on a cluster and tell the listener.
+    """Run the trials of a queue on the cluster that is joined, and tell the listener.
 
     Tune wants a folder for its own state. It gets a temporary one: the store is the only truth.
     """
@@ -40,19 +41,20 @@ def run_sweep(
     litter = tempfile.mkdtemp(prefix="permafrost-tune-")
     try:
         tune.Tuner(
-            tune.with_resources(trainable, {"cpu": share.cpus, "gpu": share.gpus}),
+            tune.with_resources(trainable, _resources),
             tune_config=tune.TuneConfig(
-                search_alg=PlannedTrials(queue, settings.for_share(share), stop),
+                search_alg=PlannedTrials(queue, slots, settings.for_share, stop),
                 num_samples=-1,  # until the queue says that it is over
                 reuse_actors=True,
-                max_concurrent_trials=cluster.slots(share),  # without it, reused actors leave all slots but one idle
+                # The slots hold trials back. Without a number here Tune takes one at a time and leaves the others idle.
+                max_concurrent_trials=MOST_AT_A_TIME,
                 trial_name_creator=_label,
                 trial_dirname_creator=_label,
             ),
             run_config=tune.RunConfig(
                 name="sweep",
                 storage_path=litter,
-                callbacks=[_Relay(queue, listener, stop)],
+                callbacks=[_Relay(queue, slots, listener, stop)],
                 stop=_StopOnRequest(stop),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 verbose=0,
@@ -60,6 +62,10 @@ def run_sweep(
         ).fit()
     finally:
         shutil.rmtree(litter, ignore_errors=True)
+
+
+def _resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
+    return tune.PlacementGroupFactory([{name: amount for name, amount in config["resources"].items() if amount}])
 
 
 def _label(trial: Trial) -> str:
@@ -71,8 +77,8 @@ def _label(trial: Trial) -> str:
 class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
     """Tune's callbacks, in the words of a `Listener`. A trial of Tune's is an attempt of ours."""
 
-    def __init__(self, queue: TrialQueue, listener: Listener, stop: StopRequest) -> None:
-        self._queue, self._listener, self._stop = queue, listener, stop
+    def __init__(self, queue: TrialQueue, slots: Slots, listener: Listener, stop: StopRequest) -> None:
+        self._queue, self._slots, self._listener, self._stop = queue, slots, listener, stop
         self._started: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -124,6 +130,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
         return attempt.spec if attempt is not None and attempt.number == trial.config["attempt"] else None
 
     def _end(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        self._slots.give_back(spec.trial_id)
         again = self._queue.ended(spec, state, error)
         if again is None:
             self._listener.ended(spec, state, error)

@@ -2,6 +2,7 @@
 
 python -m orchestrator.launch
 python -m orchestrator.launch --sweep my.yaml --store results --set seeds=[0,1]
+python -m orchestrator.launch --sweep my.yaml --cluster http://head:8265 --store s3://bucket/results --detach
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ import sys
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from orchestrator.attempts import TrialQueue
+from orchestrator.cluster_file import ClusterSpec, find_cluster
 from orchestrator.command import (
     DEFAULT_STORE,
+    ClusterOption,
     DebugOption,
     JsonOption,
-    StoreOption,
     download_progress,
     reported,
     run,
@@ -47,14 +48,6 @@ from trials.draft import Lookup
 DEFAULT_SWEEP = Path(__file__).parent.parent / "configs" / "sweeps" / "starter.yaml"
 
 
-class ClusterName(StrEnum):
-    """Where trials run."""
-
-    LOCAL = "local"
-    AUTO = "auto"
-    INLINE = "inline"
-
-
 @dataclass(frozen=True)
 class Outcome:
     """What `--json` prints, in trials; `failed` are those that ended neither completed nor pruned."""
@@ -73,18 +66,22 @@ def launch(
     sweep: Annotated[
         Path, typer.Option(metavar="FILE", help="The sweep, in YAML.", show_default="starter.yaml")
     ] = DEFAULT_SWEEP,
-    cluster: Annotated[
-        ClusterName,
+    cluster: ClusterOption = "local",
+    store: Annotated[
+        str | None,
         typer.Option(
-            help="`local`: Ray on this machine. `auto`: the Ray this machine belongs to. `inline`: without Ray."
+            "--store",
+            metavar="DIR",
+            help="The results store: a folder, s3://bucket/prefix, gs:// or hdfs://.",
+            show_default=f"the cluster file's, else {DEFAULT_STORE}",
         ),
-    ] = ClusterName.LOCAL,
-    store: StoreOption = DEFAULT_STORE,
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Put a setting over the file's; repeatable.")
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Download nothing; fail with what is missing.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Submit it to the cluster and return.")] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -95,19 +92,31 @@ def launch(
 
         permafrost launch --sweep my.yaml --store results --set seeds=[0,1]
 
+        permafrost launch --sweep my.yaml --cluster http://head:8265 --store s3://bucket/results
+
     Exit codes: 0 done, 1 some trials failed, 2 a wrong setting, 3 a file is absent or broken, 130 and 143 interrupted.
     """
     with reported(debug=debug):
         started = time.monotonic()
-        results = open_store(store, must_exist=False)
+        where = find_cluster(cluster)
+        declared, document = load_sweep(sweep, settings or [])
+        if where.is_remote:
+            from orchestrator.submit import submit
+
+            told = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
+            flags = [flag for flag, given in told.items() if given]
+            code = submit(where, document, sweep=declared.name, store=store or where.store, flags=flags, detach=detach)
+            raise typer.Exit(code)
+        results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
         with download_progress() as progress:
-            plan = make_plan(*load_sweep(sweep, settings or []), results, Lookup(offline=offline, progress=progress))
-        code = _launch(plan, cluster, results, started, dry_run=dry_run, as_json=as_json)
+            lookup = Lookup(offline=offline, progress=progress)
+            plan = make_plan(where.over(declared), document, results, lookup)
+        code = _launch(plan, where, results, started, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(code)
 
 
 def _launch(
-    plan: Plan, cluster: ClusterName, results: ResultStore, started: float, *, dry_run: bool, as_json: bool
+    plan: Plan, cluster: ClusterSpec, results: ResultStore, started: float, *, dry_run: bool, as_json: bool
 ) -> int:
     for line in plan_lines(plan, results.address):
         say(line)
@@ -132,26 +141,27 @@ def _launch(
     return stop.exit_code if stop.asked else int(outcome.failed > 0)
 
 
-def _run(plan: Plan, cluster: ClusterName, results: ResultStore, lease: Lease, stop: StopRequest) -> None:
+def _run(plan: Plan, cluster: ClusterSpec, results: ResultStore, lease: Lease, stop: StopRequest) -> None:
     queue = TrialQueue(plan.to_run, plan.attempts, plan.sweep.limits)
     recorder = Recorder(results, before_commit=lease.check)
     display = LiveDisplay(plan, stderr)
     try:
-        if cluster is ClusterName.INLINE:
-            from orchestrator.inline import run_inline
+        with stop.on_requests(results.place, plan.sweep.name, say):
+            if cluster.address == "inline":
+                from orchestrator.inline import run_inline
 
-            with stop.on_signals(say), display:
-                run_inline(
-                    queue,
-                    Listeners(recorder, display),
-                    resources=plan.sweep.resources,
-                    predictions=plan.sweep.predictions,
-                    store=results.address,
-                    checkpoint=plan.sweep.checkpoint,
-                    stop=stop,
-                )
-        else:
-            _run_on_ray(plan, queue, Listeners(recorder, display), display, results.address, stop, cluster, lease)
+                with stop.on_signals(say), display:
+                    run_inline(
+                        queue,
+                        Listeners(recorder, display),
+                        resources=plan.sweep.resources,
+                        predictions=plan.sweep.predictions,
+                        store=results.address,
+                        checkpoint=plan.sweep.checkpoint,
+                        stop=stop,
+                    )
+            else:
+                _run_on_ray(plan, queue, Listeners(recorder, display), display, results.address, stop, cluster, lease)
     finally:
         recorder.close()
 
@@ -163,25 +173,24 @@ def _run_on_ray(
     display: LiveDisplay,
     store: str,
     stop: StopRequest,
-    cluster: ClusterName,
+    cluster: ClusterSpec,
     lease: Lease,
 ) -> None:
     from orchestrator.cluster import local_cluster, own_cluster
-    from orchestrator.packing import share_of
+    from orchestrator.packing import slots_for
 
     sweep = plan.sweep
-    ray = own_cluster if cluster is ClusterName.AUTO else local_cluster
+    ray = own_cluster if cluster.address == "auto" else local_cluster
     with ray() as found, stop.on_signals(say):  # after Ray, which takes SIGTERM for itself when it starts
         from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
         from orchestrator.trainable import WorkerSettings
 
-        share = share_of(found, sweep.resources, plan.to_run)
-        together = f"{found.slots(share)} trials at a time" + (f", {share.gpus:g} of a GPU each" if share.gpus else "")
-        say(f"ray     {together}; dashboard {found.dashboard} ({found.token_hint})")
+        slots = slots_for(found, sweep.resources, plan.to_run, concurrency=cluster.concurrency)
+        say(f"ray     {slots.described()}; dashboard {found.dashboard} ({found.token_hint})")
         lease.announce(found.dashboard if found.dashboard.startswith("http") else "")
-        settings = WorkerSettings(sweep.predictions, store, sweep.checkpoint)
+        settings = WorkerSettings(sweep.predictions, store, sweep.checkpoint, found.node_id)
         with display:
-            run_sweep(queue, listener, cluster=found, share=share, settings=settings, stop=stop)
+            run_sweep(queue, listener, slots=slots, settings=settings, stop=stop)
 
 
 def _outcome(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool) -> Outcome:

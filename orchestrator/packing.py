@@ -1,4 +1,8 @@
-"""How many trials share a GPU: as many as fit by the memory that a short pilot of the hungriest ones really took."""
+"""What a trial gets of a node of each kind.
+
+Where trials are packed, so many share a GPU as fit by the memory that a short pilot of the hungriest ones really took
+on a GPU of that kind.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from orchestrator.cluster import Cluster, Share
+from orchestrator.cluster import Cluster, checked, resources_of
+from orchestrator.slots import Share, Slots, chosen_kinds, kinds_of
 from orchestrator.sweep import Resources
 from trials.prefix.rule import prefix_depth
 from trials.spec import TrialSpec
@@ -17,15 +22,18 @@ if TYPE_CHECKING:
 USABLE = 0.92  # of a device's memory; fragments and cuBLAS's workspaces take some
 
 
-def measured_footprint(specs: Sequence[TrialSpec]) -> Footprint:
-    """The largest footprint among the trials, measured on a GPU of the cluster by a process that has it to itself.
+def measured_footprint(specs: Sequence[TrialSpec], kind: str) -> Footprint:
+    """The largest footprint among the trials, measured on a GPU of a kind by a process that has it to itself.
 
     Raises:
         ray.exceptions.RayTaskError: a pilot fails, as its trial would.
     """
     import ray
 
-    @ray.remote(num_gpus=1, max_calls=1)  # type: ignore[untyped-decorator]  # its process ends with it, and gives the memory back
+    wanted = resources_of(kind, Share(1, 1.0))
+    pinned = {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
+
+    @ray.remote(num_gpus=1, resources=pinned, max_calls=1)  # type: ignore[untyped-decorator]  # its process ends with it, and gives the memory back
     def pilots(chosen: list[str]) -> list[Footprint]:
         from trials.pilot import footprint
 
@@ -36,18 +44,29 @@ def measured_footprint(specs: Sequence[TrialSpec]) -> Footprint:
     return max(found, key=lambda one: one.used_bytes)
 
 
-def share_of(cluster: Cluster, resources: Resources, specs: Sequence[TrialSpec]) -> Share:
-    """What each trial gets; where trials are packed, a pilot is run first.
+def slots_for(
+    cluster: Cluster, resources: Resources, specs: Sequence[TrialSpec], *, concurrency: int | None = None
+) -> Slots:
+    """Places for trials on a cluster; where trials are packed, a pilot is run first on each kind of GPU.
 
     Raises:
-        ConfigError: the cluster has no GPU to pack them on.
+        ConfigError: no node has what a trial asks for, or there is no GPU to pack them on.
     """
-    if resources.gpus != "packed":
-        return Share(resources.cpus, resources.gpus)
-    whole = Share(resources.cpus, 1.0)
-    cluster.slots(whole)
-    most = int(cluster.cpus / cluster.gpus // resources.cpus)
-    return Share(resources.cpus, share_of_gpu(measured_footprint(specs), most))
+    nodes = cluster.nodes()
+    packed = resources.gpus == "packed"
+    whole = Share(resources.cpus, 1.0 if resources.gpus == "packed" else resources.gpus)
+    kinds = chosen_kinds(nodes, resources.device, gpus=whole.gpus > 0)
+    # With no node yet that has a GPU, trials wait for whatever kind the cluster grows by.
+    slots = Slots(dict.fromkeys(kinds or ("gpu",), whole), cluster.nodes, concurrency=concurrency)
+    checked(slots, cluster, may_grow=concurrency is not None and not packed)
+    if not packed:
+        return slots
+    shares = {}
+    for kind, of_kind in kinds_of(nodes, gpus=True).items():
+        if kind in kinds:
+            most = max(int(node.cpus / node.gpus // resources.cpus) for node in of_kind)
+            shares[kind] = Share(resources.cpus, share_of_gpu(measured_footprint(specs, kind), most))
+    return Slots(shares, cluster.nodes, concurrency=concurrency)
 
 
 def hungriest(specs: Iterable[TrialSpec]) -> list[TrialSpec]:

@@ -3,6 +3,7 @@
 python -m orchestrator.status
 python -m orchestrator.status --store results --json
 python -m orchestrator.status --store results --trials
+python -m orchestrator.status --store results --follow
 """
 
 from __future__ import annotations
@@ -13,7 +14,18 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.command import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, run, stdout
+from orchestrator.cluster_file import find_cluster
+from orchestrator.command import (
+    DEFAULT_STORE,
+    ClusterOption,
+    DebugOption,
+    JsonOption,
+    StoreOption,
+    reported,
+    run,
+    stdout,
+)
+from orchestrator.following import follow_store
 from orchestrator.store import open_store
 from orchestrator.store.results import SweepPlan
 from orchestrator.store.specs import stored_spec
@@ -24,6 +36,13 @@ from trials.spec import TrialSpec
 
 def status(
     store: StoreOption = DEFAULT_STORE,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Show each trial as it ends, until no driver runs; Ctrl-C only looks away.")
+    ] = False,
+    sweep: Annotated[
+        str | None, typer.Option("--sweep", metavar="NAME", help="Follow this one.", show_default="the newest")
+    ] = None,
+    cluster: ClusterOption = "local",
     as_json: JsonOption = False,
     each_trial: Annotated[bool, typer.Option("--trials", help="List every trial with its id.")] = False,
     debug: DebugOption = False,
@@ -36,9 +55,18 @@ def status(
         permafrost status --store results --json
 
         permafrost status --trials
+
+        permafrost status --follow --cluster http://head:8265
     """
     with reported(debug=debug):
+        where = find_cluster(cluster)
+        if where.is_remote:
+            from orchestrator.submit import follow_newest
+
+            raise typer.Exit(follow_newest(where.address, sweep))
         results = open_store(store)
+        if follow:
+            follow_store(results, sweep, lambda line: stdout.print(line, markup=False, highlight=False, soft_wrap=True))
         trials = results.trials()
         if each_trial:
             _list_trials(trials.to_pylist(), as_json=as_json)

@@ -1,11 +1,24 @@
-"""Asking a running sweep to stop: by Ctrl-C, by SIGTERM, or by whoever holds the request."""
+"""Asking a running sweep to stop: by Ctrl-C, by SIGTERM, by whoever holds the request, or through its store.
+
+A request in the store is an object `<store>/stops/<sweep>/<when>-<token>.txt`, so that anybody who can write there can
+stop a sweep wherever its driver runs.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import threading
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from orchestrator.store.place import Place
+from trials.errors import StoreError
+
+FOLDER, LOOK_S = "stops", 2.0
 
 
 class StopRequest:
@@ -14,21 +27,25 @@ class StopRequest:
     Attributes:
         signal: The signal that asked, or None.
         reason: Why the sweep itself asked, or None.
+        asker: Who asked through the store, or None.
     """
 
     def __init__(self) -> None:
         self.signal: int | None = None
         self.reason: str | None = None
+        self.asker: str | None = None
 
     @property
     def asked(self) -> bool:
         """Whether to stop."""
-        return self.signal is not None or self.reason is not None
+        return any(one is not None for one in (self.signal, self.reason, self.asker))
 
     @property
     def exit_code(self) -> int:
-        """130 after Ctrl-C, 143 after SIGTERM: interrupted, and resumable. 1 where the sweep gave up."""
-        return 1 if self.signal is None else 128 + self.signal
+        """130 after Ctrl-C, 143 after SIGTERM or `permafrost stop`: it can go on. 1 where the sweep gave up."""
+        if self.signal is not None:
+            return 128 + self.signal
+        return 1 if self.asker is None else 128 + signal.SIGTERM
 
     @contextmanager
     def on_signals(self, say: Callable[[str], None]) -> Iterator[None]:
@@ -46,3 +63,38 @@ class StopRequest:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    @contextmanager
+    def on_requests(self, store: Place, sweep: str, say: Callable[[str], None]) -> Iterator[None]:
+        """Let requests in a store ask while the block runs. Those that were there before it meant another driver."""
+        folder, over = store.at(FOLDER).at(sweep), threading.Event()
+        _take_away(folder)
+
+        def look() -> None:
+            while not over.wait(LOOK_S):
+                with contextlib.suppress(StoreError, OSError):  # the next look may find the place answering
+                    for name in folder.files():
+                        self.asker = self.asker or folder.read(name).decode(errors="replace")[:200]
+                if self.asker is not None:
+                    say(f"Stopping, as {self.asker} asked: running trials go on to their next evaluation.")
+                    return
+
+        watcher = threading.Thread(target=look, name="stop requests", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join(LOOK_S)
+            _take_away(folder)
+
+
+def ask_to_stop(store: Place, sweep: str, asker: str) -> None:
+    """Ask whoever runs a sweep in a store to stop it. Raises StoreError: the place cannot be written."""
+    store.at(FOLDER).at(sweep).write(f"{time.time_ns()}-{uuid.uuid4().hex[:8]}.txt", asker.encode())
+
+
+def _take_away(folder: Place) -> None:
+    with contextlib.suppress(StoreError, OSError):
+        for name in folder.files():
+            folder.delete(name)

@@ -115,10 +115,13 @@ class Resources(Frozen):
     Attributes:
         cpus: Cores, and threads of its arithmetic.
         gpus: GPUs; a fraction shares one, and ``packed`` as many trials as fit by their measured memory.
+        device: Which nodes: ``any``, a kind of accelerator as Ray names it (``A100``), ``cpu`` for nodes without, or
+            ``one``, the kind with most room: so that all times can be compared.
     """
 
     cpus: Positive = 1
     gpus: Annotated[float, Field(ge=0)] | Literal["packed"] = 0.0
+    device: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.:-]*$", max_length=80)] = "any"
 
 
 class Limits(Frozen):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the package's cannot write a worker's title
 
-from orchestrator.cluster import Share
 from orchestrator.events import failure
+from orchestrator.slots import Share
 from orchestrator.sweep import CheckpointSpec
 from trials.record import EpochRecord
 from trials.spec import Predictions, TrialSpec
@@ -39,17 +39,19 @@ class WorkerSettings:
         predictions: Which predictions to keep.
         store: Address of the store that trials are kept beside.
         checkpoint: When they are kept.
+        origin: Ray's id of the driver's node, where the paths of specs hold; None where they hold everywhere.
     """
 
     predictions: Predictions
     store: str
     checkpoint: CheckpointSpec
+    origin: str | None = None
 
     def for_share(self, share: Share) -> dict[str, Any]:
         """As plain values, with what a trial gets of the cluster."""
         every = None if self.checkpoint.is_off else self.checkpoint.model_dump()
         return {"threads": share.cpus, "gpus": share.gpus, "predictions": self.predictions, "store": self.store,
-                "checkpoint": every}  # fmt: skip
+                "checkpoint": every, "origin": self.origin}  # fmt: skip
 
 
 class WorkerWornError(Exception):
@@ -87,11 +89,15 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         return True
 
     def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
-        """What the trial yields."""
+        """What the trial yields; its files are brought here before its first step."""
+        from orchestrator.staging import at_hand
         from trials.run import run_trial
 
         kept = self._checkpoints(spec, config) if config["checkpoint"] else None
-        return run_trial(spec, predictions=config["predictions"], checkpoints=kept, accumulation=config["accumulation"])
+        spec = at_hand(spec, config["origin"]) if config["origin"] else spec
+        yield from run_trial(
+            spec, predictions=config["predictions"], checkpoints=kept, accumulation=config["accumulation"]
+        )
 
     def _checkpoints(self, spec: TrialSpec, config: dict[str, Any]) -> Checkpoints:
         from orchestrator.checkpoints import StoredCheckpoints

@@ -48,7 +48,9 @@ class Document:
         """Read a file. Raises ConfigError: unreadable, not YAML, too large, not a mapping, or a key given twice."""
         content, lines = parsed(_text(path), str(path))
         if not isinstance(content, dict):
-            raise ConfigError(f"{path}: a sweep is a mapping of keys like `name:` and `space:`; see configs/sweeps/.")
+            raise ConfigError(
+                f"{path}: must be a mapping of keys, like the files in configs/sweeps/ and configs/clusters/."
+            )
         return cls(path, content, lines)
 
     def override(self, setting: str) -> None:

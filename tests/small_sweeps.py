@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.launch import ClusterName, launch
+from orchestrator.launch import launch
 from orchestrator.store import ResultStore, open_store
 from tests.builders import write_sweep
 from trials.starter import treebank_path
@@ -68,6 +68,6 @@ def launched(folder: Path, text: str, name: str = "small") -> ResultStore:
     absolute = text.replace("folder: ", f"folder: {folder}/")
     sweep = write_sweep(folder / f"{name}.yaml", f"{absolute.rstrip()}\nname: {name}\n")
     with pytest.raises(typer.Exit) as ended:
-        launch(sweep, ClusterName.INLINE, str(folder / "results"))
+        launch(sweep, "inline", str(folder / "results"))
     assert ended.value.exit_code == 0
     return open_store(folder / "results")

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,7 +36,7 @@ from orchestrator.store.place import Place
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
 from trials.errors import StoreError
 
-_ATTEMPTS = 5  # a part may vanish between listing and reading while another process compacts
+_ATTEMPTS = 20  # a part may vanish between listing and reading while another process compacts
 
 
 class PartFolder:
@@ -72,11 +73,10 @@ class PartFolder:
         Raises:
             StoreError: a part is not Parquet or comes from a newer version, or the place cannot be read.
         """
+        read: dict[str, pa.Table] = {}  # parts never change: another attempt reads only those that are new
         for _ in range(_ATTEMPTS):
-            try:
-                return self._concat(self.names(), trial_id)
-            except FileNotFoundError:
-                continue
+            with suppress(FileNotFoundError):
+                return self._concat(self.names(), trial_id, read)
         raise StoreError(f"{self.place}: parts vanish while they are read. Try again when nothing compacts the store.")
 
     def compact(self) -> None:
@@ -94,9 +94,18 @@ class PartFolder:
             self.write(rows, stamp_of(old[-1]) + 1)  # it takes its parts' place in the order, behind all of them
             self.place.each(self.place.delete, old)
 
-    def _concat(self, names: Sequence[str], trial_id: str | None = None) -> pa.Table:
-        tables = self.place.each(lambda name: self._read_part(name, trial_id), names)
-        return pa.concat_tables([self.schema.empty_table(), *tables])
+    def _concat(
+        self, names: Sequence[str], trial_id: str | None = None, read: dict[str, pa.Table] | None = None
+    ) -> pa.Table:
+        """The rows of parts; `read` holds those that were read before, and gets the others."""
+        tables = {} if read is None else read
+
+        def take(name: str) -> None:
+            if name not in tables:
+                tables[name] = self._read_part(name, trial_id)
+
+        self.place.each(take, names)
+        return pa.concat_tables([self.schema.empty_table(), *(tables[name] for name in names)])
 
     def _read_part(self, name: str, trial_id: str | None) -> pa.Table:
         with self.place.open(name) as file:

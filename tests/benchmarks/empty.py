@@ -11,9 +11,10 @@ from typing import Any
 from ray import tune
 
 from orchestrator.attempts import TrialQueue
-from orchestrator.cluster import Cluster, Share
+from orchestrator.cluster import Cluster
 from orchestrator.driver import run_sweep
 from orchestrator.recorder import Recorder
+from orchestrator.slots import ANY, Share, Slots
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
@@ -75,7 +76,7 @@ def ours(specs: list[TrialSpec], cluster: Cluster) -> dict[str, Any]:
         settings = WorkerSettings("none", folder, CheckpointSpec())
         started = time.perf_counter()
         run_sweep(
-            queue, recorder, cluster=cluster, share=Share(), settings=settings, stop=StopRequest(),
+            queue, recorder, slots=Slots({ANY: Share()}, cluster.nodes), settings=settings, stop=StopRequest(),
             trainable=EmptyTrainable,
         )  # fmt: skip
         recorder.close()

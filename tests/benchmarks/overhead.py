@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.recorder import Recorder, epoch_row, trial_row
+from orchestrator.slots import ANY, Share, Slots
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.summary import summarise
@@ -34,12 +35,12 @@ def specs(n: int) -> list[TrialSpec]:
 
 def empty_trials(n: int = N_EMPTY) -> dict[str, Any]:
     """Our driver with its recorder and store, against Ray Tune alone with the same settings, on two slots."""
-    from orchestrator.cluster import Share, local_cluster
+    from orchestrator.cluster import local_cluster
 
     with local_cluster() as cluster:
         from tests.benchmarks.empty import ours, raw_ray
 
-        slots = cluster.slots(Share())
+        slots = Slots({ANY: Share()}, cluster.nodes).total()
         raw_ray(20, slots)  # the first use of a cluster starts workers
         raw, found = list[float](), list[dict[str, Any]]()
         for _ in range(ROUNDS):

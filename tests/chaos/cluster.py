@@ -28,7 +28,7 @@ from tests.chaos.processes import end_all, of_kind
 
 CHECKOUT = Path(__file__).parents[2]
 N_NODES = 3  # the head is node 0
-_PORT = 6379
+_PORT, _DASHBOARD = 6379, 8265
 _NUMBERS = itertools.count()
 
 # A lost node, or a lost head, is noticed after seconds and not after minutes, so that a run takes less than one.
@@ -51,19 +51,23 @@ class Nodes:
         prefix: Words before a driver's command.
         driver_folder: Where drivers work.
         isolated: Whether nodes have networks of their own.
+        client_prefix: Words before a command of someone who is on no node.
+        dashboard: Address of Ray's dashboard, where jobs are submitted; only with `dashboard`.
     """
 
     name = "auto"
 
-    def __init__(self, folder: Path, extra: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, extra: dict[str, str] | None = None, *, dashboard: bool = False) -> None:
         self._folder, self.driver_folder = folder, folder / "driver"
+        self._with_dashboard = dashboard
         self.isolated = namespaces_allowed()
         number = next(_NUMBERS)
-        self._spaces = [f"chaos{os.getpid()}-{number}-{node}" for node in range(N_NODES)]
+        self._spaces = [f"chaos{os.getpid()}-{number}-{node}" for node in range(N_NODES + dashboard)]
         # Ray refuses to start a head at an address that any process of the machine has in its command line.
         self._network = f"10.{64 + os.getpid() // 250 % 64}.{os.getpid() % 250}"
         self.environment = base_environment(folder) | _SETTINGS | {"RAY_AUTH_TOKEN": uuid.uuid4().hex} | (extra or {})
-        self.prefix = self._enter(0)
+        self.prefix, self.client_prefix = self._enter(0), self._enter(N_NODES if dashboard else 0)
+        self.dashboard = f"http://{self._address(0)}:{_DASHBOARD}" if dashboard else ""
 
     def __enter__(self) -> Nodes:
         try:
@@ -151,11 +155,17 @@ class Nodes:
             _ip("-n", space, "addr", "add", f"{self._address(node)}/24", "dev", "eth0")
             _ip("-n", space, "link", "set", "eth0", "up")
 
+    def _dashboard_words(self) -> list[str]:
+        if not self._with_dashboard:
+            return ["--include-dashboard=false"]
+        assert self.isolated
+        return ["--include-dashboard=true", f"--dashboard-host={self._address(0)}", f"--dashboard-port={_DASHBOARD}"]
+
     def _start(self, node: int, *, last_try: bool = False) -> bool:
         if node == 0:
             port = _PORT if self.isolated else _free_port()
             self.environment["RAY_ADDRESS"] = f"{self._address(0)}:{port}"
-            role = ["--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={self._folder / 'ray'}"]
+            role = ["--head", f"--port={port}", f"--temp-dir={self._folder / 'ray'}", *self._dashboard_words()]
             role += [] if self.isolated else [f"--ray-client-server-port={_free_port()}"]
         else:
             role = [f"--address={self.environment['RAY_ADDRESS']}"]
@@ -165,6 +175,9 @@ class Nodes:
             "--disable-usage-stats", "--include-log-monitor=false",
         ]  # fmt: skip
         environment = {name: value for name, value in self.environment.items() if node or name != "RAY_ADDRESS"}
+        if self._with_dashboard:  # nodes of different machines share no cache, and nothing that is sent to one
+            environment["PERMAFROST_CACHE"] = str(self._node_folder(node) / "cache")
+            words += [f"--temp-dir={self._folder / f'ray{node}'}"] if node else []
         log = self._folder / "ray-start.log"
         with log.open("a") as file:
             done = subprocess.run(
@@ -212,6 +225,7 @@ def base_environment(folder: Path) -> dict[str, str]:
         "PYTHONPATH": str(CHECKOUT), "PYTHONWARNINGS": "default", "NO_COLOR": "1", "COLUMNS": "80",
         "TMPDIR": str(temporary), "RAY_TMPDIR": str(folder / "ray"), "PERMAFROST_CACHE": str(folder / "cache"),
         "RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }  # fmt: skip
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     return {**inherited, **own}

@@ -10,9 +10,10 @@ from typing import Any
 
 from orchestrator import recorder as recorder_module
 from orchestrator.attempts import TrialQueue
-from orchestrator.cluster import Cluster, Share
+from orchestrator.cluster import Cluster
 from orchestrator.driver import run_sweep
 from orchestrator.recorder import Recorder
+from orchestrator.slots import ANY, Share, Slots
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
@@ -57,7 +58,7 @@ def run_day(n: int, cluster: Cluster, folder: Path) -> tuple[list[Sample], dict[
     queue = TrialQueue(chosen, first_attempts(chosen), Limits())
     settings = WorkerSettings("none", str(store.root), CheckpointSpec())
     run_sweep(
-        queue, recorder, cluster=cluster, share=Share(), settings=settings, stop=StopRequest(),
+        queue, recorder, slots=Slots({ANY: Share()}, cluster.nodes), settings=settings, stop=StopRequest(),
         trainable=TinyTrainable,
     )  # fmt: skip
     recorder.close()

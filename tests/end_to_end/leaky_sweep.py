@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.attempts import TrialQueue
-from orchestrator.cluster import Share, local_cluster
+from orchestrator.cluster import local_cluster
 from orchestrator.recorder import Recorder
+from orchestrator.slots import ANY, Share, Slots
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
 from orchestrator.sweep import CheckpointSpec, Limits
@@ -42,9 +43,8 @@ def main(folder: Path) -> None:
 
         recorder, queue = Recorder(store), TrialQueue(specs, first_attempts(specs), Limits())
         settings = WorkerSettings("none", str(folder), CheckpointSpec())
-        run_sweep(
-            queue, recorder, cluster=cluster, share=Share(), settings=settings, stop=StopRequest(), trainable=Leaky
-        )
+        slots = Slots({ANY: Share()}, cluster.nodes)
+        run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=Leaky)
         recorder.close()
     rows = store.trials().to_pylist()
     sys.stdout.write(

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from orchestrator import inline
-from orchestrator.launch import ClusterName, launch
+from orchestrator.launch import launch
 from orchestrator.store import ResultStore, open_store
 from tests.builders import make_record, write_sweep, write_treebank
 from trials.errors import DivergedError
@@ -37,7 +37,7 @@ def launched(folder: Path, monkeypatch: pytest.MonkeyPatch, trial: Any, *setting
     """Run the sweep with another trial in place of the real one."""
     monkeypatch.setattr(inline, "run_trial", trial)
     with pytest.raises(typer.Exit) as ended:
-        launch(folder / "s.yaml", ClusterName.INLINE, str(folder / "store"), settings=list(settings))
+        launch(folder / "s.yaml", "inline", str(folder / "store"), settings=list(settings))
     return ended.value.exit_code, open_store(folder / "store")
 
 

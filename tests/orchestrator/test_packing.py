@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.cluster import Cluster, Share
-from orchestrator.packing import USABLE, hungriest, share_of, share_of_gpu
+from orchestrator import packing
+from orchestrator.cluster import Cluster, resources_of
+from orchestrator.packing import USABLE, hungriest, share_of_gpu, slots_for
+from orchestrator.slots import Node, Share
 from orchestrator.sweep import Resources
 from tests.builders import make_spec
 from trials.errors import ConfigError
 from trials.pilot import Footprint
-
-ON_GPU = Cluster(cpus=16, gpus=2, dashboard="", token_hint="")
 
 
 @given(used=st.integers(1, 200_000), total=st.integers(1, 200_000), most=st.integers(1, 64))
@@ -46,15 +46,41 @@ def test_other_batch_sizes_lengths_and_precisions_have_pilots_of_their_own() -> 
     assert set(hungriest(specs)) == set(specs)
 
 
+class Nodes(Cluster):
+    """A cluster as a list of its nodes."""
+
+    def __init__(self, *nodes: Node) -> None:
+        super().__init__("", "", "")
+        object.__setattr__(self, "_nodes", list(nodes))
+
+    def nodes(self) -> list[Node]:
+        found: list[Node] = getattr(self, "_nodes")  # noqa: B009
+        return found
+
+
 def test_without_packing_a_trial_gets_what_the_sweep_says() -> None:
-    assert share_of(ON_GPU, Resources(cpus=2, gpus=0.5), []) == Share(2, 0.5)
+    slots = slots_for(Nodes(Node("A100", 16, 2)), Resources(cpus=2, gpus=0.5), [])
+    assert slots.shares == {"A100": Share(2, 0.5)}
+    assert slots.total() == 4
 
 
 def test_packing_without_a_gpu_is_refused() -> None:
-    with pytest.raises(ConfigError, match="the cluster has 2 and 0"):
-        share_of(Cluster(2, 0, "", ""), Resources(gpus="packed"), [])
+    with pytest.raises(ConfigError, match="the largest node of the cluster has 2 and 0"):
+        slots_for(Nodes(Node("cpu", 2, 0)), Resources(gpus="packed"), [])
 
 
-@pytest.mark.parametrize(("share", "slots"), [(Share(1), 16), (Share(3), 5), (Share(1, 0.125), 16), (Share(1, 1.0), 2)])
-def test_the_slots_of_a_cluster_are_bound_by_cores_and_gpus(share: Share, slots: int) -> None:
-    assert ON_GPU.slots(share) == slots
+def test_each_kind_of_gpu_is_packed_by_its_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = {"A100": Footprint(4, 80), "T4": Footprint(4, 16)}
+    monkeypatch.setattr(packing, "measured_footprint", lambda specs, kind: memory[kind])
+    slots = slots_for(Nodes(Node("A100", 64, 2), Node("T4", 64, 4)), Resources(gpus="packed"), [])
+    assert {kind: int(1 / share.gpus + 1e-9) for kind, share in slots.shares.items()} == {"A100": 18, "T4": 3}
+
+
+def test_trials_of_a_kind_are_pinned_to_nodes_that_have_it() -> None:
+    assert resources_of("A100", Share(1, 0.5)) == {"CPU": 1, "GPU": 0.5, "accelerator_type:A100": 0.001}
+    assert resources_of("", Share(2)) == {"CPU": 2, "GPU": 0.0}
+
+
+def test_where_nodes_may_come_a_trial_may_ask_for_what_there_is_not_yet() -> None:
+    slots = slots_for(Nodes(Node("cpu", 2, 0)), Resources(gpus=1), [], concurrency=4)
+    assert slots.free_kind() == "gpu"

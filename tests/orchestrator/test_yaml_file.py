@@ -106,7 +106,7 @@ def test_a_key_given_twice_inside_a_list_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"# nothing\n", b"- a\n- b\n", b"just words\n"])
 def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "s.yaml"
-    rule = "a sweep is a mapping of keys like `name:` and `space:`; see configs/sweeps/."
+    rule = "must be a mapping of keys, like the files in configs/sweeps/ and configs/clusters/."
     assert broken(path, content) == f"{path}: {rule}"
 
 

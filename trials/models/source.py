@@ -105,7 +105,7 @@ def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
     return ModelSpec(
         name=name,
         path=str(folder),
-        revision=_revision(folder, pickle=pickle),
+        revision=revision_of(folder, pickle=pickle),
         family=family,
         n_layers=_number(folder, config, known.layers_key),
         n_positions=_number(folder, config, "max_position_embeddings") - taken,
@@ -151,15 +151,21 @@ def _is_pickle(folder: Path, *, allow_pickle: bool) -> bool:
     return True
 
 
-def _revision(folder: Path, *, pickle: bool) -> str:
+def revision_of(folder: Path, *, pickle: bool) -> str:
+    """SHA-256 over the names and bytes of the folder's files that matter. Raises ModelError: one is missing."""
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise ModelError(f"{folder}: has no tokenizer ({', '.join(_TOKENIZER_FILES)}). Save it beside the weights.")
     digest = hashlib.sha256()
-    for name in [*_IDENTITY_FILES, *([PICKLE] if pickle else _shards(folder))]:
-        if (folder / name).is_file():
-            with (folder / name).open("rb") as file:
-                digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
+    for name in files_that_matter(folder, pickle=pickle):
+        with (folder / name).open("rb") as file:
+            digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
+
+
+def files_that_matter(folder: Path, *, pickle: bool) -> list[str]:
+    """Names of the files that decide a trial's numbers. Raises ModelError: a file of the weights is missing."""
+    names = [*_IDENTITY_FILES, *([PICKLE] if pickle else _shards(folder))]
+    return [name for name in names if (folder / name).is_file()]
 
 
 def _shards(folder: Path) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from orchestrator.checkpoints import StoredCheckpoints
-from orchestrator.launch import ClusterName, launch
+from orchestrator.launch import launch
 from orchestrator.recorder import Recorder
 from orchestrator.store import open_store
 from orchestrator.store.check_rows import COMPUTED
@@ -64,7 +64,7 @@ def _interrupt(store: Path, sweep: Path) -> None:
 def run_sweep(sweep: Path, store: Path | str) -> None:
     """Launch it in this process to its good end."""
     with pytest.raises(typer.Exit) as ended:
-        launch(sweep, ClusterName.INLINE, str(store))
+        launch(sweep, "inline", str(store))
     assert ended.value.exit_code == 0
 
 

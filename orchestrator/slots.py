@@ -1,0 +1,149 @@
+"""Where the next trial goes: how many more the nodes of each kind have room for, now.
+
+Nodes come and go while a sweep runs: a spot machine is taken away, an autoscaler adds one. So they are counted again
+and again, and a trial is only handed to Tune when there is room for it, or when more are asked for than there is room
+(`concurrency`), which is what makes an autoscaler add nodes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trials.errors import ConfigError
+
+LOOK_AGAIN_S = 2.0
+ANY = ""  # the kind of a trial that may go to every node
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one trial gets of a node.
+
+    Attributes:
+        cpus: Cores, and threads of its arithmetic.
+        gpus: GPUs; a fraction shares one.
+    """
+
+    cpus: int = 1
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True)
+class Node:
+    """What a node has in all.
+
+    Attributes:
+        kind: Its accelerator as Ray names it, e.g. ``A100``; ``cpu`` for a node without.
+        cpus, gpus: How many.
+    """
+
+    kind: str
+    cpus: float
+    gpus: float
+
+    def room(self, share: Share) -> int:
+        """Trials that it can run at the same time; none is spread over two nodes."""
+        by_cpus = int(self.cpus // share.cpus)
+        return min(by_cpus, int(self.gpus / share.gpus + 1e-9)) if share.gpus else by_cpus
+
+
+def kinds_of(nodes: Sequence[Node], *, gpus: bool) -> dict[str, list[Node]]:
+    """The nodes of each kind; for trials on GPUs those that have one."""
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        if node.gpus or not gpus:
+            found.setdefault(node.kind, []).append(node)
+    return dict(sorted(found.items()))
+
+
+def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str, ...]:
+    """The kinds that trials go to.
+
+    Args:
+        nodes: Of the cluster.
+        device: ``any``; ``one`` for that which most trials find room on; or a kind.
+        gpus: Whether trials ask for one.
+
+    Raises:
+        ConfigError: the cluster has no such kind.
+    """
+    found = kinds_of(nodes, gpus=gpus)
+    if device == "any":
+        return tuple(found) if gpus else (ANY,)
+    if device == "one":
+        most = {kind: sum(node.gpus if gpus else node.cpus for node in of) for kind, of in found.items()}
+        return (max(most, key=lambda kind: (most[kind], kind)),) if most else ()
+    if device not in found:
+        raise ConfigError(
+            f"resources.device: {device}: the cluster has {', '.join(found) or 'no GPU'}. Name one of these, or say "
+            "`any` to spread trials over all, or `one` for the largest.",
+            exit_code=3,
+        )
+    return (device,)
+
+
+class Slots:
+    """Places for trials, by the kind of node.
+
+    Attributes:
+        shares: What a trial gets on each kind that trials go to.
+    """
+
+    def __init__(
+        self,
+        shares: Mapping[str, Share],
+        look: Callable[[], Sequence[Node]],
+        *,
+        concurrency: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`look` gives the nodes that are up; up to `concurrency` trials are taken whether there is room or not."""
+        self.shares = dict(shares)
+        self._look, self._concurrency, self._clock = look, concurrency, clock
+        self._taken: dict[str, str] = {}  # trial -> kind
+        self._room: dict[str, int] = {}
+        self._looked_s = float("-inf")
+
+    def total(self) -> int:
+        """Trials that can run at the same time."""
+        self._refresh()
+        room = sum(self._room.values())
+        return room if self._concurrency is None else min(room, self._concurrency)
+
+    def described(self) -> str:
+        """For the person who launches: `16 trials at a time on A100, 0.25 of a GPU each`."""
+        named = {kind: f" on {kind}" if kind not in (ANY, "cpu", "gpu") else "" for kind in self.shares}
+        each = [f", {share.gpus:g} of a GPU each{named[kind]}" for kind, share in self.shares.items() if share.gpus]
+        return f"{self.total()} trials at a time" + ("".join(each) or "".join(named.values()))
+
+    def free_kind(self) -> str | None:
+        """Where the next trial goes, or None if it has to wait."""
+        self._refresh()
+        if self._concurrency is not None and len(self._taken) >= self._concurrency:
+            return None
+        taken = Counter(self._taken.values())
+        free = {kind: self._room.get(kind, 0) - taken[kind] for kind in self.shares}
+        kind = max(free, key=lambda one: (free[one], one))
+        return kind if free[kind] > 0 or self._concurrency is not None else None
+
+    def take(self, trial_id: str, kind: str) -> Share:
+        """The trial has a place from now on."""
+        self._taken[trial_id] = kind
+        return self.shares[kind]
+
+    def give_back(self, trial_id: str) -> None:
+        """Its place is free again; nothing where it has none."""
+        self._taken.pop(trial_id, None)
+
+    def _refresh(self) -> None:
+        now = self._clock()
+        if now - self._looked_s < LOOK_AGAIN_S:
+            return
+        self._looked_s, nodes = now, self._look()
+        self._room = {
+            kind: sum(node.room(share) for node in nodes if kind in (ANY, node.kind))
+            for kind, share in self.shares.items()
+        }

@@ -1,0 +1,162 @@
+"""A sweep submitted to a Ray of three nodes, each in a network of its own, from a fourth that is none of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.store import open_store
+from tests.builders import write_sweep, write_tagged_treebank
+from tests.chaos.cluster import Nodes, namespaces_allowed
+from tests.chaos.compare import compare, read_rows
+from tests.chaos.processes import end_all
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not namespaces_allowed(), reason="this user may not make network namespaces"),
+]
+
+SWEEP = """
+name: away
+trial:
+  data: {folder: bank}
+  train_size: 120
+  lowercase: true
+  frozen_dropout: false
+  optim: {lr: 1e-3, epochs: 6, batch_size: 4}
+space:
+  freeze: [none, {strategy: first_k, depth: 2, embeddings: true}]
+seeds: [0, 1, 2, 3]
+checkpoint: {epochs: 1}
+"""
+
+Client = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    with tempfile.TemporaryDirectory(prefix="pf-") as folder, Nodes(Path(folder), dashboard=True) as cluster:
+        yield cluster  # not under pytest's folder, whose names are too long for Ray's sockets
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Path:
+    """A folder with a sweep and its corpus, which no node has."""
+    folder = tmp_path / "laptop"
+    write_tagged_treebank(folder / "bank", train=150, dev=30, test=30)
+    write_sweep(folder / "away.yaml", SWEEP)
+    return folder
+
+
+@pytest.fixture
+def client(nodes: Nodes, laptop: Path) -> Iterator[Client]:
+    """Run a command of ours on the laptop."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(command: str, *words: object, **environment: str) -> subprocess.Popen[str]:
+        here = {name: value for name, value in nodes.environment.items() if name != "RAY_ADDRESS"} | environment
+        started.append(
+            subprocess.Popen(
+                [*nodes.client_prefix, sys.executable, "-m", f"orchestrator.{command}", *map(str, words)],
+                cwd=laptop, env=here, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )
+        )  # fmt: skip
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_a_submitted_sweep_survives_a_lost_node_a_new_one_and_a_cut_and_ends_as_on_one_machine(
+    nodes: Nodes, laptop: Path, client: Client, tmp_path: Path
+) -> None:
+    store, alone = tmp_path / "shared", tmp_path / "alone"
+    words = ("--sweep", "away.yaml", "--offline", "--store")
+    submitted = client("launch", *words, store, "--cluster", nodes.dashboard, "--detach")
+    assert submitted.wait(120) == 0, submitted.communicate()[0]
+    following = client("status", "--follow", "--cluster", nodes.dashboard)
+    _until(lambda: _n_epochs(store) >= 2)
+    end_all(nodes.node_folder(1))  # its raylet and workers at once, as when a machine goes
+    _until(lambda: _n_epochs(store) >= 8)
+    assert nodes.mend() == [1]
+    nodes.cut(2)
+    time.sleep(30)
+    nodes.join(2)
+    nodes.mend()
+    said = following.communicate(timeout=400)[0]
+    assert following.returncode == 0, said
+    assert "8/8 completed" in said
+    assert client("launch", *words, alone, "--cluster", "inline").wait(300) == 0
+    found = compare(read_rows(open_store(alone)), read_rows(open_store(store)))
+    assert (found.missing, found.surplus, found.different, found.duplicate) == (0, 0, 0, 0), found.examples
+
+
+def test_each_node_but_the_drivers_fetches_the_files_of_a_sweep_once(
+    nodes: Nodes, client: Client, tmp_path: Path
+) -> None:
+    words = ("--sweep", "away.yaml", "--offline", "--set", "trial.optim.epochs=1", "--cluster", nodes.dashboard)
+    launched = client("launch", *words, "--store", tmp_path / "shared")
+    said = launched.communicate(timeout=300)[0]
+    assert launched.returncode == 0, said
+    staged = {n: sorted((nodes.node_folder(n) / "cache" / "staged").glob("[!.]*")) for n in range(3)}
+    assert not staged[0]
+    for n in (1, 2):
+        assert [path.name.split("-")[0] for path in staged[n]] == ["corpus", "model"]
+
+
+def test_stop_ends_a_submitted_sweep_gracefully_and_launching_again_goes_on(
+    nodes: Nodes, client: Client, tmp_path: Path
+) -> None:
+    store = tmp_path / "shared"
+    words = ("launch", "--sweep", "away.yaml", "--offline", "--store", store, "--cluster", nodes.dashboard)
+    running = client(*words)
+    _until(lambda: _n_epochs(store) >= 2)
+    stopped = client("stop_command", "away", "--cluster", nodes.dashboard)
+    assert stopped.wait(120) == 0, stopped.communicate()[0]
+    said = running.communicate(timeout=60)[0]
+    assert running.returncode == 143, said
+    assert re.search(r"interrupted with \d trials to go", said)
+    again = client(*words)
+    assert again.wait(300) == 0, again.communicate()[0]
+    assert len(open_store(store).completed_ids()) == 8
+
+
+@pytest.mark.parametrize("token", ["wrong", ""])
+def test_without_the_clusters_token_nothing_is_submitted(
+    nodes: Nodes, client: Client, tmp_path: Path, token: str
+) -> None:
+    words = ("launch", "--sweep", "away.yaml", "--store", tmp_path / "s", "--cluster", nodes.dashboard)
+    refused = client(*words, RAY_AUTH_TOKEN=token, RAY_AUTH_MODE="token" if token else "disabled")
+    said = refused.communicate(timeout=60)[0]
+    assert refused.returncode == 4, said
+    assert "does not accept this token" in said
+    assert not (tmp_path / "s").exists()
+
+
+def _until(condition: Callable[[], bool], timeout_s: float = 240) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+def _n_epochs(store: Path) -> int:
+    return 0 if not (store / "store.json").exists() else open_store(store).epochs().num_rows
+
+
+def test_nothing_listens_beyond_what_the_documentation_names(nodes: Nodes) -> None:
+    shown = subprocess.run([*nodes.prefix, "ss", "-Hltnp"], check=True, capture_output=True, text=True).stdout
+    listening = {line.split()[3] for line in shown.splitlines()}
+    print(json.dumps(sorted(listening)), shown)
