@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError
 
 from orchestrator.sweep import Limits, Resources, SweepSpec
+from orchestrator.watching.spec import WatchSpec
 from orchestrator.wording import most, wording
 from orchestrator.yaml_file import Document
 from trials.errors import ConfigError
@@ -70,6 +71,7 @@ class ClusterSpec(Frozen):
         limits: Over those of the sweep, each by itself.
         environment: Of a submitted sweep.
         prices: What it costs.
+        watch: Logs and messages, over those of the sweep.
     """
 
     address: str = "local"
@@ -79,6 +81,7 @@ class ClusterSpec(Frozen):
     limits: Limits = Limits()
     environment: Environment = Environment()
     prices: Prices = Prices()
+    watch: WatchSpec = WatchSpec()
 
     @property
     def is_remote(self) -> bool:
@@ -89,7 +92,7 @@ class ClusterSpec(Frozen):
         """The sweep with this cluster's resources and limits."""
         changes = {
             name: getattr(sweep, name).model_copy(update=mine.model_dump(exclude_unset=True))
-            for name in ("resources", "limits")
+            for name in ("resources", "limits", "watch")
             if (mine := getattr(self, name)).model_fields_set
         }
         return sweep.model_copy(update=changes)

@@ -43,6 +43,7 @@ from orchestrator.store.schema import State
 from orchestrator.summary import summarise
 from orchestrator.sweep import load_sweep
 from orchestrator.terminal import cell_tables, failure_table, plan_lines
+from orchestrator.watching.watch import Watch, watched
 from trials.draft import Lookup
 
 DEFAULT_SWEEP = Path(__file__).parent.parent / "configs" / "sweeps" / "starter.yaml"
@@ -142,9 +143,18 @@ def _launch(
 
 
 def _run(plan: Plan, cluster: ClusterSpec, results: ResultStore, lease: Lease, stop: StopRequest) -> None:
+    where = cluster.address
+    with watched(plan, results.place, plan.sweep.watch, cluster=where, stop=stop, say=say) as watch:
+        _run_watched(plan, cluster, results, lease, stop, watch)
+
+
+def _run_watched(
+    plan: Plan, cluster: ClusterSpec, results: ResultStore, lease: Lease, stop: StopRequest, watch: Watch
+) -> None:
     queue = TrialQueue(plan.to_run, plan.attempts, plan.sweep.limits)
-    recorder = Recorder(results, before_commit=lease.check)
+    recorder = Recorder(results, before_commit=lease.check, committed=watch.flushed)
     display = LiveDisplay(plan, stderr)
+    listener = Listeners(recorder, display, *watch.listeners)
     try:
         with stop.on_requests(results.place, plan.sweep.name, say):
             if cluster.address == "inline":
@@ -153,7 +163,7 @@ def _run(plan: Plan, cluster: ClusterSpec, results: ResultStore, lease: Lease, s
                 with stop.on_signals(say), display:
                     run_inline(
                         queue,
-                        Listeners(recorder, display),
+                        listener,
                         resources=plan.sweep.resources,
                         predictions=plan.sweep.predictions,
                         store=results.address,
@@ -161,7 +171,7 @@ def _run(plan: Plan, cluster: ClusterSpec, results: ResultStore, lease: Lease, s
                         stop=stop,
                     )
             else:
-                _run_on_ray(plan, queue, Listeners(recorder, display), display, results.address, stop, cluster, lease)
+                _run_on_ray(plan, queue, listener, display, results.address, stop, cluster, lease, watch)
     finally:
         recorder.close()
 
@@ -175,6 +185,7 @@ def _run_on_ray(
     stop: StopRequest,
     cluster: ClusterSpec,
     lease: Lease,
+    watch: Watch,
 ) -> None:
     from orchestrator.cluster import local_cluster, own_cluster
     from orchestrator.packing import slots_for
@@ -189,7 +200,7 @@ def _run_on_ray(
         say(f"ray     {slots.described()}; dashboard {found.dashboard} ({found.token_hint})")
         lease.announce(found.dashboard if found.dashboard.startswith("http") else "")
         settings = WorkerSettings(sweep.predictions, store, sweep.checkpoint, found.node_id)
-        with display:
+        with display, watch.exporting():
             run_sweep(queue, listener, slots=slots, settings=settings, stop=stop)
 
 

@@ -17,7 +17,7 @@ from trials.errors import ConfigError
 
 MOST_BYTES = 400 << 20  # Ray refuses packages above 500 MiB
 CLUSTER_FILE = "cluster.yaml"
-_LEFT_TO_THE_CLUSTER = {"ray", "permafrost-sweeps"}  # nodes must have the Ray that they run, and our code is sent as it is
+_LEFT_TO_THE_CLUSTER = {"ray", "permafrost-sweeps"}  # nodes have the Ray that they run, and our code is sent
 
 
 def fill(folder: Path, document: Document, spec: ClusterSpec, here: Path) -> str:

@@ -31,10 +31,16 @@ class Recorder:
     """A `Listener` that writes. Close it, also after an error: what it still holds is committed then.
 
     `before_commit` is asked first each time; it raises where another driver has taken over, and nothing is written.
+    `committed` is told how many seconds each commit took, what came with it included.
     """
 
-    def __init__(self, store: ResultStore, before_commit: Callable[[], None] = lambda: None) -> None:
-        self._store, self._before_commit = store, before_commit
+    def __init__(
+        self,
+        store: ResultStore,
+        before_commit: Callable[[], None] = lambda: None,
+        committed: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        self._store, self._before_commit, self._committed = store, before_commit, committed
         self._attempts: dict[str, int] = {}
         self._over: set[str] = set()
         self._commits = 0
@@ -77,7 +83,8 @@ class Recorder:
 
     def flush(self) -> None:
         """Commit what is held: trials last, so that a trial in the store has all that belongs to it there."""
-        if any(self._held.values()):
+        began, is_commit = time.monotonic(), any(self._held.values())
+        if is_commit:
             self._before_commit()
             self._commits += 1
         for table, rows in self._held.items():
@@ -90,6 +97,8 @@ class Recorder:
             self._store.compact()
             self._commits = 0
         self._flushed = time.monotonic()
+        if is_commit:
+            self._committed(self._flushed - began)
 
     def close(self) -> None:
         """Commit the rest and put the small parts together."""

@@ -12,6 +12,7 @@
     seeds: [0, 1, 2]            # replicates of every cell
     checkpoint: auto            # how often a running trial is kept: {epochs: 1}, {minutes: 10}, or off
     predictions: auto           # kept beside the scores: of tagging up to a size, or `all`, or `none`
+    watch: {log: sweep.jsonl}   # a log in JSON, messages when it ends or stalls: see orchestrator.watching.spec
 
 Settings that belong together vary as `cases`, each laid over `trial`:
 
@@ -33,6 +34,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from orchestrator.watching.spec import WatchSpec
 from orchestrator.wording import MOST_TOLD, most, wording
 from orchestrator.yaml_file import Document, KeyPath, set_path
 from trials.draft import DraftError, Lookup, TrialDraft
@@ -199,6 +201,7 @@ class SweepSpec(Frozen):
     checkpoint: Annotated[CheckpointSpec, BeforeValidator(_word_is_checkpoint)] = CheckpointSpec(auto=True)
     limits: Limits = Limits()
     predictions: Predictions = "auto"
+    watch: WatchSpec = WatchSpec()
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:

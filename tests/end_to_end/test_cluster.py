@@ -10,13 +10,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from orchestrator.store import open_store
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.chaos.cluster import Nodes, namespaces_allowed
-from tests.chaos.compare import compare, read_rows
+from tests.chaos.compare import compare, read_rows, tables
 from tests.chaos.processes import end_all
 
 pytestmark = [
@@ -76,7 +77,7 @@ def client(nodes: Nodes, laptop: Path) -> Iterator[Client]:
     yield run
     for process in started:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def test_a_submitted_sweep_survives_a_lost_node_a_new_one_and_a_cut_and_ends_as_on_one_machine(
@@ -99,7 +100,7 @@ def test_a_submitted_sweep_survives_a_lost_node_a_new_one_and_a_cut_and_ends_as_
     assert following.returncode == 0, said
     assert "8/8 completed" in said
     assert client("launch", *words, alone, "--cluster", "inline").wait(300) == 0
-    found = compare(read_rows(open_store(alone)), read_rows(open_store(store)))
+    found = compare(tables(read_rows(open_store(alone))), read_rows(open_store(store)))
     assert (found.missing, found.surplus, found.different, found.duplicate) == (0, 0, 0, 0), found.examples
 
 
@@ -156,7 +157,39 @@ def _n_epochs(store: Path) -> int:
     return 0 if not (store / "store.json").exists() else open_store(store).epochs().num_rows
 
 
-def test_nothing_listens_beyond_what_the_documentation_names(nodes: Nodes) -> None:
+def test_while_a_sweep_runs_every_open_port_turns_a_wrong_token_away_but_for_the_metrics(
+    nodes: Nodes, client: Client, tmp_path: Path
+) -> None:
+    store = tmp_path / "shared"
+    words = ("launch", "--sweep", "away.yaml", "--offline", "--store", store, "--cluster", nodes.dashboard)
+    running = client(*words)
+    _until(lambda: _n_epochs(store) >= 1)
+    listening = _listening(nodes)
+    found = _knock(nodes, list(listening))
+    assert set(listening.values()) <= LISTENERS
+    open_to_all = {address for address, answer in found.items() if answer == "200"}
+    assert len(open_to_all) == 3  # metrics: of the node's agent, of Ray's dashboard, of the autoscaler
+    others = {listening[address]: found[address] for address in found.keys() - open_to_all}
+    assert set(others.values()) <= {"401", "403", "UNAUTHENTICATED"}, others
+    assert running.poll() is None
+
+
+# The processes that docker/README.md names; a worker's title is that of its trial.
+LISTENERS = {"gcs_server", "raylet", "python", "ray::DashboardA", "ray::RuntimeEnv", "ray::"}
+
+
+def _listening(nodes: Nodes) -> dict[str, str]:
+    """Address on the head's network -> the process that listens there."""
     shown = subprocess.run([*nodes.prefix, "ss", "-Hltnp"], check=True, capture_output=True, text=True).stdout
-    listening = {line.split()[3] for line in shown.splitlines()}
-    print(json.dumps(sorted(listening)), shown)
+    host, found = urlsplit(nodes.dashboard).hostname, dict[str, str]()
+    for line in shown.splitlines():
+        port, name = line.split()[3].rpartition(":")[2], line.split('(("')[1].split('"')[0]
+        found[f"{host}:{port}"] = name if name in LISTENERS else name[:5]
+    return found
+
+
+def _knock(nodes: Nodes, addresses: list[str]) -> dict[str, str]:
+    words = [*nodes.prefix, sys.executable, "-m", "tests.end_to_end.knock", *addresses]
+    done = subprocess.run(words, env=nodes.environment, check=True, capture_output=True, text=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found

@@ -102,32 +102,46 @@ def test_only_what_was_asked_for_is_told_and_never_what_a_person_did(
     assert len(hook.bodies) == n
 
 
+class HandClock:
+    """Stands still unless moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 def test_each_stall_is_told_once_and_work_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    tally = Tally(2)
-    with Hook() as hook:
-        told = notifier(hook.secret_url, monkeypatch, [], tally, stalled_minutes=0.3 / 60, events=["stalled"])
-        told.begin()
-        tally.started(make_spec(), 1)
-        wait_until(lambda: len(hook.bodies) == 1)
-        time.sleep(0.5)
-        assert len(hook.bodies) == 1
-        tally.evaluated(make_spec(), make_record())
-        wait_until(lambda: len(hook.bodies) == 2)
-        told.over(DONE)
-    assert hook.bodies[0]["text"] == "Sweep tiny stalled: no trial got on for 0.005 minutes"
-
-
-def test_a_sweep_that_gets_on_does_not_stall(monkeypatch: pytest.MonkeyPatch) -> None:
-    tally = Tally(2)
+    tally = Tally(2, clock := HandClock())
     with Hook() as hook:
         told = notifier(hook.secret_url, monkeypatch, [], tally, stalled_minutes=1 / 60, events=["stalled"])
         told.begin()
-        for _ in range(30):
+        tally.started(make_spec(), 1)
+        clock.now = 1.0
+        wait_until(lambda: len(hook.bodies) == 1)
+        time.sleep(0.3)  # several looks
+        assert len(hook.bodies) == 1
+        tally.evaluated(make_spec(), make_record())
+        clock.now = 2.0
+        wait_until(lambda: len(hook.bodies) == 2)
+        told.over(DONE)
+    assert hook.bodies[0]["text"].startswith("Sweep tiny stalled: no trial got on for 0.0166667 minutes")
+
+
+def test_a_sweep_that_gets_on_or_is_over_does_not_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    tally = Tally(2, clock := HandClock())
+    with Hook() as hook:
+        told = notifier(hook.secret_url, monkeypatch, [], tally, stalled_minutes=1 / 60, events=["stalled"])
+        told.begin()
+        for _ in range(5):
+            clock.now += 0.9
+            time.sleep(0.1)
             tally.evaluated(make_spec(), make_record())
-            time.sleep(0.05)
         for seed in (0, 1):
             tally.ended(make_spec(seed=seed), State.COMPLETED, None)
-        time.sleep(1.3)
+        clock.now += 100
+        time.sleep(0.3)
         told.over(DONE)
     assert hook.bodies == []
 
