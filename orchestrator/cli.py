@@ -8,9 +8,11 @@ from orchestrator.compare import compare
 from orchestrator.data import app as data
 from orchestrator.export_model import export_model
 from orchestrator.launch import launch
+from orchestrator.manifests_command import app as manifests
 from orchestrator.predict import predict
 from orchestrator.reproduce import reproduce
 from orchestrator.status import status
+from orchestrator.stop_command import stop
 from orchestrator.store_command import app as store
 
 app = typer.Typer(
@@ -22,9 +24,11 @@ app = typer.Typer(
 )
 app.command()(launch)
 app.command()(status)
+app.command()(stop)
 app.command()(compare)
 app.command()(reproduce)
 app.command("export-model")(export_model)
 app.command()(predict)
 app.add_typer(data, name="data")
 app.add_typer(store, name="store")
+app.add_typer(manifests, name="manifests")
