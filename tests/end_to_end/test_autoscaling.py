@@ -13,10 +13,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-import ray
-import yaml
 
 from orchestrator.store import open_store
 from tests.builders import write_sweep, write_tagged_treebank
@@ -30,14 +29,24 @@ pytestmark = [
 ]
 
 ADDRESS = "127.0.0.1:6379"
-EXAMPLE = Path(ray.__file__).parent / "autoscaler" / "_private" / "fake_multi_node" / "example.yaml"
 HEAD = {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0}
 WORKER = {"resources": {"CPU": 1}, "node_config": {}, "min_workers": 0, "max_workers": 2}
-OURS = {
+LISTS = ("cluster_synced_files", "initialization_commands", "setup_commands", "head_setup_commands",
+         "worker_setup_commands", "head_start_ray_commands", "worker_start_ray_commands", "rsync_exclude",
+         "rsync_filter")  # fmt: skip
+CONFIG: dict[str, Any] = {
+    "cluster_name": "grows",
     "max_workers": 2,
     "idle_timeout_minutes": 0.1,
     "upscaling_speed": 100,
+    "provider": {"type": "fake_multinode"},
     "available_node_types": {"ray.head.default": HEAD, "worker": WORKER},
+    "head_node_type": "ray.head.default",
+    "auth": {},
+    "docker": {},
+    "file_mounts": {},
+    "file_mounts_sync_continuously": False,
+    **{name: [] for name in LISTS},  # what a provider of real machines would do on them
 }
 SWEEP = """
 name: grows
@@ -56,7 +65,7 @@ def inside() -> Iterator[tuple[list[str], dict[str, str], Path]]:
         folder = Path(name)
         settings = {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_AUTH_TOKEN": "x" * 32}
         environment = base_environment(folder) | settings
-        (folder / "scaling.json").write_text(json.dumps(yaml.safe_load(EXAMPLE.read_text()) | OURS))
+        (folder / "scaling.json").write_text(json.dumps(CONFIG))
         enter = ["ip", "netns", "exec", space]
         subprocess.run(["ip", "netns", "add", space], check=True)
         try:
