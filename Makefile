@@ -14,7 +14,7 @@ dashboard: .venv/ready ## browse the results
 	$(BIN)/permafrost dashboard $(STORE)
 
 test: .venv/ready ## the tests, with the coverage floor
-	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadscope --cov --cov-report=term
+	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadscope --no-loadscope-reorder --cov --cov-report=term
 
 test-browser: .venv/ready ## every promise of the dashboard in a Chromium (apt install chromium)
 	$(BIN)/python -m pytest -m "browser and not slow" tests/browser

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
+from functools import cache
 from typing import Any
 
 from ray import tune
@@ -64,8 +65,17 @@ def run_sweep(
         shutil.rmtree(litter, ignore_errors=True)
 
 
+_KEPT = ("trial_id", "attempt", "label")  # of a config, once its trial is over
+
+
 def _resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
-    return tune.PlacementGroupFactory([{name: amount for name, amount in config["resources"].items() if amount}])
+    return _bundle(tuple((name, amount) for name, amount in config["resources"].items() if amount))
+
+
+@cache
+def _bundle(resources: tuple[tuple[str, float], ...]) -> tune.PlacementGroupFactory:
+    """One for all trials that ask for the same: each of them keeps it."""
+    return tune.PlacementGroupFactory([dict(resources)])
 
 
 def _label(trial: Trial) -> str:
@@ -120,9 +130,11 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
             self._end(spec, _state_of_lost(error), f"its worker was lost: {error}")
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        # Tune keeps every trial to the end, with the last values of whatever it reported and their averages.
+        # Tune keeps every trial to the end: its whole config twice, and the last values of whatever it reported.
         trial.run_metadata.metric_analysis, trial.run_metadata.metric_n_steps = {}, {}
         trial.run_metadata.last_result = {}
+        trial.config = trial._Trial__unresolved_config = {name: trial.config[name] for name in _KEPT}
+        trial.evaluated_params = {}
 
     def _spec(self, trial: Trial) -> TrialSpec | None:
         """What Tune's trial is an attempt of; None where that attempt is over."""

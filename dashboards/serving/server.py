@@ -14,7 +14,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -74,7 +74,8 @@ class Listening:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ending.set()
-        self._server.pull_trigger()
+        with suppress(OSError):  # it may have ended by itself since, and closed what it is woken by
+            self._server.pull_trigger()
         self._thread.join()
 
     def _answer(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -42,20 +43,27 @@ TIMES = {
 @pytest.fixture
 def sweep(tmp_path: Path) -> Path:
     """The small sweep's file, over two treebanks of 24 train, 8 dev and 8 test sentences."""
+    return write_small_sweep(tmp_path)
+
+
+def write_small_sweep(folder: Path) -> Path:
+    """`small.yaml` and its two treebanks."""
     for n, name in enumerate(("one", "two")):
-        write_tagged_treebank(tmp_path / name, seed=n)
-    return write_sweep(tmp_path / "small.yaml", SMALL.replace(BUNDLED, "[{folder: one}, {folder: two}]"))
+        write_tagged_treebank(folder / name, seed=n)
+    return write_sweep(folder / "small.yaml", SMALL.replace(BUNDLED, "[{folder: one}, {folder: two}]"))
 
 
 @pytest.fixture
 def permafrost(tmp_path: Path) -> Command:
     """Run `python -m orchestrator.<command> ...` and return what it printed."""
 
-    def run(command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", f"orchestrator.{command}", *map(str, arguments)]
-        return subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=240, env=environment())
+    return functools.partial(run_in, tmp_path)
 
-    return run
+
+def run_in(folder: Path, command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run `python -m orchestrator.<command> ...` from a folder."""
+    words = [sys.executable, "-m", f"orchestrator.{command}", *map(str, arguments)]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=240, env=environment())
 
 
 def environment() -> dict[str, str]:

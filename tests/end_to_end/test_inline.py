@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from orchestrator.store import open_store
-from tests.end_to_end.conftest import Command
+from tests.end_to_end.conftest import Command, run_in, write_small_sweep
 
 
-def test_a_sweep_runs_its_table_is_printed_and_a_second_launch_has_nothing_to_do(
-    sweep: Path, tmp_path: Path, permafrost: Command
-) -> None:
-    arguments = ("--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline")
-    first, second = permafrost("launch", *arguments), permafrost("launch", *arguments)
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """A folder with `small.yaml` and its finished `store`, and what the launch said; tests only add to the store."""
+    folder = tmp_path_factory.mktemp("done")
+    sweep = write_small_sweep(folder)
+    return folder, run_in(folder, "launch", "--sweep", sweep, "--store", folder / "store", "--cluster", "inline")
+
+
+Done = tuple[Path, subprocess.CompletedProcess[str]]
+
+
+def test_a_sweep_runs_its_table_is_printed_and_a_second_launch_has_nothing_to_do(done: Done) -> None:
+    folder, first = done
+    arguments = ("--sweep", folder / "small.yaml", "--store", folder / "store", "--cluster", "inline")
+    second = run_in(folder, "launch", *arguments)
     assert (first.returncode, second.returncode) == (0, 0), first.stderr
     assert "8 = 4 cells x 2 seeds; 0 complete in the store, 8 to run" in first.stderr
     assert "two, 24 train sentences" in first.stdout
@@ -25,9 +38,8 @@ def test_a_sweep_runs_its_table_is_printed_and_a_second_launch_has_nothing_to_do
     assert first.stdout == second.stdout
 
 
-def test_the_store_holds_every_epoch_of_every_trial(sweep: Path, tmp_path: Path, permafrost: Command) -> None:
-    permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline")
-    store = open_store(tmp_path / "store")
+def test_the_store_holds_every_epoch_of_every_trial(done: Done) -> None:
+    store = open_store(done[0] / "store")
     trials, epochs = store.trials().to_pylist(), store.epochs().to_pylist()
     assert len(trials) == 8
     assert {row["state"] for row in trials} == {"completed"}
@@ -41,19 +53,18 @@ def test_the_store_holds_every_epoch_of_every_trial(sweep: Path, tmp_path: Path,
         assert 0 < trial["test_score"] <= 1
 
 
-def test_adding_a_seed_runs_only_that_one_in_this_or_another_sweep(
-    sweep: Path, tmp_path: Path, permafrost: Command
-) -> None:
-    arguments = ("--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline", "--json")
-    permafrost("launch", *arguments)
-    added = permafrost("launch", *arguments, "--set", "seeds=[1,2]", "--set", "name=other")
+def test_adding_a_seed_runs_only_that_one_in_this_or_another_sweep(done: Done, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(done[0], folder)
+    arguments = ("--sweep", folder / "small.yaml", "--store", folder / "store", "--cluster", "inline", "--json")
+    added = run_in(folder, "launch", *arguments, "--set", "seeds=[1,2]", "--set", "name=other")
     outcome = json.loads(added.stdout)
     assert outcome.pop("wall_s") > 0
     assert outcome == {
-        "sweep": "other", "store": str(tmp_path / "store"),
+        "sweep": "other", "store": str(folder / "store"),
         "planned": 8, "skipped": 4, "completed": 4, "pruned": 0, "failed": 0,
     }  # fmt: skip
-    assert len(open_store(tmp_path / "store").trials()) == 12
+    assert len(open_store(folder / "store").trials()) == 12
 
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(sweep: Path, tmp_path: Path, permafrost: Command) -> None:
@@ -64,10 +75,10 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(sweep: Path, tmp_path: Path
     assert not (tmp_path / "store").exists()
 
 
-def test_status_reads_the_store_only(sweep: Path, tmp_path: Path, permafrost: Command) -> None:
-    launched = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline")
-    shown = permafrost("status", "--store", tmp_path / "store")
-    counted = json.loads(permafrost("status", "--store", tmp_path / "store", "--json").stdout)
+def test_status_reads_the_store_only(done: Done) -> None:
+    folder, launched = done
+    shown = run_in(folder, "status", "--store", folder / "store")
+    counted = json.loads(run_in(folder, "status", "--store", folder / "store", "--json").stdout)
     assert launched.stdout.strip() in shown.stdout
     assert "sweep tiny: 8 trials, 8 completed" in shown.stdout
     assert counted["sweeps"] == [{"name": "tiny", "planned": 8, "cells": 4, "states": {"completed": 8}}]

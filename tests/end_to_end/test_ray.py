@@ -138,7 +138,8 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     assert (outcome["skipped"], outcome["completed"]) == (len(before), 6 - len(before))
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.slow  # the short chaos run loses a worker too
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_trial_whose_worker_goes_is_finished_by_another_with_the_same_rows(
     number: signal.Signals, long_sweep: Path, tmp_path: Path, permafrost: Command
 ) -> None:
@@ -157,6 +158,7 @@ def test_a_trial_whose_worker_goes_is_finished_by_another_with_the_same_rows(
     assert not list((tmp_path / "store" / "checkpoints").iterdir())
 
 
+@pytest.mark.slow  # what is counted is tested in test_packing
 def test_packed_trials_share_a_gpu_by_the_memory_of_a_pilot(
     sweep: Path, tmp_path: Path, permafrost: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

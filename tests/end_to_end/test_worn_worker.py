@@ -11,7 +11,7 @@ import pytest
 
 from tests.end_to_end.conftest import environment
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]  # its parts: test_worker_life, test_trainable
 
 
 def test_a_worker_whose_trials_leave_memory_is_replaced_and_every_trial_completes(tmp_path: Path) -> None:
