@@ -6,8 +6,10 @@ import typer
 
 from orchestrator.compare import compare
 from orchestrator.data import app as data
+from orchestrator.doctor_command import doctor
 from orchestrator.export_model import export_model
 from orchestrator.launch import launch
+from orchestrator.plan_command import plan
 from orchestrator.predict import predict
 from orchestrator.reproduce import reproduce
 from orchestrator.status import status
@@ -21,6 +23,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(launch)
+app.command()(plan)
+app.command()(doctor)
 app.command()(status)
 app.command()(compare)
 app.command()(reproduce)
