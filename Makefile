@@ -40,18 +40,19 @@ lint: .venv/ready ## style, types, and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy docker/entrypoint.py
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/shellcheck docker/*.sh docker/slurm/*.sbatch
+	$(BIN)/hadolint docker/Dockerfile
+	$(BIN)/compose-lint docker/compose.yaml docker/compose.gpu.yaml
 
 audit: .venv/ready ## known holes of the pinned dependencies, where a database of them can be reached
 	$(BIN)/python -m tests.security.audit
 
 setup: .venv/ready ## make .venv with the pinned dependencies
 
-.venv/ready: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; give one with make PYTHON=...")'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $@
+.venv/ready: pyproject.toml constraints.txt docker/install.sh
+	docker/install.sh --dev --venv .venv --python $(PYTHON)
 
 clean: ## remove what was made, but no results
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist

@@ -69,24 +69,32 @@ def _browser_callbacks(app: dash.Dash) -> None:
         Output("path", "data"),
         Input("url", "pathname"),
         Input("url", "search"),
-        State("path", "data"),
+        State("state", "data"),
+    )
+    app.clientside_callback(
+        ClientsideFunction(name, "news"),
+        Input("state", "data"),
+        Input("version", "data"),
+        Input("rendered", "data"),
+        prevent_initial_call=True,
     )
     app.clientside_callback(
         ClientsideFunction(name, "links"),
         Output({"link": ALL}, "href"),
         Output({"link": ALL}, "active"),
-        Input("url", "pathname"),
-        Input("url", "search"),
+        Input("path", "data"),
+        Input("later", "data"),
         State({"link": ALL}, "id"),
     )
     values = [Input(control.control_id(each), "value") for each in (*control.NAMES, "theme")]
     app.clientside_callback(
         ClientsideFunction(name, "write"),
         Output("url", "search"),
+        Output("state", "data", allow_duplicate=True),
         *values,
         Input("control-pause", "checked"),
         State("resolved", "data"),
-        State("url", "search"),
+        State("state", "data"),
         prevent_initial_call=True,
     )
     app.clientside_callback(

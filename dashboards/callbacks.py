@@ -10,19 +10,20 @@ from urllib.parse import unquote
 
 import dash
 import dash_mantine_components as dmc
-from dash import MATCH, Input, Output, State, ctx, html, no_update
+from dash import MATCH, Input, Output, State, html, no_update
+from flask import Response, request
+from plotly.io.json import to_json_plotly
 
 from dashboards import controls as control
 from dashboards.grid import GRID, answer_rows
-from dashboards.page import notices, part_card, part_id, table, waiting
+from dashboards.page import figure_of, notices, part_card, part_id, table
 from dashboards.pages import extra, header_words
 from dashboards.provenance import provenance
 from dashboards.query import parse_query
 from dashboards.screen import Screen, look_of
 from dashboards.selection import Selection
 from dashboards.trial_page import trial_page
-from dashboards.views.part import Part
-from dashboards.views.registry import VIEWS
+from dashboards.views.registry import VIEWS, View, find_part
 from trials.errors import StoreError
 
 _TRIAL = "/trial/"
@@ -44,7 +45,10 @@ def add_callbacks(app: dash.Dash, screen: Screen) -> None:
 
 
 def _add_pages(app: dash.Dash, screen: Screen) -> None:
-    """Another path is another page; it comes with its first figure, so that this is there after one answer."""
+    """Another path is another page; it comes with its first figure, so that this is there after one answer.
+
+    `rendered` says what that figure shows.
+    """
 
     @app.callback(
         Output("page", "children"),
@@ -55,7 +59,7 @@ def _add_pages(app: dash.Dash, screen: Screen) -> None:
         prevent_initial_call=True,
     )
     def show_page(path: str, state: PageState) -> Any:
-        return *_page(screen, state), state["path"]
+        return *_page(screen, state), state
 
 
 def _page(screen: Screen, state: PageState) -> tuple[Any, str]:
@@ -69,82 +73,69 @@ def _page(screen: Screen, state: PageState) -> tuple[Any, str]:
         words = "There is no such page. The views are at the top."
         return dmc.Alert(words, title="Not found", color="red"), "controls"
     selection = screen.select(state["search"])
-    more = html.Div(extra(view, selection, screen.frames), id=part_id("extra", view.path))
     title = html.Div([dmc.Title(view.name, order=1, size="h3"), dmc.Text(view.question)])
     first, *others = view.parts or (None,)
     drawn = [] if first is None else [part_card(first, screen.drawn(first, state))]
-    cards = [*drawn, *(part_card(part, waiting(part, look_of(state))) for part in others)]
+    cards = [*_more(view, selection, screen), *drawn, *(part_card(part, None) for part in others)]
     shown = " ".join(f"show-{name}" for name in view.controls)
-    return dmc.Stack([title, more, *cards], gap="md"), f"controls {shown}"
+    return dmc.Stack([title, *cards], gap="md"), f"controls {shown}"
+
+
+def _more(view: View, selection: Selection, screen: Screen) -> list[Any]:
+    """What a view shows besides its parts."""
+    return [html.Div(extra(view, selection, screen.frames), id=part_id("extra", view.path))] if view.has_more else []
 
 
 # --- What is new on a page
 
 
 def _add_news(app: dash.Dash, screen: Screen) -> None:
-    """The same page with another query, or with new rows in the store: each part asks for itself, so that none waits.
+    """The same page with another query, or with new rows in the store.
 
-    They ask once more when a page has come (`rendered`), which brought only its first part with it.
+    Its parts are asked for one after the other by the browser (`assets/permafrost.js`), at an address each.
     """
-    news = {"state": Input("state", "data"), "version": Input("version", "data"), "rendered": Input("rendered", "data")}
+
+    def part(scheme: str, name: str, opened: str = "") -> Response:
+        found = find_part(name)
+        if found is None:
+            return Response("There is no such figure.\n", 404, mimetype="text/plain")
+        search = f"?{request.query_string.decode('utf-8', 'replace')}"
+        drawn = screen.drawn(found, {"search": search, "scheme": scheme})
+        rows = table(drawn) if opened or found.draw is None else None
+        content = to_json_plotly({"graph": figure_of(found, drawn), "table": rows})
+        return Response(content, mimetype="application/json")
+
+    app.server.add_url_rule("/part/<any(light, dark):scheme>/<name>", view_func=part)
+    app.server.add_url_rule("/part/<any(light, dark):scheme>/<name>/<any(opened):opened>", view_func=part)
 
     @app.callback(
-        output=[Output(part_id("figure", MATCH), "figure"), Output(part_id("table", MATCH), "children")],
-        inputs=news
-        | {"opened": Input(part_id("numbers", MATCH), "value"), "name": State(part_id("figure", MATCH), "id")},
+        output=Output(part_id("table", MATCH), "children"),
+        inputs={"opened": Input(part_id("numbers", MATCH), "value"), "state": State("state", "data")}
+        | {"name": State(part_id("numbers", MATCH), "id")},
         prevent_initial_call=True,
     )
-    def show_figure(state: PageState, version: int, rendered: str, opened: str | None, name: Mapping[str, str]) -> Any:
-        part = _wanted(name["part"], state, rendered)
-        if part is None:
-            return no_update, no_update
-        drawn = screen.drawn(part, state)
-        only_opened = ctx.triggered_prop_ids.keys() <= _ids_of_numbers(name["part"])
-        return no_update if only_opened else drawn.figure, no_update if opened is None else table(drawn)
-
-    @app.callback(
-        output=Output(part_id("only", MATCH), "children"),
-        inputs=news | {"name": State(part_id("only", MATCH), "id")},
-        prevent_initial_call=True,
-    )
-    def show_table(state: PageState, version: int, rendered: str, name: Mapping[str, str]) -> Any:
-        part = _wanted(name["part"], state, rendered)
-        return no_update if part is None else table(screen.drawn(part, state))
+    def show_numbers(opened: str | None, state: PageState, name: Mapping[str, str]) -> Any:
+        found = find_part(name["part"])
+        return no_update if opened is None or found is None else table(screen.drawn(found, state))
 
     @app.callback(
         output=Output(part_id("extra", MATCH), "children"),
-        inputs=news | {"name": State(part_id("extra", MATCH), "id")},
+        inputs={"state": Input("state", "data"), "version": Input("version", "data")}
+        | {"name": State(part_id("extra", MATCH), "id")},
         prevent_initial_call=True,
     )
-    def show_extra(state: PageState, version: int, rendered: str, name: Mapping[str, str]) -> Any:
+    def show_extra(state: PageState, version: int, name: Mapping[str, str]) -> Any:
         view = VIEWS.get(name["part"])
-        if view is None or state["path"] != view.path or _page_came():
+        if view is None or state["path"] != view.path:
             return no_update
         return extra(view, screen.select(state["search"]), screen.frames)
-
-
-def _wanted(name: str, state: PageState, rendered: str) -> Part[Any] | None:
-    """The part of that name, if the page that is there shows it and it is not there already."""
-    view = VIEWS.get(state["path"])
-    if view is None or rendered != view.path:
-        return None
-    number, part = next(((n, part) for n, part in enumerate(view.parts) if part.name == name), (0, None))
-    return None if number == 0 and _page_came() else part
-
-
-def _page_came() -> bool:
-    return "rendered.data" in ctx.triggered_prop_ids
-
-
-def _ids_of_numbers(name: str) -> set[str]:
-    return {key for key, value in ctx.triggered_prop_ids.items() if value == part_id("numbers", name)}
 
 
 # --- Controls
 
 
 def _add_controls(app: dash.Dash, screen: Screen) -> None:
-    """What the URL means, shown in the controls; and all that stands around a page."""
+    """What the URL means, shown in the controls, and all that stands around a page, once its first figure is there."""
 
     @app.callback(
         output={
@@ -159,14 +150,13 @@ def _add_controls(app: dash.Dash, screen: Screen) -> None:
             "ray": Output("ray", "children"),
         },
         inputs={
-            "state": Input("state", "data"),
-            "version": Input("version", "data"),
+            "state": Input("later", "data"),
             "before": State("resolved", "data"),
             "lists": [State(control.control_id(name), "data") for name in control.LISTED],
         },
         prevent_initial_call=True,
     )
-    def show_controls(state: PageState, version: int, before: Mapping[str, Any] | None, lists: Sequence[Any]) -> Any:
+    def show_controls(state: PageState, before: Mapping[str, Any] | None, lists: Sequence[Any]) -> Any:
         selection = screen.select(state["search"])
         query, _ = parse_query(state["search"])
         values = control.chosen(selection) | {"theme": query.theme, "pause": query.pause}

@@ -11,7 +11,7 @@ import pandas as pd
 from dash import dcc, html
 
 from dashboards.tables import rows_of
-from dashboards.theme import Figure, Look, layout
+from dashboards.theme import Figure
 from dashboards.views.part import Drawn, Part
 
 CONFIG = {
@@ -29,30 +29,35 @@ def part_id(kind: str, name: Any) -> dict[str, Any]:
     """Of a component of a part.
 
     Args:
-        kind: `figure`, `numbers` (opens its table), `table` (of a figure), `only` (a table alone), `extra` (of a view),
-            `still` (a figure that stays as it came).
+        kind: `figure`, `place` (of a figure), `numbers` (opens its table), `table` (of a figure), `only` (a table
+            alone), `extra` (of a view), `still` (a figure that stays as it came).
         name: The part's, or what callbacks take instead: `MATCH`, `ALL`.
     """
     return {"kind": kind, "part": name}
 
 
-def part_card(part: Part[Any], drawn: Drawn) -> Any:
-    """A part with its figure, its table and its exports."""
+def part_card(part: Part[Any], drawn: Drawn | None) -> Any:
+    """A part with its figure, its table and its exports.
+
+    Args:
+        part: Any.
+        drawn: None for one that will come when the page is there; its place costs no drawing.
+    """
     body: list[Any] = []
-    if drawn.figure is not None:
-        body = [graph(part.name, part.title, drawn.figure), numbers(part.name)]
+    if part.draw is not None:
+        inner = None if drawn is None else figure_of(part, drawn)
+        body = [html.Div(inner, id=part_id("place", part.name), className="place"), numbers(part.name)]
     else:
-        body = [html.Div(table(drawn), id=part_id("only", part.name), className="wide", tabIndex="0", role="group")]
+        rows = None if drawn is None else table(drawn)
+        body = [html.Div(rows, id=part_id("only", part.name), className="wide", tabIndex="0", role="group")]
     about = dmc.Text(part.about, size="xs", className="about")
     head = [dmc.Title(part.title, order=2, size="h4"), about, *body, _tools(part)]
     return dmc.Paper(dmc.Stack(head, gap="xs"), p="md", withBorder=True, className="part", **{"data-part": part.name})
 
 
-def waiting(part: Part[Any], look: Look) -> Drawn:
-    """A part that will be computed when the page is there."""
-    hidden = {"visible": False, "fixedrange": True}
-    figure = {"data": [], "layout": layout(look, x=hidden, y=hidden)} if part.draw else None
-    return Drawn(figure, pd.DataFrame(), "...")
+def figure_of(part: Part[Any], drawn: Drawn) -> Any:
+    """The figure of a part; None for a table alone."""
+    return None if drawn.figure is None else graph(part.name, part.title, drawn.figure)
 
 
 def graph(name: str, title: str, figure: Figure, *, kind: str = "figure") -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -14,9 +13,9 @@ from dashboards.query import Query, parse_query
 from dashboards.selection import Selection, select
 from dashboards.theme import DARK, LIGHT, Look
 from dashboards.views.part import Drawn, Part, compute
-from dashboards.views.registry import VIEWS
+from dashboards.views.registry import find_part
 
-_APART_S = 0.01
+_SELECTIONS, _DRAWN = 4, 12  # kept of the newest snapshot; of a large store one takes some megabytes
 
 
 class Screen:
@@ -28,17 +27,24 @@ class Screen:
 
     def __init__(self, frames: Frames) -> None:
         self.frames = frames
-        self._turn = threading.Lock()
-        self._select = lru_cache(maxsize=8)(self._selected)
+        self._turn, self._looking = threading.Lock(), threading.Lock()
+        self._seen: Snapshot | None = None
+        self._select = lru_cache(_SELECTIONS)(self._selected)
+        self._draw = lru_cache(_DRAWN)(self._computed)
 
     def look(self) -> Snapshot:
-        """The store now; as it was, where it does not answer."""
-        return self.frames.refresh()
+        """The store now; as it was, where it does not answer. What was made of an older one is let go."""
+        found = self.frames.refresh()
+        with self._looking:
+            if found is not self._seen:
+                self._select.cache_clear()
+                self._draw.cache_clear()
+                self._seen = found
+        return found
 
     def select(self, search: str) -> Selection:
         """The trials that a URL selects."""
-        query, notices_ = parse_query(search)
-        return self._select(self.look(), query.but(theme="auto", pause=False), notices_)
+        return self._select(self.look(), *_asked(search))
 
     @staticmethod
     def _selected(snapshot: Snapshot, query: Query, notices_: tuple[str, ...]) -> Selection:
@@ -46,21 +52,28 @@ class Screen:
         return replace(found, notices=(*notices_, *found.notices))
 
     def drawn(self, part: Part[Any], state: Mapping[str, str]) -> Drawn:
-        """A part, with what keeps zoom and hidden traces while the store goes on, and forgets them with the query."""
-        time.sleep(
-            _APART_S * _place(part, state["path"])
-        )  # they ask all at once, and the upper ones are looked at first
+        """A part, with what keeps zoom and hidden traces while the store goes on, and forgets them with the query.
+
+        Args:
+            part: Any.
+            state: `search` and `scheme` of the page.
+        """
         with self._turn:  # one after the other: side by side they would all be done last
-            found = compute(part, self.select(state["search"]), look_of(state))
+            return self._draw(self.look(), part.name, *_asked(state["search"]), look_of(state))
+
+    def _computed(self, snapshot: Snapshot, name: str, query: Query, notices_: tuple[str, ...], look: Look) -> Drawn:
+        part = find_part(name)
+        assert part is not None, name
+        found = compute(part, self._select(snapshot, query, notices_), look)
         if found.figure is not None:
-            found.figure["layout"]["uirevision"] = f"{state['path']}{state['search']}"
+            found.figure["layout"]["uirevision"] = f"{name}{query.search()}"  # an empty one would keep nothing
         return found
 
 
-def _place(part: Part[Any], path: str) -> int:
-    """How many parts of its page stand above it."""
-    parts = VIEWS[path].parts if path in VIEWS else ()
-    return parts.index(part) if part in parts else 0
+def _asked(search: str) -> tuple[Query, tuple[str, ...]]:
+    """What a URL asks for, and what of it means nothing; without what no selection depends on."""
+    query, told = parse_query(search)
+    return query.but(theme="auto", pause=False), told
 
 
 def look_of(state: Mapping[str, str]) -> Look:

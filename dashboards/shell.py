@@ -21,6 +21,7 @@ def shell(version: int) -> Any:
         dcc.Store(id="version", data=version),
         dcc.Store(id="path"),
         dcc.Store(id="rendered"),
+        dcc.Store(id="later"),
         dcc.Store(id="resolved"),
         dcc.Store(id="about"),
         dcc.Interval(id="tick", interval=TICK_MS),
@@ -55,6 +56,7 @@ def shell(version: int) -> Any:
             dmc.AppShell(frame, header={"height": 92}, padding="md"),
         ],
         id="mantine",
+        forceColorScheme="light",  # until the browser says otherwise; another value would draw all of this again
         theme={"primaryColor": "blue", "primaryShade": {"light": 8, "dark": 5}, "defaultRadius": "sm"},
     )
 

@@ -94,7 +94,7 @@ def layout(look: Look, *, x: Mapping[str, Any], y: Mapping[str, Any], height: in
         "paper_bgcolor": look.paper,
         "plot_bgcolor": look.paper,
         "height": height,
-        "margin": {"l": 56, "r": 16, "t": 16, "b": 48},
+        "margin": {"l": 56, "r": 16, "t": 16, "b": 56},
         "hovermode": "closest",
         "hoverlabel": {"font": {"family": "system-ui, sans-serif"}},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 12}},

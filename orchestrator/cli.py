@@ -9,10 +9,12 @@ from orchestrator.data import app as data
 from orchestrator.doctor_command import doctor
 from orchestrator.export_model import export_model
 from orchestrator.launch import launch
+from orchestrator.manifests_command import app as manifests
 from orchestrator.plan_command import plan
 from orchestrator.predict import predict
 from orchestrator.reproduce import reproduce
 from orchestrator.status import status
+from orchestrator.stop_command import stop
 from orchestrator.store_command import app as store
 
 app = typer.Typer(
@@ -26,9 +28,11 @@ app.command()(launch)
 app.command()(plan)
 app.command()(doctor)
 app.command()(status)
+app.command()(stop)
 app.command()(compare)
 app.command()(reproduce)
 app.command("export-model")(export_model)
 app.command()(predict)
 app.add_typer(data, name="data")
 app.add_typer(store, name="store")
+app.add_typer(manifests, name="manifests")

@@ -17,33 +17,152 @@
   };
   const word = (value) => (Array.isArray(value) ? value.join(",") : value === null || value === undefined ? "" : String(value).trim());
 
+  // --- What is asked of the server: the parts of a page, one after the other, those in sight first.
+
+  const set = (id, props) => window.dash_clientside.set_props(id, props);
+  const meaning = (state, version) => JSON.stringify([state.path, state.search, state.scheme, version]);
+  let turn = 0; // of whoever asks; what an older one is still waiting for is let go
+  let asked = null; // what is asked for now
+  let shown = {}; // what each part shows
+  let leaving = null; // stops the request that is on its way
+
+  const cards = () => Array.from(document.querySelectorAll("#page [data-part]"));
+  const plotOf = (card) => card.querySelector(".js-plotly-plot");
+  const frame = () => new Promise((done) => {
+    requestAnimationFrame(done);
+    setTimeout(done, 100); // a hidden tab gets no frame
+  });
+  const inSight = (card) => {
+    const box = card.getBoundingClientRect();
+    return box.bottom > 0 && box.top < window.innerHeight;
+  };
+  const inOrder = () => {
+    const all = cards();
+    return all.filter(inSight).concat(all.filter((card) => !inSight(card)));
+  };
+
+  // Whether a figure that came is drawn; a table is there at once.
+  const drawn = async (card, before) => {
+    for (let n = 0; n < 200 && card.isConnected; n++) {
+      const plot = plotOf(card);
+      if (!plot && !card.querySelector(".place")) return;
+      if (plot && plot._fullData && plot.querySelector(".main-svg") && plot._fullLayout !== before) return;
+      await frame();
+    }
+  };
+
+  const request = async (card, state, signal) => {
+    const opened = card.querySelector(".place") && card.querySelector('[aria-expanded="true"]') ? "/opened" : "";
+    const address = "/part/" + state.scheme + "/" + card.dataset.part + opened + state.search;
+    const answer = await fetch(address, { signal: signal });
+    return answer.ok ? answer.json() : null;
+  };
+
+  const put = async (card, found) => {
+    const part = card.dataset.part, plot = plotOf(card), before = plot && plot._fullLayout;
+    if (found.graph && plot) set({ kind: "figure", part: part }, { figure: found.graph.props.children.props.figure });
+    else if (found.graph) set({ kind: "place", part: part }, { children: found.graph });
+    if (found.table) set({ kind: found.graph ? "table" : "only", part: part }, { children: found.table });
+    if (found.graph) await drawn(card, before);
+  };
+
+  const ask = async (state, version) => {
+    const mine = ++turn, wanted = meaning(state, version);
+    asked = wanted;
+    if (leaving) leaving.abort();
+    leaving = new AbortController();
+    const all = inOrder(), todo = all.filter((card) => shown[card.dataset.part] !== wanted);
+    cards().forEach((card) => card.setAttribute("aria-busy", "true"));
+    const over = () => mine !== turn;
+    const later = async () => { // the controls and what else stands around: what is looked at is there
+      await Promise.all(all.filter((card) => inSight(card) && !todo.includes(card)).map((card) => drawn(card, null)));
+      if (!over()) set("later", { data: { ...state, version: version } });
+    };
+    const signal = leaving.signal;
+    let coming = todo.length ? request(todo[0], state, signal) : null;
+    let told = todo.length < all.length || !todo.length;
+    if (told) await later();
+    all.filter((card) => !todo.includes(card)).forEach((card) => over() || card.removeAttribute("aria-busy"));
+    for (const [n, card] of todo.entries()) {
+      let found = null;
+      try {
+        found = await coming;
+      } catch (error) {
+        coming = null;
+      }
+      if (over()) return;
+      if (!coming) asked = null; // the server is gone: what comes next asks again, whatever it is
+      // While the browser draws one, the server computes the next.
+      const next = todo[n + 1];
+      const drawing = found ? put(card, found) : null;
+      coming = next && coming ? request(next, state, signal) : null;
+      if (coming) coming.catch(() => 0); // an error is met where the answer is waited for
+      await drawing;
+      if (over()) return;
+      if (found) shown[card.dataset.part] = wanted;
+      card.removeAttribute("aria-busy");
+      if (!told) { told = true; await later(); }
+      if (!coming) break;
+      await frame();
+    }
+    if (!over()) cards().forEach((card) => card.removeAttribute("aria-busy"));
+  };
+
+  // --- Dash's callbacks that run here
+
+  let scheme = "light"; // as the page comes
+  let known = null, chosen = {}; // what the controls show as far as the server said, and what was chosen since
+  let lastVersion = 0;
+
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     permafrost: {
-      state: (path, search, before) => [
-        { path: path, search: search || "", scheme: theme(search) },
-        theme(search),
-        before && before === path ? skip() : path, // a new query is no new page, and its figures need not wait for one
-      ],
-      links: (path, search, ids) => [ids.map((id) => id.link + (search || "")), ids.map((id) => id.link === path)],
+      state: (path, search, before) => {
+        const now = { path: path, search: search || "", scheme: theme(search) };
+        const same = before && before.path === path && before.search === now.search && before.scheme === now.scheme;
+        const repaint = now.scheme !== scheme;
+        scheme = now.scheme;
+        // The colour scheme is a property of what is around everything: setting it draws everything.
+        return [same ? skip() : now, repaint ? scheme : skip(), before && before.path === path ? skip() : path];
+      },
+      links: (path, later, ids) => {
+        const search = later && later.search !== undefined && later.path === path ? later.search : window.location.search;
+        return [ids.map((id) => id.link + (search || "")), ids.map((id) => id.link === path)];
+      },
+      news: (state, version, rendered) => {
+        lastVersion = version;
+        if (!state || !rendered || rendered.path !== state.path) return; // another page is on its way
+        const came = window.dash_clientside.callback_context.triggered.some((each) => each.prop_id === "rendered.data");
+        if (came) {
+          const first = cards()[0];
+          shown = first ? { [first.dataset.part]: meaning(rendered, version) } : {};
+        } else if (asked === meaning(state, version)) return; // the control that wrote it has asked already
+        ask(state, version);
+      },
       write: function () {
         const args = Array.from(arguments);
-        const [resolved, search] = args.slice(-2);
+        const [resolved, before] = args.slice(-2);
         const triggered = window.dash_clientside.callback_context.triggered;
-        if (!resolved || !triggered.length) return skip();
-        const params = new URLSearchParams(search || "");
+        const nothing = [skip(), skip()];
+        if (!resolved || !before || !triggered.length) return nothing;
+        if (known !== resolved) { known = resolved; chosen = {}; }
+        const params = new URLSearchParams(before.search);
         let changed = false;
         for (const each of triggered) {
           const key = each.prop_id.split(".")[0].replace("control-", "");
           const value = word(each.value);
-          if (value === word(resolved[key])) continue; // set by us, not by the person
+          if (value === (key in chosen ? chosen[key] : word(resolved[key]))) continue; // set by us, not by the person
           changed = true;
+          chosen[key] = value;
           (clears[key] || []).forEach((other) => params.delete(other));
           if (value === "" || value === resolved.defaults[key]) params.delete(key);
           else params.set(key, value);
         }
-        if (!changed) return skip();
+        if (!changed) return nothing;
         const text = params.toString().replaceAll("%2C", ",");
-        return text ? "?" + text : "";
+        const search = text ? "?" + text : "";
+        const state = { path: before.path, search: search, scheme: theme(search) };
+        if (cards().length) ask(state, lastVersion); // at once: Dash would take two rounds until it comes to `news`
+        return [search, state];
       },
       open: (clicks) => {
         const triggered = window.dash_clientside.callback_context.triggered[0];

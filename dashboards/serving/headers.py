@@ -69,6 +69,8 @@ def cache_control(path: str, query: str, status: int) -> str:
         return FOR_EVER if check_fingerprint(path)[1] else "private, no-cache"
     if path.startswith("assets/"):
         return FOR_EVER if query.startswith("m=") else "private, no-cache"
+    if path == "_favicon.ico":  # browsers ask for it again at each new address of the page
+        return FOR_EVER if query.startswith("v=") else "private, no-cache"
     return "no-store"
 
 

@@ -12,6 +12,7 @@ from dashboards.theme import Look, axis
 
 KEYS = ["train_size", "cell", "freeze", "strategy", "depth", "embeddings", "n_layers"]
 LABELLED = 16  # beyond so many places an axis names train sizes only
+MOST_TICKS = 20  # and of these not more: Plotly measures and turns every word, 200 of them took over a second
 
 
 class Cells(NamedTuple):
@@ -71,8 +72,9 @@ def places(table: pd.DataFrame) -> Places:
         words = [_tick(row.freeze, row.train_size, row.n, several=len(sizes) > 1) for row in table.itertuples()]
         return Places(at, list(at.values()), words, "frozen" + (", train size" if len(sizes) > 1 else ""))
     middle = (len(freezes) - 1) / 2
+    named = sizes[:: -(-len(sizes) // MOST_TICKS)]
     return Places(
-        at, [block[size] + middle for size in sizes], [f"{size:,}" for size in sizes], "train size (sentences)"
+        at, [block[size] + middle for size in named], [f"{size:,}" for size in named], "train size (sentences)"
     )
 
 

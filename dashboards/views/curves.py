@@ -28,6 +28,7 @@ from dashboards.views.marks import (
 from dashboards.views.part import Part
 
 Row = dict[str, Any]
+_MOST_MARKERS = 12  # of a line; between them it stays a line, whose every point still tells its value
 
 
 class Curves(NamedTuple):
@@ -141,7 +142,7 @@ def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, panel: int, 
         "y": numbers(points["mean"], scale),
         "customdata": list(zip(points["n"].tolist(), points["epoch"].tolist(), strict=True)),
         "line": {"color": colour, "dash": look.strategy(str(row.strategy))[2], "width": 2},
-        "marker": {"symbol": cell_symbol(look, row), "size": 6, "color": colour},
+        "marker": {"symbol": cell_symbol(look, row), "size": 6, "color": colour, "maxdisplayed": _MOST_MARKERS},
         "hovertemplate": "%{y:.4~f} after %{customdata[1]:.3~f} epochs<br>mean of n=%{customdata[0]}"
         f"<extra>{words}</extra>",
     }

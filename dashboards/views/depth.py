@@ -18,6 +18,7 @@ from dashboards.views.published import Overlay, overlay, published_columns, publ
 MOST_DOTS = 5000
 _BINS = 60
 _BOXES_FROM = 5
+_OUTLINED = 1000  # more dots have no outline, which takes a third of their drawing; their symbols tell strategies apart
 
 
 class Strip(NamedTuple):
@@ -59,14 +60,14 @@ def draw_strip(info: Strip, look: Look) -> Figure:
     """Dots, boxes from five seeds on, mean and interval from three on; a heatmap above 5,000 dots."""
     table = info.cells.table
     if len(info.dots) > MOST_DOTS:
-        data = [_density(info, look), *_extremes(info, look)]
+        data = [_density(info, look), _baselines(info, look), *_extremes(info, look)]
     else:
-        data = [*_boxes(info, look), *_dots(info, look)]
+        data = [_baselines(info, look), *_boxes(info, look), *_dots(info, look)]
     data += [*_means(table, info.places, look), *published_traces(info.published, info.places.at, look)]
     y = axis(f"{info.cells.value_name} (%)")
     return {
         "data": data,
-        "layout": layout(look, x=freeze_axis(info.places), y=y, height=420, shapes=_baselines(info, look)),
+        "layout": layout(look, x=freeze_axis(info.places), y=y, height=420),
     }
 
 
@@ -90,7 +91,7 @@ def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
                     "opacity": 0.75,
                     "color": colour(look, row.depth, row.n_layers),
                     "line": {
-                        "width": 2 if row.embeddings else 1,
+                        "width": 2 if row.embeddings else int(len(info.dots) <= _OUTLINED),
                         "color": colour_ if not row.embeddings else colour(look, row.depth, row.n_layers),
                     },
                 },
@@ -181,21 +182,24 @@ def _means(table: pd.DataFrame, spots: Places, look: Look) -> list[dict[str, Any
     ]
 
 
-def _baselines(info: Strip, look: Look) -> list[dict[str, Any]]:
-    """A line across each train size at its baseline's mean."""
+def _baselines(info: Strip, look: Look) -> dict[str, Any]:
+    """A line across each train size at its baseline's mean: one trace with gaps, as a shape each takes far longer."""
     ends: dict[int, list[float]] = {}
     means: dict[int, float] = {}
     for row in info.cells.table.itertuples():
         ends.setdefault(row.train_size, []).append(info.places.at[row.cell])
         if row.depth == 0 and not row.embeddings and pd.notna(row.mean):
             means[row.train_size] = 100 * row.mean
-    return [
-        {
-            "type": "line", "x0": min(ends[size]) - 0.5, "x1": max(ends[size]) + 0.5, "y0": mean, "y1": mean,
-            "line": {"color": look.text, "width": 1, "dash": "dot"}, "layer": "below",
-        }
-        for size, mean in means.items()
-    ]  # fmt: skip
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "the baseline's mean",
+        "x": [x for size in means for x in (min(ends[size]) - 0.5, max(ends[size]) + 0.5, None)],
+        "y": [y for mean in means.values() for y in (round(mean, 4), round(mean, 4), None)],
+        "line": {"color": look.text, "width": 1, "dash": "dot"},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
 
 
 def strip_table(info: Strip) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from dashboards.analysis.paired import differences
 from dashboards.selection import Selection
 from dashboards.theme import Figure, Look, axis, layout, zero_line
 from dashboards.views.cells import percent
+from dashboards.views.marks import with_note
 from dashboards.views.part import Part
 
 
@@ -26,6 +27,7 @@ class Forest(NamedTuple):
 
 
 MOST_EXACT = 60  # exact tests of more cells take seconds
+MOST_ROWS = 80  # of the figure
 
 
 def prepare_forest(selection: Selection) -> Forest:
@@ -51,7 +53,9 @@ def why_no_forest(info: Forest) -> str:
 
 def draw_forest(info: Forest, look: Look) -> Figure:
     """Points with intervals, zero drawn; hollow where the difference is not decided."""
-    table = info.table[info.table["n_pairs"] > 0]
+    paired = info.table[info.table["n_pairs"] > 0]
+    table = paired[-MOST_ROWS:]
+    note = f"The {MOST_ROWS} of {len(paired)} cells with the largest train sizes; the table has all."
     words = [f"{r.freeze}, {r.train_size:,} (n={r.n_pairs})" for r in table.itertuples()]
     colours = [look.depth(r.depth, r.n_layers) for r in table.itertuples()]
     half = table["n_pairs"] >= 2
@@ -77,7 +81,9 @@ def draw_forest(info: Forest, look: Look) -> Figure:
     x = axis(f"{info.value_name} minus the baseline's (points)")
     y = {"autorange": "reversed", "automargin": True, "showgrid": False, "type": "category"}
     height = int(np.clip(90 + 24 * len(table), 220, 2000))
-    return {"data": [data], "layout": layout(look, x=x, y=y, height=height, shapes=[zero_line(look)])}
+    drawn = layout(look, x=x, y=y, height=height, shapes=[zero_line(look)])
+    drawn["margin"] = {**drawn["margin"], "l": 12 + 7 * min(max(map(len, words)), 40)}  # else drawn twice
+    return with_note({"data": [data], "layout": drawn}, look, note if len(paired) > MOST_ROWS else "")
 
 
 def forest_table(info: Forest) -> pd.DataFrame:

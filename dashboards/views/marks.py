@@ -47,7 +47,10 @@ def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figu
     title = drawn["xaxis"]["title"]
     told = f'<span style="font-size:12px;color:{look.muted}">{lines}</span>'
     text = "<br>".join(filter(None, [title["text"], told]))
-    return {**figure, "layout": {**drawn, "xaxis": {**drawn["xaxis"], "title": {**title, "text": text}}}}
+    named = {"xaxis": {**drawn["xaxis"], "title": {**title, "text": text}}}
+    if "margin" in drawn:
+        named["margin"] = {**drawn["margin"], "b": drawn["margin"]["b"] + 20 * (lines.count("<br>") + 1)}
+    return {**figure, "layout": {**drawn, **named}}
 
 
 def panels(look: Look, x: dict[str, Any], titles: Sequence[str], *, each: int = 260, **y: Any) -> dict[str, Any]:

@@ -5,8 +5,9 @@ Every part is registered under a name that addresses and exports use: `permafros
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 import pandas as pd
@@ -48,13 +49,18 @@ class Drawn:
 
     Attributes:
         figure: None for a table alone.
-        table: Without rows where there is nothing to show.
+        make_table: Gives `table`.
         empty: Why there is nothing; empty if there is something.
     """
 
     figure: Figure | None
-    table: pd.DataFrame
+    make_table: Callable[[], pd.DataFrame]
     empty: str
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """Without rows where there is nothing to show; made when it is asked for, as most figures' never are."""
+        return self.make_table()
 
 
 def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
@@ -64,17 +70,40 @@ def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
         info = part.prepare(selection)
         words = part.empty(info)
         if not words:
-            return Drawn(_fitted(part.draw(info, look)) if part.draw else None, part.table(info), "")
-    return Drawn(message(look, words) if part.draw else None, pd.DataFrame(), words)
+            return Drawn(_fitted(part.draw(info, look)) if part.draw else None, partial(part.table, info), "")
+    return Drawn(message(look, words) if part.draw else None, pd.DataFrame, words)
 
 
 def _fitted(figure: Figure) -> Figure:
-    """With places in the legend as wide as its longest name: Plotly's own estimate wraps or overlaps on a phone."""
-    names = [str(trace.get("name", "")) for trace in figure["data"] if trace.get("showlegend", True)]
-    legend = figure["layout"].get("legend")
-    if legend is not None and names:
-        legend["entrywidth"] = 14 + 6.5 * min(max(map(len, names)), 40)
+    """With room for its legend and the words at its axes, as Plotly draws all of a figure again where it has to make
+    room itself, which doubles the time of the first drawing.
+
+    Places in the legend are as wide as its longest name: Plotly's own estimate wraps or overlaps on a phone.
+    """
+    drawn = figure["layout"]
+    margin, legend = drawn.get("margin"), drawn.get("legend")
+    named = [trace for trace in figure["data"] if trace.get("showlegend", True) and "name" in trace]
+    if margin is None:
+        return figure
+    if legend is not None and named:
+        legend["entrywidth"] = 14 + 6.5 * min(max(len(str(trace["name"])) for trace in named), 40)
+        margin["t"] = max(margin["t"], 20 + _legend_height(figure["data"], named, legend["entrywidth"]))
+    if any("colorbar" in trace for trace in figure["data"]):
+        margin["r"] = max(margin["r"], _COLORBAR)
     return figure
+
+
+# As Plotly lays a legend out in the page's width of a usual screen (pixels); elsewhere it makes room itself.
+_WIDTH, _SYMBOL, _LINE, _BETWEEN_GROUPS, _COLORBAR = 1140, 45, 19, 10, 96
+
+
+def _legend_height(data: Sequence[Any], named: Sequence[Any], entry_width: float) -> float:
+    shown = len(named) > 1 or (len(data) > 1 and bool(named))  # a figure of one trace has none
+    if not shown:
+        return 0
+    rows = -(-len(named) // max(1, int(_WIDTH // (entry_width + _SYMBOL))))
+    grouped = any("legendgroup" in trace for trace in named)
+    return rows * (_LINE + _BETWEEN_GROUPS) if grouped else rows * _LINE + _BETWEEN_GROUPS
 
 
 def why_empty(selection: Selection) -> str:

@@ -22,6 +22,7 @@ class View:
         question: That it answers.
         modules: Of `dashboards.views`, whose parts it shows in order.
         controls: Fields of the query that it lets one set.
+        has_more: Whether it shows something besides its parts (`pages.extra`).
     """
 
     path: str
@@ -29,6 +30,7 @@ class View:
     question: str
     modules: tuple[str, ...]
     controls: tuple[str, ...] = _SHARED
+    has_more: bool = False
 
     @property
     def parts(self) -> tuple[Part[Any], ...]:
@@ -40,7 +42,7 @@ class View:
 VIEWS: Mapping[str, View] = {
     view.path: view
     for view in (
-        View("/", "Overview", "Is the sweep complete and sane?", ("overview",)),
+        View("/", "Overview", "Is the sweep complete and sane?", ("overview",), has_more=True),
         View(
             "/depth",
             "Depth",
@@ -51,11 +53,23 @@ VIEWS: Mapping[str, View] = {
         View("/curves", "Curves", "How fast does it converge?", ("curves",), (*_SHARED, "axis")),
         View("/cost", "Cost", "What does freezing save?", ("cost",), (*_SHARED, "cost")),
         View(
-            "/choose", "Choose", "How many layers do I freeze?", ("choose",), (*_SHARED, "tolerance", "cost", "budget")
+            "/choose",
+            "Choose",
+            "How many layers do I freeze?",
+            ("choose",),
+            (*_SHARED, "tolerance", "cost", "budget"),
+            has_more=True,
         ),
         View("/tags", "Tags", "Which labels suffer?", ("tags",), (*_SHARED, "freeze", "level")),
-        View("/trials", "Trials", "Which trials are there?", (), (*_SHARED, "state")),
-        View("/report", "Report", "What goes into the paper?", (), (*_SHARED, "study", "tolerance", "cost")),
+        View("/trials", "Trials", "Which trials are there?", (), (*_SHARED, "state"), has_more=True),
+        View(
+            "/report",
+            "Report",
+            "What goes into the paper?",
+            (),
+            (*_SHARED, "study", "tolerance", "cost"),
+            has_more=True,
+        ),
     )
 }
 

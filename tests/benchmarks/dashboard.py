@@ -58,6 +58,11 @@ _WATCH = """() => {
     document.querySelectorAll('.js-plotly-plot').forEach((plot, n) => plot.on('plotly_afterplot', () => {
         window.drawings += 1; window.drawnAt.set(n, performance.now()); }));
 }"""
+# The page does not show what it tolerates, but another tolerance is another address.
+_NEVER_SEEN = """(tolerance) => {
+    const address = new URL(window.location); address.searchParams.set('tolerance', tolerance);
+    window.history.replaceState(null, '', address.href.replaceAll('%2C', ','));
+    window.dispatchEvent(new PopStateEvent('popstate')); }"""
 _ALL_DRAWN = """() => { const n = document.querySelectorAll('.js-plotly-plot').length;
     return [...Array(n).keys()].every((k) => (window.drawnAt.get(k) || 0) > window.clickedAt); }"""
 _SPANS = """() => { const at = [...window.drawnAt.entries()].sort((a, b) => a[0] - b[0]).map((each) => each[1]);
@@ -139,12 +144,17 @@ def _paints(browser: Browser, url: str) -> dict[str, int]:
 
 
 def _filter(page: Page, url: str) -> list[tuple[float, float]]:
-    """Dev to test and back: another value of everything that is drawn."""
+    """Dev to test and back: another value of everything that is drawn, and of an address that was never asked for, so
+    that nothing which the server keeps can answer.
+    """
     page.goto(url)
     wait_until_drawn(page)
     page.evaluate(_WATCH)
     spans = []
     for n in range(TIMES):
+        page.evaluate(_NEVER_SEEN, 5 + n / 100)
+        page.wait_for_timeout(100)
+        wait_until_drawn(page)
         page.locator("#control-split").click()
         option = page.get_by_role("option", name=("test", "dev")[n % 2], exact=True)
         option.wait_for()

@@ -162,6 +162,7 @@ _SETTLED = """() => {
     if (!state || state.layoutRequest.status !== 200 || state.dependenciesRequest.status !== 200) return false;
     const {requested, prioritized, blocked, executing, watched, executed, stored} = state.callbacks;
     const waiting = [requested, prioritized, blocked, executing, watched, executed, stored].some(part => part.length);
+    const asked = document.querySelector('[data-part][aria-busy=true]'); // parts of a page are asked for one by one
     const graphs = [...document.querySelectorAll('.dash-graph')];
     const painted = graphs.every(graph => {
         const plot = graph.querySelector('.js-plotly-plot');
@@ -173,7 +174,7 @@ _SETTLED = """() => {
     });
     // Dash fetches the larger components when they first appear, and shows nothing in their place until then.
     const here = [...document.scripts].every(part => !part.src || performance.getEntriesByName(part.src).length);
-    return !waiting && !state.isLoading && painted && filled && here;
+    return !waiting && !asked && !state.isLoading && painted && filled && here;
 }"""
 
 

@@ -196,6 +196,30 @@ def _choose(page: Page, control: str, option: str) -> None:
     page.get_by_role("option", name=option, exact=True).click()
 
 
+def test_a_choice_taken_back_at_once_is_taken_back(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth?size=800")
+    for option in ("test", "dev", "test", "dev"):
+        _choose(page, "split", option)
+    page.wait_for_url("**/depth?size=800")
+    wait_until_drawn(page)
+    assert page.locator(f"{DOTS} .ytitle").text_content() == "dev accuracy (%)"
+    assert page.locator("#control-split").input_value() == "dev"
+
+
+def test_what_is_in_sight_is_asked_for_first_and_each_part_once(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth?size=800")
+    page.locator('[data-part="factors-expected"]').scroll_into_view_if_needed()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/part/" in request.url else None)
+    page.evaluate("document.querySelector('#control-theme').focus()")
+    page.evaluate("window.dash_clientside.set_props('url', {search: '?size=200'})")
+    page.wait_for_url("**/depth?size=200")
+    wait_until_drawn(page)
+    names = [address.rpartition("/")[2].partition("?")[0] for address in asked]
+    assert names[0] != "depth-strip"
+    assert sorted(names) == sorted(part.name for part in VIEWS["/depth"].parts)
+
+
 def test_what_the_url_cannot_mean_is_told(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/depth?sweep=gone&tolerance=much&nonsense=1")
     for words in ("There is no sweep 'gone' here", "'much' is no number", "'nonsense'"):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from dashboards.frames import EVERYTHING, Frames, Snapshot
+from dashboards.mirror import Mirror, Numbers, Query, open_database
 from orchestrator.lease import take_lease
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.results import SweepPlan
@@ -91,6 +92,18 @@ def test_moments_are_those_of_the_rows(store: ResultStore) -> None:
     assert found["n"].tolist() == rows.reindex(found.index)["size"].tolist()
     assert found["mean"].to_numpy() == pytest.approx(rows.reindex(found.index)["mean"].to_numpy())
     assert found["std"].to_numpy() == pytest.approx(rows.reindex(found.index)["std"].to_numpy())
+
+
+@pytest.mark.parametrize("row_group", [1, 7, 50, 1000])
+def test_rows_are_the_same_however_they_are_taken_in_and_compressed(store: ResultStore, row_group: int) -> None:
+    store.compact()
+    database = open_database()
+    mirror = Mirror(database, store, "epochs", Numbers(), row_group=row_group)
+    assert [mirror.refresh(), mirror.refresh()] == [True, False]
+    rows = Query(database).ask("SELECT t, step, score FROM epochs ORDER BY t, step")
+    written = store.epochs().to_pandas().sort_values(["trial_id", "step"])
+    assert mirror.n_rows == len(rows) == len(written)
+    assert sorted(rows["score"]) == sorted(written["score"])
 
 
 def test_trials_that_no_plan_names_are_shown_too(store: ResultStore) -> None:

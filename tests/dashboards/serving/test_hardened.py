@@ -11,6 +11,7 @@ import pytest
 from werkzeug.test import Client
 
 from dashboards.serving.access import Access
+from dashboards.serving.headers import FOR_EVER, cache_control
 from tests.dashboards.serving.visitors import CALLBACK, LAN, TOKEN, changed_to, small_app, visitor
 
 ON_LAN = Access(host=LAN, token=TOKEN)
@@ -124,3 +125,8 @@ def test_other_machines_get_long_answers_compressed() -> None:
 def test_on_loopback_nothing_is_compressed() -> None:
     answer = visitor().post(CALLBACK, json=changed_to("long"), headers={"Accept-Encoding": "gzip"})
     assert "Content-Encoding" not in answer.headers
+
+
+@pytest.mark.parametrize(("query", "kept"), [("v=4.4.0", FOR_EVER), ("", "private, no-cache")])
+def test_the_icon_is_kept_as_long_as_its_address(query: str, kept: str) -> None:
+    assert cache_control("_favicon.ico", query, 200) == kept

@@ -1,0 +1,57 @@
+"""What figures of a large sweep leave out, and that their tables have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboards.selection import Selection
+from dashboards.theme import LIGHT
+from dashboards.views import curves, depth, forest
+from dashboards.views.cells import MOST_TICKS, cells_of, places
+from dashboards.views.part import compute
+from tests.dashboards.stores import specs, write_store
+from tests.dashboards.views.made import selected
+
+SIZES = range(200, 5200, 200)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Selection:
+    folder: Path = tmp_path_factory.mktemp("large") / "store"
+    return selected(write_store(folder, specs(seeds=(0, 1, 2), train_sizes=tuple(SIZES))))
+
+
+def _figure(part: Any, selection: Selection) -> dict[str, Any]:
+    figure = compute(part, selection, LIGHT).figure
+    assert figure is not None
+    return figure
+
+
+def test_an_axis_names_no_more_places_than_one_can_read(large: Selection) -> None:
+    spots = places(cells_of(large).table)
+    assert len(spots.at) == 5 * len(SIZES)
+    assert len(spots.ticks) == len(spots.words) <= MOST_TICKS
+
+
+def test_the_forest_draws_the_largest_sizes_and_its_table_has_all(large: Selection) -> None:
+    drawn = compute(forest.FOREST, large, LIGHT)
+    assert drawn.figure is not None
+    rows = drawn.figure["data"][0]["y"]
+    assert (len(rows), len(drawn.table)) == (forest.MOST_ROWS, 4 * len(SIZES))
+    assert rows[-1].endswith("5,000 (n=3)")
+    assert f"The {forest.MOST_ROWS} of 100 cells" in drawn.figure["layout"]["xaxis"]["title"]["text"]
+
+
+def test_the_baselines_are_one_line_with_gaps(large: Selection) -> None:
+    lines = [trace for trace in _figure(depth.STRIP, large)["data"] if trace["name"] == "the baseline's mean"]
+    assert len(lines) == 1
+    assert lines[0]["y"].count(None) == len(SIZES)
+    assert lines[0]["y"][0] == lines[0]["y"][1]
+
+
+def test_margins_have_room_for_the_legend(large: Selection) -> None:
+    strip, lines = _figure(depth.STRIP, large), _figure(curves.QUALITY, large)
+    assert lines["layout"]["margin"]["t"] > strip["layout"]["margin"]["t"] > 40

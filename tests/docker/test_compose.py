@@ -1,0 +1,133 @@
+"""What the linters say, and what they do not know of: mounts that exist, secrets declared, ports on loopback."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHECKOUT = Path(__file__).parents[2]
+DOCKER = CHECKOUT / "docker"
+LINTERS = {
+    "shellcheck": [*map(str, DOCKER.glob("*.sh")), *map(str, DOCKER.glob("slurm/*.sbatch"))],
+    "hadolint": [str(DOCKER / "Dockerfile")],
+    "compose-lint": [str(DOCKER / "compose.yaml"), str(DOCKER / "compose.gpu.yaml")],
+}
+COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+
+
+@pytest.mark.parametrize("linter", LINTERS)
+def test_linters_find_nothing(linter: str) -> None:
+    program = Path(sys.executable).with_name(linter)
+    told = subprocess.run([program, *LINTERS[linter]], capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_a_linter_that_finds_something_is_heard(tmp_path: Path) -> None:
+    (tmp_path / "compose.yaml").write_text("services: {a: {image: 'x:1', privileged: true}}\n")
+    (tmp_path / "Dockerfile").write_text("FROM debian:latest\nRUN cd /tmp\n")
+    for linter, name in (("compose-lint", "compose.yaml"), ("hadolint", "Dockerfile")):
+        program = Path(sys.executable).with_name(linter)
+        assert subprocess.run([program, tmp_path / name], capture_output=True, check=False).returncode == 1
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_is_reached_from_this_machine_only(name: str) -> None:
+    assert all(str(port).startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+    assert SERVICES[name].get("network_mode", "none") == "none"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_has_no_more_rights_than_it_needs_and_a_pinned_image(name: str) -> None:
+    service = SERVICES[name]
+    assert re.fullmatch(r"[\w./-]+:(?!latest)[\w.-]+", service["image"])
+    assert not service.get("privileged")
+    assert service["cap_drop"] == ["ALL"]
+    assert service["read_only"]
+    assert {"cpus", "memory"} <= set(service["deploy"]["resources"]["limits"])
+    assert service.get("user") != "0:0" or name == "owner"
+
+
+def test_every_mounted_file_and_volume_and_secret_exists() -> None:
+    for service in SERVICES.values():
+        for source in (volume.split(":")[0] for volume in service.get("volumes", [])):
+            assert (DOCKER / source).exists() if source.startswith(".") else source in COMPOSE["volumes"], source
+        assert set(service.get("secrets", [])) <= set(COMPOSE["secrets"])
+    used = {name for service in SERVICES.values() for name in service.get("secrets", [])}
+    assert used == set(COMPOSE["secrets"])
+
+
+def test_a_secret_that_a_variable_names_is_mounted_there_and_none_stands_in_a_variable() -> None:
+    for service in SERVICES.values():
+        for name, value in service.get("environment", {}).items():
+            if "/run/secrets/" in str(value):
+                assert value.removeprefix("/run/secrets/") in service["secrets"], name
+            else:
+                assert not re.search("KEY|TOKEN|SECRET|PASSWORD", name), name
+
+
+def test_services_wait_only_for_what_there_is_and_what_is_restarted_is_checked() -> None:
+    for name, service in SERVICES.items():
+        for other, how in service.get("depends_on", {}).items():
+            assert how["condition"] != "service_healthy" or not SERVICES[other].get("healthcheck", {}).get("disable")
+        once = service["restart"] == "no"
+        assert once == bool(service.get("healthcheck", {}).get("disable")), name
+
+
+def test_a_worker_container_has_longer_to_end_than_its_trials_have_to_be_kept() -> None:
+    for name in ("head", "worker"):
+        assert int(SERVICES[name]["stop_grace_period"].removesuffix("s")) > int(
+            SERVICES[name]["environment"]["PERMAFROST_GRACE_S"]
+        )
+
+
+def test_secrets_are_made_once_each_unlike_the_others_and_closed_to_git(tmp_path: Path) -> None:
+    words = ["sh", str(DOCKER / "make_secrets.sh"), str(tmp_path / "secrets")]
+    subprocess.run(words, check=True)
+    first = {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
+    subprocess.run(words, check=True)
+    assert {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()} == first
+    assert set(first) == {*COMPOSE["secrets"], ".gitignore"}
+    assert len(set(first.values())) == len(first)
+    (identity,) = json.loads(first["s3.json"])["identities"]
+    assert identity["credentials"] == [{"accessKey": first["s3_access_key"], "secretKey": first["s3_secret_key"]}]
+    assert (tmp_path / "secrets").stat().st_mode & 0o077 == 0
+
+
+def test_the_images_are_made_of_what_the_ignore_file_lets_through_and_need_nothing_else() -> None:
+    copied = {word for line in _steps("COPY") for word in line.split()[:-1] if not line.startswith("--from")}
+    let_through = {line[1:] for line in (CHECKOUT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert copied == let_through
+    assert all((CHECKOUT / name).exists() for name in copied)
+
+
+def test_the_image_runs_as_nobody_and_its_main_process_is_the_entrypoint() -> None:
+    assert list(_steps("USER")) == ["10001:10001"]
+    assert ast.literal_eval(next(_steps("ENTRYPOINT"))) == ["python", "/opt/permafrost/entrypoint.py"]
+    assert [line.rpartition(" AS ")[2] for line in _steps("FROM")][-2:] == ["cuda", "cpu"]
+
+
+def _steps(word: str) -> Iterator[str]:
+    text = (DOCKER / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in text.splitlines():
+        if line.startswith(f"{word} "):
+            yield line.removeprefix(f"{word} ").strip()
+
+
+@pytest.mark.skipif(shutil.which("docker") is None, reason="there is no docker")
+def test_compose_itself_can_read_it(tmp_path: Path) -> None:
+    if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:
+        pytest.skip("docker has no compose here")
+    words = ["docker", "compose", "--file", str(DOCKER / "compose.yaml"), "config", "--quiet"]
+    told = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr

@@ -1,0 +1,143 @@
+"""The containers' main process: secrets by file, what starts a node, and a SIGTERM that loses no trial's work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.store import open_store
+from tests.chaos import compare
+from tests.chaos.cluster import CHECKOUT, Local, Nodes, namespaces_allowed
+from tests.chaos.ours import Ours
+from tests.chaos.processes import Process, inside, of_kind, send
+from tests.chaos.subject import write_work
+
+ENTRYPOINT = CHECKOUT / "docker" / "entrypoint.py"
+GRACE_S = 120
+CONTAINER = 2  # the node that runs under the entrypoint
+
+
+def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return subprocess.run(
+        [sys.executable, str(ENTRYPOINT), *words], env=inherited | environment, capture_output=True, text=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+
+
+def test_a_secret_in_a_file_reaches_the_command_and_its_file_is_no_longer_named(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("k3y\n")
+    told = run("sh", "-c", "echo $AWS_SECRET_ACCESS_KEY$AWS_SECRET_ACCESS_KEY_FILE",
+               AWS_SECRET_ACCESS_KEY_FILE=str(tmp_path / "key"))  # fmt: skip
+    assert (told.returncode, told.stdout) == (0, "k3y\n")
+
+
+def test_a_secret_that_is_empty_or_absent_starts_nothing(tmp_path: Path) -> None:
+    (tmp_path / "key").touch()
+    for name in ("key", "none"):
+        told = run("echo", "started", AWS_SECRET_ACCESS_KEY_FILE=str(tmp_path / name))
+        assert (told.returncode, told.stdout) == (2, "")
+        assert str(tmp_path / name) in told.stderr
+
+
+def test_a_worker_without_the_heads_address_and_kuberay_without_its_command_are_told_what_is_missing() -> None:
+    assert "HEAD:PORT" in run("worker").stderr
+    assert "overwrite-container-cmd" in run("kuberay", KUBERAY_GEN_RAY_START_CMD="").stderr
+    assert run().returncode == 2
+
+
+def test_nothing_that_answers_is_not_healthy() -> None:
+    assert run("healthy", "http://127.0.0.1:1/").returncode == 1
+
+
+def test_a_node_that_ends_by_itself_gives_its_exit_code_and_one_that_is_asked_to_ends_well() -> None:
+    assert run("kuberay", KUBERAY_GEN_RAY_START_CMD="sh -c 'exit 7'").returncode == 7
+    words = [sys.executable, str(ENTRYPOINT), "kuberay"]
+    environment = os.environ | {"KUBERAY_GEN_RAY_START_CMD": "sh -c 'trap \"exit 5\" TERM; echo up; sleep 60 & wait'"}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "up\n"
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+
+
+class OneContainer(Nodes):
+    """A head and two workers, the second under the entrypoint as process 1 of a process namespace of its own."""
+
+    container: subprocess.Popen[bytes]
+
+    def _start(self, node: int, *, last_try: bool = False) -> bool:
+        if node != CONTAINER:
+            return super()._start(node, last_try=last_try)
+        words = [
+            *self._enter(node), "unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable,
+            str(ENTRYPOINT), "worker", self.environment["RAY_ADDRESS"], "--num-cpus=1",
+            f"--object-store-memory={100 << 20}", "--disable-usage-stats",
+        ]  # fmt: skip
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        with (self._folder / "container.log").open("a") as log:
+            self.container = subprocess.Popen(
+                words, cwd=self._node_folder(node), env=self.environment | {"PATH": path}, stdout=log, stderr=log
+            )
+        return self.is_healthy(within_s=90)
+
+    def is_healthy(self, within_s: float) -> bool:
+        """Whether the container's own check says so in time."""
+        words, deadline = [*self._enter(CONTAINER), sys.executable, str(ENTRYPOINT), "healthy"], time.monotonic()
+        while subprocess.run(words, check=False).returncode:
+            if time.monotonic() > deadline + within_s:
+                return False
+            time.sleep(0.5)
+        return True
+
+    def first_process(self) -> Process:
+        """The container's process 1."""
+        return next(p for p in inside(self._node_folder(CONTAINER)) if p.title.startswith(sys.executable))
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder whose name leaves room for Ray's sockets, whose paths are limited to 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="pid1-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def wait_for(folder: Path, driver: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 300
+    while not (of_kind(folder, "worker") and compare.count_rows(folder.parent / "store")):
+        assert driver.poll() is None, (folder.parent / "driver.log").read_text()[-3000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not namespaces_allowed(), reason="process 1 and a network of its own need the rights for them")
+def test_a_worker_container_that_gets_sigterm_keeps_its_trials_and_the_sweep_ends_as_if_it_had_not(
+    short_path: Path,
+) -> None:
+    sweep = write_work(short_path, train=300, seeds=2)
+    with Local(short_path / "plain") as local:
+        plain = Ours(sweep, short_path / "plain", short_path / "plain", None)
+        subprocess.run(plain.command("inline"), cwd=local.driver_folder, env=local.environment, check=True)
+    expected = compare.tables(compare.read_rows(open_store(plain.store)))
+    folder = short_path / "n"
+    subject = Ours(sweep, folder, folder, expected)
+    nodes = OneContainer(folder)
+    with nodes, (folder / "driver.log").open("wb") as log:
+        driver = subprocess.Popen([*nodes.prefix, *subject.command("auto")], cwd=nodes.driver_folder,
+                                  env=nodes.environment, stdout=log, stderr=log)  # fmt: skip
+        wait_for(nodes.node_folder(CONTAINER), driver)
+        assert send(nodes.first_process().pid, signal.SIGTERM)
+        assert nodes.container.wait(timeout=GRACE_S) == 0
+        assert not inside(nodes.node_folder(CONTAINER))
+        assert driver.wait(timeout=400) == 0, (folder / "driver.log").read_text()[-3000:]
+    assert subject.judge().ok(most_lost=1), subject.judge()
