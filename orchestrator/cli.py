@@ -6,9 +6,11 @@ import typer
 
 from orchestrator.compare import compare
 from orchestrator.data import app as data
+from orchestrator.doctor_command import doctor
 from orchestrator.export_model import export_model
 from orchestrator.launch import launch
 from orchestrator.manifests_command import app as manifests
+from orchestrator.plan_command import plan
 from orchestrator.predict import predict
 from orchestrator.reproduce import reproduce
 from orchestrator.status import status
@@ -23,6 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(launch)
+app.command()(plan)
+app.command()(doctor)
 app.command()(status)
 app.command()(stop)
 app.command()(compare)

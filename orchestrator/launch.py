@@ -12,13 +12,14 @@ import shlex
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from orchestrator.attempts import TrialQueue
+from orchestrator.bounds import Bounds, Meter, hourly_price, on_bounds, too_small, within
 from orchestrator.cluster_file import ClusterSpec, find_cluster
 from orchestrator.command import (
     DEFAULT_STORE,
@@ -33,6 +34,8 @@ from orchestrator.command import (
     stdout,
 )
 from orchestrator.events import Listener, Listeners, last_line
+from orchestrator.forecast.kept import keep_forecast
+from orchestrator.forecast.values import Forecast
 from orchestrator.lease import Lease, take_lease
 from orchestrator.live import LiveDisplay
 from orchestrator.plan import Plan, brought_up_to_date, make_plan
@@ -83,6 +86,19 @@ def launch(
     offline: Annotated[bool, typer.Option("--offline", help="Download nothing; fail with what is missing.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Submit it to the cluster and return.")] = False,
+    max_hours: Annotated[
+        float | None,
+        typer.Option("--max-hours", metavar="H", help="Stop after so many hours; launching again goes on."),
+    ] = None,
+    max_trials: Annotated[
+        int | None, typer.Option("--max-trials", metavar="N", help="Run so many trials; launching again goes on.")
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            "--max-cost", metavar="C", help="Stop when trials have cost so much, by the cluster file's prices."
+        ),
+    ] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -95,43 +111,58 @@ def launch(
 
         permafrost launch --sweep my.yaml --cluster http://head:8265 --store s3://bucket/results
 
-    Exit codes: 0 done, 1 some trials failed, 2 a wrong setting, 3 a file is absent or broken, 130 and 143 interrupted.
+        permafrost launch --sweep my.yaml --max-hours 8
+
+    Exit codes: 0 done, 1 some trials failed, 2 a wrong setting, 3 a file is absent or broken, 130 and 143 interrupted,
+    143 also at a bound.
     """
     with reported(debug=debug):
         started = time.monotonic()
-        where = find_cluster(cluster)
+        where, bounds = find_cluster(cluster), Bounds(max_hours, max_trials, max_cost)
+        bounds.check(where.prices)
         declared, document = load_sweep(sweep, settings or [])
         if where.is_remote:
             from orchestrator.submit import submit
 
             told = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
-            flags = [flag for flag, given in told.items() if given]
+            flags = [*(flag for flag, given in told.items() if given), *bounds.words()]
             code = submit(where, document, sweep=declared.name, store=store or where.store, flags=flags, detach=detach)
             raise typer.Exit(code)
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
         with download_progress() as progress:
             lookup = Lookup(offline=offline, progress=progress)
             plan = make_plan(where.over(declared), document, results, lookup)
-        code = _launch(plan, where, results, started, dry_run=dry_run, as_json=as_json)
+        code = _launch(plan, where, results, started, bounds, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(code)
 
 
 def _launch(
-    plan: Plan, cluster: ClusterSpec, results: ResultStore, started: float, *, dry_run: bool, as_json: bool
+    plan: Plan,
+    cluster: ClusterSpec,
+    results: ResultStore,
+    started: float,
+    bounds: Bounds,
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> int:
     for line in plan_lines(plan, results.address):
         say(line)
-    stop = StopRequest()
+    found, stop = _forecast(plan, cluster, results, bounds, whole=dry_run), StopRequest()
     if not dry_run:
         results.create()
         with take_lease(results.place, plan.sweep.name, say=say) as lease:
             results.add_plan(plan.declared())
             plan = brought_up_to_date(plan, results)  # another driver may have been at it until now
             if plan.to_run:
-                _run(plan, cluster, results, lease, stop)
+                if found is not None:
+                    keep_forecast(results.place, replace(found, time=time.time()))
+                _run(within(plan, bounds), cluster, results, lease, stop, bounds, started)
             else:
                 say("nothing to do: every trial of this sweep is complete in the store.")
     outcome = _outcome(plan, results, time.monotonic() - started, dry_run=dry_run)
+    if not dry_run:
+        bounds.settle(stop, left=len(plan.to_run) - outcome.completed - outcome.pruned - outcome.failed)
     if as_json:
         print(json.dumps(asdict(outcome)))
     elif not dry_run:
@@ -142,19 +173,64 @@ def _launch(
     return stop.exit_code if stop.asked else int(outcome.failed > 0)
 
 
-def _run(plan: Plan, cluster: ClusterSpec, results: ResultStore, lease: Lease, stop: StopRequest) -> None:
-    where = cluster.address
-    with watched(plan, results.place, plan.sweep.watch, cluster=where, stop=stop, say=say) as watch:
-        _run_watched(plan, cluster, results, lease, stop, watch)
+def _forecast(
+    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, whole: bool
+) -> Forecast | None:
+    """Say what the plan will take, if the store has anything to tell it from: all of it, or in a line."""
+    if not plan.to_run:
+        return None
+    from orchestrator.forecast.shown import forecast_line, forecast_shown
+    from orchestrator.forecast.start import forecast_of  # importing scipy takes half a second
+
+    found = forecast_of(plan, results, cluster)
+    if whole:
+        for shown in forecast_shown(found):
+            stderr.print(shown)
+    elif found.is_known:
+        say(forecast_line(found))
+    small = too_small(bounds, found, _hourly(plan, cluster))
+    if small:
+        say(f"note    {small}")
+    return found if found.is_known else None
+
+
+def _hourly(plan: Plan, cluster: ClusterSpec) -> float:
+    """The price of one trial for an hour."""
+    resources = plan.sweep.resources
+    gpus = 1.0 if resources.gpus == "packed" else resources.gpus
+    return hourly_price(cluster.prices, resources.cpus, gpus, resources.device)
+
+
+def _run(
+    plan: Plan,
+    cluster: ClusterSpec,
+    results: ResultStore,
+    lease: Lease,
+    stop: StopRequest,
+    bounds: Bounds,
+    started: float,
+) -> None:
+    where, meter = cluster.address, Meter(_hourly(plan, cluster))
+    with (
+        watched(plan, results.place, plan.sweep.watch, cluster=where, stop=stop, say=say) as watch,
+        on_bounds(bounds, meter, stop, say, began=started),
+    ):
+        _run_watched(plan, cluster, results, lease, stop, watch, meter)
 
 
 def _run_watched(
-    plan: Plan, cluster: ClusterSpec, results: ResultStore, lease: Lease, stop: StopRequest, watch: Watch
+    plan: Plan,
+    cluster: ClusterSpec,
+    results: ResultStore,
+    lease: Lease,
+    stop: StopRequest,
+    watch: Watch,
+    meter: Meter,
 ) -> None:
     queue = TrialQueue(plan.to_run, plan.attempts, plan.sweep.limits)
     recorder = Recorder(results, before_commit=lease.check, committed=watch.flushed)
     display = LiveDisplay(plan, stderr)
-    listener = Listeners(recorder, display, *watch.listeners)
+    listener = Listeners(recorder, display, meter, *watch.listeners)
     try:
         with stop.on_requests(results.place, plan.sweep.name, say):
             if cluster.address == "inline":
@@ -229,6 +305,8 @@ def _say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopReque
     left = len(plan.to_run) - outcome.completed - outcome.pruned - outcome.failed
     if stop.reason is not None:
         say(f"given up with {left} trials to go: {stop.reason}")
+    elif stop.bound is not None:
+        say(f"{stop.bound}, with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
     elif stop.asked:
         say(f"interrupted with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
     say(f"results {outcome.store}; look again with: python -m orchestrator.status --store {shlex.quote(outcome.store)}")

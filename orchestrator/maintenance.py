@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from orchestrator.lease import LeaseHeldError, Timing, take_lease
 from orchestrator.lease.claims import ClaimFolder
 from orchestrator.lease.lease import TIMING
-from orchestrator.store.check import LEASES, SWEEPS
+from orchestrator.store.check import LEASES
 from orchestrator.store.place import Place
+from orchestrator.store.results import SWEEPS
 from trials.errors import StoreError
 
 

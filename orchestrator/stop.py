@@ -1,4 +1,4 @@
-"""Asking a running sweep to stop: by Ctrl-C, by SIGTERM, by whoever holds the request, or through its store.
+"""Asking a running sweep to stop: by Ctrl-C, by SIGTERM, by its driver, at a bound, or through its store.
 
 A request in the store is an object `<store>/stops/<sweep>/<when>-<token>.txt`, so that anybody who can write there can
 stop a sweep wherever its driver runs.
@@ -28,24 +28,26 @@ class StopRequest:
         signal: The signal that asked, or None.
         reason: Why the sweep itself asked, or None.
         asker: Who asked through the store, or None.
+        bound: Which bound of the launch was reached, or None.
     """
 
     def __init__(self) -> None:
         self.signal: int | None = None
         self.reason: str | None = None
         self.asker: str | None = None
+        self.bound: str | None = None
 
     @property
     def asked(self) -> bool:
         """Whether to stop."""
-        return any(one is not None for one in (self.signal, self.reason, self.asker))
+        return any(one is not None for one in (self.signal, self.reason, self.asker, self.bound))
 
     @property
     def exit_code(self) -> int:
-        """130 after Ctrl-C, 143 after SIGTERM or `permafrost stop`: it can go on. 1 where the sweep gave up."""
+        """130 after Ctrl-C, 143 after SIGTERM, `permafrost stop` or a bound; 1 where the sweep gave up."""
         if self.signal is not None:
             return 128 + self.signal
-        return 1 if self.asker is None else 128 + signal.SIGTERM
+        return 1 if self.asker is None and self.bound is None else 128 + signal.SIGTERM
 
     @contextmanager
     def on_signals(self, say: Callable[[str], None]) -> Iterator[None]:

@@ -294,19 +294,17 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
     specs = dict[str, TrialSpec]()
     problems: dict[str, int] = {}
     for point in sweep.cells():
-        for seed in sweep.seeds:
-            try:
-                spec = _draft(sweep, point, seed).resolve(lookup)
-            except ValidationError as error:
-                for e in error.errors():
-                    text = document.place(_in_sweep(e["loc"], point)) + wording(e, TrialDraft)
-                    problems.setdefault(text, 2)
-                break  # it is the same for the other seeds
-            except DraftError as error:
-                for path, text in error.problems:
-                    problems.setdefault(document.place(_in_sweep(path, point)) + text, error.exit_code)
-                break
-            else:
+        try:
+            first = _draft(sweep, point, sweep.seeds[0]).resolve(lookup)
+        except ValidationError as error:
+            for e in error.errors():
+                text = document.place(_in_sweep(e["loc"], point)) + wording(e, TrialDraft)
+                problems.setdefault(text, 2)
+        except DraftError as error:
+            for path, text in error.problems:
+                problems.setdefault(document.place(_in_sweep(path, point)) + text, error.exit_code)
+        else:
+            for spec in map(first.with_seed, sweep.seeds):  # what is valid with one seed is so with all
                 specs.setdefault(spec.trial_id, spec)
         if len(problems) > MOST_TOLD:
             break

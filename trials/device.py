@@ -9,6 +9,8 @@ from pathlib import Path
 
 import torch
 
+from trials.processor import processor_name
+
 
 def default_device() -> torch.device:
     """The first GPU that this process may use, else the CPU."""
@@ -23,11 +25,7 @@ def device_name(device: torch.device) -> str:
     """A name under which times may be compared: `NVIDIA H200`, or `cpu AMD EPYC`."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return "cpu"
-    return "cpu " + next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return processor_name()
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:

@@ -326,6 +326,11 @@ class TrialSpec(Recipe):
         same = {name: getattr(self, name) for name in TrialSpec.model_fields}  # a copy would keep what is cached here
         return TrialSpec.model_construct(**(same | {"freeze": nothing, "thaw_every": None})).cell_id
 
+    def with_seed(self, seed: int) -> TrialSpec:
+        """Another replicate of the cell. Only for a valid seed: nothing is checked again."""
+        same = {name: getattr(self, name) for name in TrialSpec.model_fields}
+        return TrialSpec.model_construct(self.model_fields_set, **(same | {"seed": seed}))
+
     @property
     def always_frozen(self) -> FreezeSpec:
         """What never learns in the whole trial: with gradual unfreezing less than what is frozen at first."""

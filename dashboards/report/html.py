@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from dashboards.page import CONFIG
+from dashboards.report.forecasts import ABOUT, Forecasts
 from dashboards.report.pictures import PLOTLY_JS
 from dashboards.report.sections import Section
 from dashboards.tables import rows_of
@@ -51,7 +52,7 @@ unpacked('plotly').then((code) => {
 """
 
 
-def as_html(sweep: str, sections: Sequence[Section]) -> str:
+def as_html(sweep: str, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
     """The whole file."""
     name = html.escape(sweep)
     return "".join(
@@ -61,6 +62,7 @@ def as_html(sweep: str, sections: Sequence[Section]) -> str:
             f"<style>{_STYLE}</style></head><body><main><h1>Sweep {name}</h1>",
             *_contents(sections),
             *(text for section in sections for text in _section(section)),
+            *_forecast(forecast),
             "</main>",
             f'<script type="application/json" id="config">{_embedded(CONFIG)}</script>',
             f'<script type="application/octet-stream" id="plotly">{_packed(PLOTLY_JS.read_bytes())}</script>',
@@ -99,6 +101,14 @@ def _section(section: Section) -> Iterator[str]:
         items = (f"<li>{html.escape(f'{title}: {why}')}</li>" for title, why in section.empty)
         yield f"<details><summary>Figures that have nothing to show</summary><ul>{''.join(items)}</ul></details>"
     yield f"<footer>{html.escape(section.provenance.line())}</footer></section>"
+
+
+def _forecast(forecast: Forecasts | None) -> Iterator[str]:
+    if forecast is None:
+        return
+    yield '<section id="forecast"><h2>Forecast and what happened</h2><ul>'
+    yield from (f"<li>{html.escape(line)}</li>" for line in forecast.lines)
+    yield f'</ul>{_table(forecast.table)}<p class="about">{html.escape(ABOUT)}</p></section>'
 
 
 def _table(frame: pd.DataFrame) -> str:

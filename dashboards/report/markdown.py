@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from dashboards.report.forecasts import ABOUT, Forecasts
 from dashboards.report.sections import Section
 from dashboards.tables import as_markdown
 
@@ -12,9 +13,21 @@ MOST_ROWS = 60
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
-def as_text(sweep: str, sections: Sequence[Section]) -> str:
+def as_text(sweep: str, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
     """The whole file."""
-    return "".join(_lines(sweep, sections))
+    return "".join([*_lines(sweep, sections), *_forecast(forecast)])
+
+
+def _forecast(forecast: Forecasts | None) -> Iterator[str]:
+    if forecast is None:
+        return
+    yield "\n## Forecast and what happened\n\n"
+    yield from (f"- {_plain(line)}\n" for line in forecast.lines)
+    yield f"\n{_plain(ABOUT)}\n\n"
+    if len(forecast.table) <= MOST_ROWS:
+        yield as_markdown(forecast.table)
+    else:
+        yield f"{len(forecast.table):,} rows: `tables/forecast.csv`.\n"
 
 
 def _lines(sweep: str, sections: Sequence[Section]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dashboards.frames import Frames
 from dashboards.query import Query
+from dashboards.report.forecasts import forecasts
 from dashboards.report.html import as_html
 from dashboards.report.markdown import as_text
 from dashboards.report.pictures import KINDS, Studio
@@ -42,8 +43,11 @@ def write_report(frames: Frames, query: Query, folder: Path, *, pictures: bool =
     """
     found = sections(frames.refresh(), query, versions_of(frames))
     files, without = dict[str, bytes](), ""
-    files["report.html"] = as_html(query.sweep, found).encode()
-    files["report.md"] = as_text(query.sweep, found).encode()
+    forecast = forecasts(frames.store, query.sweep)
+    files["report.html"] = as_html(query.sweep, found, forecast).encode()
+    files["report.md"] = as_text(query.sweep, found, forecast).encode()
+    if forecast is not None:
+        files["tables/forecast.csv"] = as_csv(forecast.table).encode()
     for section in found:
         files |= dict(_tables(section))
     if pictures:

@@ -23,12 +23,21 @@ from orchestrator.store.contents import Table, read_contents
 from orchestrator.store.diagnosis import Counted, Diagnosis, Report
 from orchestrator.store.names import is_intact, promised
 from orchestrator.store.place import Place, find_place
-from orchestrator.store.results import MARKER, SweepPlan, check_marker, decoded_plan, is_plan, newest_plan
+from orchestrator.store.results import (
+    MARKER,
+    SWEEPS,
+    SweepPlan,
+    check_marker,
+    decoded_plan,
+    is_forecast,
+    is_plan,
+    newest_plan,
+)
 from orchestrator.store.schema import TABLES, State
 from orchestrator.store.wholeness import spec_of
 from trials.errors import StoreError
 
-CHECKPOINTS, SWEEPS, LEASES, QUARANTINE = "checkpoints", "sweeps", "leases", "quarantine"
+CHECKPOINTS, LEASES, QUARANTINE = "checkpoints", "leases", "quarantine"
 CHECKPOINT = re.compile(r"([0-9a-f]{16})-\d{6,}-\d{12,}(-[0-9a-f]{16})?\.safetensors")
 _AGAIN = "its trials run again where they are needed"
 
@@ -120,7 +129,20 @@ def _check_plans(place: Place, found: Diagnosis) -> list[SweepPlan]:
                     (SWEEPS, sweep), name, wrong, "`status` cannot be asked; the next launch writes it anew"
                 )
         newest += plans[-1:]
+        _check_forecasts(folder, (SWEEPS, sweep), found)
     return newest
+
+
+def _check_forecasts(folder: Place, path: tuple[str, ...], found: Diagnosis) -> None:
+    for name in filter(is_forecast, folder.files()):
+        try:
+            intact, said = is_intact(name, folder.read(name)), "its bytes are not those that were written"
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            intact, said = False, f"cannot be read ({error})"
+        if not intact:
+            found.take_file(path, name, said, "the report cannot say how right that forecast was")
 
 
 def _check_specs(name: str, plan: SweepPlan, found: Diagnosis) -> None:

@@ -21,7 +21,7 @@ from orchestrator.store.check_rows import COMPUTED
 from orchestrator.store.contents import COMMIT_ORDER, KEYS, Table, latest, read_contents
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.place import Place
-from orchestrator.store.results import MARKER, ResultStore, is_plan, mark
+from orchestrator.store.results import MARKER, ResultStore, is_forecast, is_plan, mark
 from orchestrator.store.schema import TABLES, State
 from orchestrator.store.wholeness import Pair
 from trials.errors import StoreError
@@ -192,15 +192,15 @@ def _pairs(rows: pa.Table) -> list[Pair]:
 
 
 def _add_plans(source: Place, target: Place) -> int:
-    """Copy plans whose name is not there: their names hold time and digest."""
+    """Copy plans, and forecasts with them, whose name is not there: their names hold time and digest."""
     n = 0
     for sweep in source.at("sweeps").folders():
         theirs, ours = source.at("sweeps").at(sweep), target.at("sweeps").at(sweep)
         there = ours.files()
-        for name in filter(is_plan, theirs.files()):
-            if name not in there:
+        for name in theirs.files():
+            if name not in there and (is_plan(name) or is_forecast(name)):
                 if not target.exists(MARKER):
                     mark(target)
                 ours.write(name, theirs.read(name))
-                n += 1
+                n += is_plan(name)
     return n

@@ -67,16 +67,20 @@ class PartFolder:
         if len(rows):
             self.write(rows.replace_schema_metadata(self.schema.metadata), time.time_ns())
 
-    def read(self, trial_id: str | None = None) -> pa.Table:
+    def read(self, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """All rows of all parts, or those of one trial, oldest part first; duplicates are the caller's.
+
+        With `columns` only these, in the table's order: of a trial's row its spec and versions are most of the bytes.
 
         Raises:
             StoreError: a part is not Parquet or comes from a newer version, or the place cannot be read.
         """
+        if columns is not None:
+            columns = [name for name in self.schema.names if name in columns]
         read: dict[str, pa.Table] = {}  # parts never change: another attempt reads only those that are new
         for _ in range(_ATTEMPTS):
             with suppress(FileNotFoundError):
-                return self._concat(self.names(), trial_id, read)
+                return self._concat(self.names(), trial_id, read, columns)
         raise StoreError(f"{self.place}: parts vanish while they are read. Try again when nothing compacts the store.")
 
     def compact(self) -> None:
@@ -95,21 +99,26 @@ class PartFolder:
             self.place.each(self.place.delete, old)
 
     def _concat(
-        self, names: Sequence[str], trial_id: str | None = None, read: dict[str, pa.Table] | None = None
+        self,
+        names: Sequence[str],
+        trial_id: str | None = None,
+        read: dict[str, pa.Table] | None = None,
+        columns: Sequence[str] | None = None,
     ) -> pa.Table:
         """The rows of parts; `read` holds those that were read before, and gets the others."""
         tables = {} if read is None else read
 
         def take(name: str) -> None:
             if name not in tables:
-                tables[name] = self._read_part(name, trial_id)
+                tables[name] = self._read_part(name, trial_id, columns)
 
         self.place.each(take, names)
-        return pa.concat_tables([self.schema.empty_table(), *(tables[name] for name in names)])
+        none = self.schema.empty_table() if columns is None else self.schema.empty_table().select(columns)
+        return pa.concat_tables([none, *(tables[name] for name in names)])
 
-    def _read_part(self, name: str, trial_id: str | None) -> pa.Table:
+    def _read_part(self, name: str, trial_id: str | None, columns: Sequence[str] | None) -> pa.Table:
         with self.place.open(name) as file:
-            return self.decoded(name, file.read_buffer(), trial_id)
+            return self.decoded(name, file.read_buffer(), trial_id, columns)
 
     def decoded(
         self, name: str, content: pa.Buffer, trial_id: str | None = None, columns: Sequence[str] | None = None

@@ -26,7 +26,7 @@ from orchestrator.store.schema import SCHEMA_VERSION, TABLES, State
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 
-MARKER = "store.json"
+MARKER, SWEEPS = "store.json", "sweeps"
 FORMAT = "permafrost-store"
 
 
@@ -69,9 +69,10 @@ class ResultStore:
         assert isinstance(self.place, LocalPlace), self.address
         return self.place.folder
 
-    def trials(self) -> pa.Table:
-        """One row a trial that has ended: that of its newest attempt. Columns: `schema.TRIALS`."""
-        return _newest(self._parts["trials"].read(), ["trial_id"])
+    def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """One row a trial that has ended: that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
+        wanted = None if columns is None else sorted({"trial_id", "attempt", *columns})
+        return _newest(self._parts["trials"].read(columns=wanted), ["trial_id"])
 
     def epochs(self) -> pa.Table:
         """One row an evaluation, of each trial's newest attempt that has ended, else of its newest one.
@@ -100,12 +101,12 @@ class ResultStore:
 
     def completed_ids(self) -> frozenset[str]:
         """The trials that need not run again."""
-        rows = self._parts["trials"].read().select(["trial_id", "state"])
+        rows = self._parts["trials"].read(columns=["trial_id", "state"])
         return frozenset(rows.filter(pc.equal(rows["state"], State.COMPLETED.value))["trial_id"].to_pylist())
 
     def attempts(self) -> dict[str, int]:
         """The number of the newest attempt of every trial that has left a row."""
-        tables = [self._parts[name].read().select(["trial_id", "attempt"]) for name in ("epochs", "trials")]
+        tables = [self._parts[name].read(columns=["trial_id", "attempt"]) for name in ("epochs", "trials")]
         return newest_attempts(pa.concat_tables(tables))
 
     def append(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -213,6 +214,11 @@ def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
 def is_plan(name: str) -> bool:
     """Whether a file of this name is what a launch declared."""
     return name.startswith("plan-") and name.endswith(".json")
+
+
+def is_forecast(name: str) -> bool:
+    """Whether a file of this name is what a launch was forecast to take (`orchestrator.forecast.kept`)."""
+    return name.startswith("forecast-") and name.endswith(".json")
 
 
 def newest_plan(folder: Place) -> SweepPlan | None:

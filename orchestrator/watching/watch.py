@@ -67,7 +67,8 @@ class Watch:
             return self._tally.ending(reason=reason, interrupted=False)
         asked = f"{stop.asker} asked to stop" if left and stop.asker else None
         by_person = stop.signal is not None or stop.asker is not None or error is not None
-        return self._tally.ending(reason=stop.reason or asked, interrupted=by_person)
+        bound = f"{stop.bound}; the same command goes on" if left and stop.bound else None
+        return self._tally.ending(reason=stop.reason or asked or bound, interrupted=by_person or stop.bound is not None)
 
 
 @contextmanager

@@ -1,0 +1,215 @@
+"""The forecast of a sweep: each cell, and the whole by simulation of its trials on the slots there are.
+
+    found = forecast(plan.to_run, history, observations, where)
+    found.wall_s.median, found.cells[0].seconds.high
+
+Draws hold together what belongs together: all trials of a draw share how fast the machine is, all of a shape how far
+the shape is from the cost model; only the rest is each trial's own. So the interval of a sum does not shrink as if
+errors were independent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from orchestrator.cluster_file import Prices
+from orchestrator.forecast.figure import Figure
+from orchestrator.forecast.history import History
+from orchestrator.forecast.model import PREFIX_SD, SETUP_SD, CostModel, fit_model
+from orchestrator.forecast.observation import PILOT, Inputs, Observation
+from orchestrator.forecast.schedule import scheduled_s
+from orchestrator.forecast.shape import (
+    PrefixLedger,
+    group_key,
+    kept_here,
+    memory_of,
+    nothing_kept,
+    shape_key,
+    work_of,
+)
+from orchestrator.forecast.values import HOUR, CellForecast, Forecast, Where
+from trials.spec import TrialSpec
+from trials.steps import steps_an_epoch
+
+DRAWS, FEWER_DRAWS, MANY_TRIALS = 400, 60, 10_000
+DISK_FACTOR = 1.5  # either way: corpora differ in how many predictions are kept
+
+
+def forecast(
+    sweep: str,
+    to_run: Sequence[TrialSpec],
+    history: History,
+    pilots: Sequence[Observation],
+    where: Where,
+    inputs: Inputs,
+) -> Forecast:
+    """What trials will take; without an observation of their device and precision, figures are None.
+
+    Args:
+        sweep: Its name.
+        to_run: The trials in the order they are run in.
+        history: Of their device.
+        pilots: Run just now.
+        where: Slots and prices.
+        inputs: Reads sizes and lengths.
+    """
+    models = _models([*history.observations, *pilots])
+    cells = _cells(to_run)
+    simulated = _Simulation(to_run, models, PILOT if pilots else history.newest_launch, where, inputs)
+    device = history.target.device or "unknown device"
+    if not simulated.knows_all or not to_run:
+        unknown = _unknown(cells)
+        return Forecast(sweep, time.time(), device, where.slots, "", unknown, None, None, None, None, None, None)
+    seconds, training = simulated.seconds, simulated.training
+    source = _source(models, history, pilots, [simulated.source(spec) for spec in to_run])
+    busy = seconds.sum(axis=0) / HOUR
+    energy = _energy(training, models, source)
+    cost = None if where.prices == Prices() else busy * where.hourly
+    if cost is not None and energy is not None:
+        cost = cost + energy.median / 3.6e6 * where.prices.kwh
+    memory = {cell: Figure.of(simulated.memory(specs[0]), simulated.source(specs[0])) for cell, specs in cells.items()}
+    return Forecast(
+        sweep=sweep,
+        time=time.time(),
+        device=device,
+        slots=where.slots,
+        source=source,
+        cells=tuple(_cell(specs, simulated, memory[cell]) for cell, specs in cells.items()),
+        wall_s=Figure.of(where.start_s + scheduled_s(seconds + simulated.gaps, where.slots), source),
+        device_hours=Figure.of(busy * (where.gpus or where.cpus), source),
+        energy_j=energy,
+        memory_bytes=max(memory.values(), key=lambda figure: figure.median),
+        disk_bytes=_disk(history, len(to_run)),
+        cost=None if cost is None else Figure.of(cost, source),
+        currency=where.prices.currency,
+    )
+
+
+class _Simulation:
+    """Draws of what each trial takes."""
+
+    def __init__(
+        self,
+        specs: Sequence[TrialSpec],
+        models: dict[str, CostModel],
+        launch: str | None,
+        where: Where,
+        inputs: Inputs,
+    ) -> None:
+        self.knows_all = bool(specs) and all(s.precision in models and inputs.of(s) is not None for s in specs)
+        self._models, self._inputs = models, inputs
+        self._draws = FEWER_DRAWS if len(specs) > MANY_TRIALS else DRAWS
+        self._rng = np.random.default_rng(0)
+        self._launch, self._where = launch, where
+        self._shared: dict[tuple[str, str], np.ndarray] = {}
+        self.place = {spec.trial_id: i for i, spec in enumerate(specs)}
+        shape = (len(specs), self._draws) if self.knows_all else (0, self._draws)
+        self.seconds, self.training, self.gaps = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        ledger = PrefixLedger(kept_here if where.is_here else nothing_kept)
+        for i, spec in enumerate(specs if self.knows_all else ()):
+            self._fill(i, spec, ledger)
+
+    def _fill(self, i: int, spec: TrialSpec, ledger: PrefixLedger) -> None:
+        model, read = self._models[spec.precision], self._inputs.of(spec)
+        assert read is not None
+        work, prefix = work_of(spec, *read), ledger.take(spec, *read)
+        factor = self._factor(spec, model) * np.exp(self._rng.normal(0, model.spread.trial, self._draws))
+        self.training[i] = model.training.of(work.training) * factor
+        once = model.setup * self._noise(SETUP_SD) + model.prefix_s(prefix) * self._noise(PREFIX_SD)
+        if i < self._where.slots:  # the first trial of each slot, where nothing is loaded yet
+            once = once + model.cold
+        self.seconds[i] = self.training[i] + model.evaluation.of(work.evaluation) * factor + once
+        self.gaps[i] = model.gap_s(work, float(np.median(self.seconds[i])))
+
+    def _noise(self, sd: float) -> np.ndarray:
+        return np.asarray(np.exp(self._rng.normal(0, sd, self._draws)))
+
+    def _factor(self, spec: TrialSpec, model: CostModel) -> np.ndarray:
+        """(draws,) by which a trial's shape, corpus and launch are off the cost model."""
+        shape, group = shape_key(spec), group_key(spec)
+        launch = self._drawn(("launch", spec.precision), *model.spread.of_launch(self._launch))
+        own = self._drawn(("shape", shape), *model.spread.of_shape(shape))
+        return np.asarray(np.exp(launch + own + self._drawn(("group", group), 0.0, model.unfamiliar(spec))))
+
+    def _drawn(self, key: tuple[str, str], mean: float, sd: float) -> np.ndarray:
+        """The same draws for the same key."""
+        if key not in self._shared:
+            self._shared[key] = self._rng.normal(mean, sd, self._draws)
+        return self._shared[key]
+
+    def memory(self, spec: TrialSpec) -> np.ndarray:
+        """(draws,) bytes at a trial's peak."""
+        model, read = self._models[spec.precision], self._inputs.of(spec)
+        assert read is not None
+        mean, off = model.memory_spread.of_shape(shape_key(spec))
+        sd = float(np.hypot(np.hypot(off, model.memory_spread.trial), model.unfamiliar(spec)))
+        return model.peak_bytes(memory_of(spec, *read)) * np.asarray(np.exp(self._rng.normal(mean, sd, self._draws)))
+
+    def source(self, spec: TrialSpec) -> str:
+        """What a trial's figures are told from."""
+        return self._models[spec.precision].source(spec)
+
+
+def _models(observations: Sequence[Observation]) -> dict[str, CostModel]:
+    """A cost model for each precision that was seen."""
+    groups: dict[str, list[Observation]] = {}
+    for one in observations:
+        groups.setdefault(one.spec.precision, []).append(one)
+    return {precision: fit_model(group) for precision, group in groups.items()}
+
+
+def _cells(specs: Sequence[TrialSpec]) -> dict[str, list[TrialSpec]]:
+    cells: dict[str, list[TrialSpec]] = {}
+    for spec in specs:
+        cells.setdefault(spec.cell_id, []).append(spec)
+    return cells
+
+
+def _cell(specs: Sequence[TrialSpec], simulated: _Simulation, memory: Figure) -> CellForecast:
+    source = simulated.source(specs[0])
+    mean = simulated.seconds[[simulated.place[spec.trial_id] for spec in specs]].mean(axis=0)
+    return _described(specs, Figure.of(mean, source), memory, source)
+
+
+def _unknown(cells: dict[str, list[TrialSpec]]) -> tuple[CellForecast, ...]:
+    return tuple(_described(specs, None, None, "") for specs in cells.values())
+
+
+def _described(specs: Sequence[TrialSpec], seconds: Figure | None, memory: Figure | None, source: str) -> CellForecast:
+    first = specs[0]
+    label = f"{first.data.name} {first.freeze.label} n={first.train_size:,}"
+    steps = steps_an_epoch(first) * first.optim.epochs
+    ids = tuple(spec.trial_id for spec in specs)
+    return CellForecast(first.cell_id, label, ids, first.optim.epochs, steps, seconds, memory, source)
+
+
+def _source(
+    models: dict[str, CostModel], history: History, pilots: Sequence[Observation], sources: Sequence[str]
+) -> str:
+    """Of the whole: from what, and for how many trials only the cost model speaks."""
+    n = len(history.observations)
+    parts = [f"{n} trial{'s' if n > 1 else ''} on this device"] if n else []
+    if pilots:
+        parts.append(f"pilots of {len(pilots)} shapes")
+    modelled = sum(source == "from the cost model" for source in sources)
+    rest = f"; {modelled} of {len(sources)} trials by the cost model" if modelled else ""
+    return f"from {' and '.join(parts)}{rest}"
+
+
+def _energy(training: np.ndarray, models: dict[str, CostModel], source: str) -> Figure | None:
+    known = [model.watts for model in models.values()]
+    if not known or any(watts is None for watts in known):
+        return None
+    watts, sd = max(watts for watts in known if watts is not None)
+    rng = np.random.default_rng(1)
+    return Figure.of(training.sum(axis=0) * watts * np.exp(rng.normal(0, sd, training.shape[1])), source)
+
+
+def _disk(history: History, n_trials: int) -> Figure | None:
+    if history.bytes_a_trial is None:
+        return None
+    bytes_ = history.bytes_a_trial * n_trials
+    return Figure(bytes_ / DISK_FACTOR, bytes_, bytes_ * DISK_FACTOR, f"from {history.rows} trials in this store")

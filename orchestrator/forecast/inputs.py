@@ -1,0 +1,138 @@
+"""What a model and a corpus say of cost: widths and counts from config.json, lengths in subwords from the tokenizer.
+
+Neither torch nor transformers is loaded: the tokenizer's own library counts the subwords.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from trials.datasets.corpus import Item, Sentence
+from trials.spec import DataSpec, ModelSpec, TrialSpec
+from trials.tasks.reading import read_corpus
+
+MOST_READ = 2_000  # items of a split whose lengths stand for all
+SUBWORDS_A_WORD, SPECIALS = 1.4, 2  # where a model has no tokenizer.json to ask
+_WIDTH, _INNER = ("hidden_size", "dim", "d_model"), ("intermediate_size", "hidden_dim", "d_ff", "encoder_ffn_dim")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of an encoder.
+
+    Attributes:
+        layers: Encoder layers.
+        width: Of a layer's input and output.
+        inner: Width between the two matrices of a layer's feed-forward part.
+        table: Parameters of all embedding tables together.
+        table_width: Of a row of the table of subwords.
+    """
+
+    layers: int
+    width: int
+    inner: int
+    table: int
+    table_width: int
+
+    @property
+    def layer(self) -> int:
+        """Parameters of an encoder layer, but for biases and norms: four projections and two matrices."""
+        return 4 * self.width**2 + 2 * self.width * self.inner
+
+    @property
+    def total(self) -> int:
+        """Parameters of the encoder."""
+        return self.table + self.layers * self.layer
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """Subwords of the items of each split, specials included and cut off as the trial cuts them.
+
+    Attributes:
+        train, dev, test: (items,) of each split, or of its first `MOST_READ`; sorted.
+        n_train, n_dev, n_test: Items of the whole split.
+    """
+
+    train: np.ndarray
+    dev: np.ndarray
+    test: np.ndarray
+    n_train: int
+    n_dev: int
+    n_test: int
+
+
+def sizes_of(model: ModelSpec) -> Sizes:
+    """The sizes of a model, from its config.json. Raises OSError, ValueError: it is not there or says none."""
+    config = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))
+    width = int(_first(config, _WIDTH, 0))
+    if width < 1:
+        raise ValueError(f"{model.path}/config.json: tells no width ({', '.join(_WIDTH)})")
+    row = int(config.get("embedding_size") or width)
+    rows = int(config.get("vocab_size") or 0) + int(config.get("max_position_embeddings") or 0)
+    return Sizes(model.n_layers, width, int(_first(config, _INNER, 4 * width)), rows * row, row)
+
+
+def _first(config: dict[str, object], names: Sequence[str], other: int) -> int:
+    return next((value for name in names if isinstance(value := config.get(name), int)), other)
+
+
+def lengths_of(spec: TrialSpec) -> Lengths:
+    """The lengths in a trial's corpus; kept for the life of the process. Raises DataError, OSError, ValueError."""
+    return _lengths(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
+
+
+@lru_cache(maxsize=64)
+def _lengths(task: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> Lengths:
+    corpus = read_corpus(task, data)
+    train, dev, test = (
+        _counted(items[:MOST_READ], model, max_length, lowercase) for items in (corpus.train, corpus.dev, corpus.test)
+    )
+    return Lengths(train, dev, test, len(corpus.train), len(corpus.dev), len(corpus.test))
+
+
+def _counted(items: Sequence[Item], model: ModelSpec, max_length: int, lowercase: bool) -> np.ndarray:
+    """(items,) sorted."""
+    path = Path(model.path) / "tokenizer.json"
+    if not items:
+        return np.zeros(0, np.int64)
+    if not path.is_file():
+        words = np.array([len(_words(item)) for item in items])
+        return np.sort(np.minimum(np.round(SUBWORDS_A_WORD * words).astype(np.int64) + SPECIALS, max_length))
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(max_length)
+    of_words = isinstance(items[0], Sentence)
+    asked = [_asked(item, lowercase) for item in items]
+    return np.sort(np.array([len(found.ids) for found in tokenizer.encode_batch(asked, is_pretokenized=of_words)]))
+
+
+def _asked(item: Item, lowercase: bool) -> object:
+    if isinstance(item, Sentence):
+        return [form.lower() if lowercase else form for form in item.forms]
+    texts = [text.lower() if lowercase else text for text in (item.text, item.pair) if text is not None]
+    return (texts[0], texts[1]) if len(texts) == 2 else texts[0]
+
+
+def _words(item: Item) -> Sequence[str]:
+    return item.forms if isinstance(item, Sentence) else f"{item.text} {item.pair or ''}".split()
+
+
+def padded_length(lengths: np.ndarray, batch_size: int, *, window: int = 1) -> float:
+    """Mean subwords that an item is padded to in batches drawn at random.
+
+    The largest of b draws exceeds l with probability 1 - F(l)^b; its mean is the sum of that over l = 0, 1, 2 ...
+    With a `window` of so many batches sorted by length, batch j of it reaches about the quantile (j + 1) / window.
+    """
+    if window > 1:
+        return float(np.quantile(lengths, np.arange(1, window + 1) / (window + 1 / batch_size)).mean())
+    share = np.searchsorted(lengths, np.arange(int(lengths.max())), side="right") / len(lengths)
+    return float((1 - share**batch_size).sum())

@@ -1,0 +1,121 @@
+"""Pilots: a few dozen steps of the shapes that a sweep consists of, in a process of their own.
+
+A pilot is a small trial of the same shape, run by the same loop: two epochs of a few steps, of which the second is
+measured. So all that a trial does is in it, caches of frozen layers too, and nothing is told from a loop of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from orchestrator.forecast.observation import PILOT, Inputs, Observation
+from orchestrator.forecast.shape import (
+    PrefixLedger,
+    cached_depth,
+    group_key,
+    memory_of,
+    nothing_kept,
+    shape_key,
+    work_of,
+)
+from trials.errors import MissingError
+from trials.spec import First, TrialSpec
+
+STEPS = 24  # that are measured
+MOST_ITEMS, MOST_DEV = 1_000, 192  # of the corpus that a pilot reads
+MOST_PILOTS = 12
+TIMEOUT_S = 900.0
+
+
+def chosen_pilots(specs: Sequence[TrialSpec], seen: set[str]) -> list[TrialSpec]:
+    """A trial of each shape that is not seen; where there are many, of each corpus the extremes and one between."""
+    shapes = {shape_key(spec): spec for spec in reversed(specs)}  # the first of each
+    missing = [spec for key, spec in reversed(shapes.items()) if key not in seen]
+    if len(missing) <= MOST_PILOTS:
+        return missing
+    groups: dict[str, list[TrialSpec]] = {}
+    for spec in missing:
+        groups.setdefault(group_key(spec), []).append(spec)
+    ranked = [sorted(group, key=_depth) for group in groups.values()]
+    chosen = [group[i] for group in ranked for i in sorted({0, len(group) // 2, len(group) - 1})]
+    return chosen[:MOST_PILOTS]
+
+
+def _depth(spec: TrialSpec) -> tuple[int, int]:
+    return spec.freeze.depth + spec.freeze.embeddings, cached_depth(spec)
+
+
+def pilot_spec(spec: TrialSpec) -> TrialSpec:
+    """The small trial: the first items of the corpus, two epochs."""
+    sizes = spec.data.sizes or (spec.train_size, MOST_DEV, 0)
+    train, dev, test = min(sizes[0], MOST_ITEMS), min(sizes[1], MOST_DEV), min(sizes[2], 1)
+    size = min(train, STEPS * spec.optim.batch_size)  # whatever the trial's: steps of one shape are alike
+    first = First(train=train, dev=dev, test=test or None)
+    data = spec.data.model_copy(update={"first": first, "sizes": (train, dev, test)})
+    content = spec.model_dump() | {"data": data.model_dump(), "train_size": size, "eval_every": 1.0}
+    return TrialSpec.model_validate(content | {"optim": spec.optim.model_dump() | {"epochs": 2}})
+
+
+def run_pilots(
+    specs: Sequence[TrialSpec], threads: int, told: Callable[[str], None], *, gpu: bool = False
+) -> list[Observation]:
+    """Run pilots one after the other and return what they took, as of the trials that were given.
+
+    Args:
+        specs: One a shape.
+        threads: Of the CPU's arithmetic.
+        told: Hears of each before it is run.
+        gpu: Whether they may use one.
+
+    Raises:
+        MissingError: the process ended before it was through.
+    """
+    small = [pilot_spec(spec) for spec in specs]
+    command = [sys.executable, "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        text = "".join(f"{spec.model_dump_json()}\n" for spec in small)
+        told(f"pilot   {len(small)} shapes, {2 * STEPS} steps each")
+        output, errors = process.communicate(text, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise MissingError(f"the pilot did not end within {TIMEOUT_S:.0f} s. Launch without it.") from error
+    finally:
+        process.kill()
+        process.wait()
+    results = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    if len(results) < len(small):
+        last = errors.strip().splitlines()[-1] if errors.strip() else f"exit code {process.returncode}"
+        raise MissingError(f"the pilot of {specs[len(results)].label} ended early: {last}")
+    return list(_observations(specs, small, results))
+
+
+def _observations(
+    specs: Sequence[TrialSpec], small: Sequence[TrialSpec], results: Sequence[dict[str, float]]
+) -> Iterator[Observation]:
+    inputs, ledger = Inputs([]), PrefixLedger(nothing_kept)
+    for spec, pilot, result in zip(specs, small, results, strict=True):
+        read = inputs.of(pilot)
+        if read is None:
+            continue
+        whole = work_of(pilot, *read)
+        yield Observation(
+            spec=spec,
+            work=whole.share(0.5),  # the second of two epochs
+            memory=memory_of(pilot, *read),
+            launch=PILOT,
+            train_s=result["train_s"],
+            eval_s=result["eval_s"],
+            setup_s=result["setup_s"],
+            prefix_s=result["prefix_s"],
+            prefix=ledger.take(pilot, *read),
+            energy_j=result["energy_j"],
+            peak_memory_bytes=int(result["peak_memory_bytes"]),
+            ended=time.time(),
+            steps=int(whole.steps / 2),
+        )

@@ -1,0 +1,45 @@
+"""The process that pilots run in: specs in, a line of JSON each out. `orchestrator.forecast.pilot` starts it.
+
+python -m orchestrator.forecast.pilot_worker 1 cpu < specs.jsonl
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import torch
+
+import orchestrator.inline  # noqa: F401  # what a trial's process holds beside the trial counts as its memory
+from trials.device import default_device
+from trials.record import EpochRecord
+from trials.run import run_trial
+from trials.spec import TrialSpec
+
+
+def measured(spec: TrialSpec, device: torch.device) -> dict[str, float | None]:
+    """What a pilot took: set-up of its first epoch, training and evaluation of its last. Raises as a trial does."""
+    records: list[EpochRecord] = list(run_trial(spec, device=device, predictions="none"))
+    first, last = records[0], records[-1]
+    return {
+        "setup_s": first.setup_s,
+        "prefix_s": first.prefix_s,
+        "train_s": last.train_s,
+        "eval_s": last.eval_s,
+        "energy_j": last.energy_j,
+        "peak_memory_bytes": max(record.peak_memory_bytes for record in records),
+    }
+
+
+def main(threads: int, *, gpu: bool) -> None:
+    """Read specs from stdin and write what each took to stdout."""
+    torch.set_num_threads(threads)
+    device = default_device() if gpu else torch.device("cpu")
+    specs = [TrialSpec.model_validate_json(line) for line in sys.stdin if line.strip()]
+    for spec in specs:
+        sys.stdout.write(f"{json.dumps(measured(spec, device))}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), gpu=sys.argv[2] == "gpu")

@@ -1,0 +1,25 @@
+"""Trials on slots, in order, each on the one that is free first: how long that takes, for many draws of their times."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def scheduled_s(seconds: np.ndarray, slots: int) -> np.ndarray:
+    """(draws,) seconds until the last trial has ended.
+
+    Graham (1966) bounds what another order could gain; the order here is that of the sweep, as a launch runs it.
+
+    Args:
+        seconds: (trials, draws) of each trial.
+        slots: Trials that run at the same time.
+    """
+    n_trials, n_draws = seconds.shape
+    if not n_trials:
+        return np.zeros(n_draws)
+    free = np.zeros((min(slots, n_trials), n_draws))
+    draws = np.arange(n_draws)
+    for trial in seconds:
+        free[free.argmin(axis=0), draws] += trial
+    last: np.ndarray = free.max(axis=0)
+    return last

@@ -1,0 +1,45 @@
+"""The report says how right a forecast was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dashboards.frames import Frames
+from dashboards.query import Query
+from dashboards.report.forecasts import forecasts
+from dashboards.report.write import write_report
+from orchestrator.store import ResultStore
+from tests.small_sweeps import POS, launched, write_bank
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    """A first launch, which had nothing to be forecast from, and a second one, which had."""
+    folder = tmp_path_factory.mktemp("sweeps")
+    write_bank(folder / "bank", train=24, dev=8, test=8)
+    launched(folder, POS, "first")
+    return launched(folder, POS.replace("[0, 1]", "[2, 3]"), "second")
+
+
+def test_a_sweep_without_a_forecast_has_no_such_section(store: ResultStore, tmp_path: Path) -> None:
+    assert forecasts(store, "first") is None
+    written = write_report(Frames(store), Query(sweep="first"), tmp_path, pictures=False)
+    assert "Forecast and what happened" not in written.html.read_text(encoding="utf-8")
+
+
+def test_each_figure_stands_beside_what_happened(store: ResultStore) -> None:
+    found = forecasts(store, "second")
+    assert found is not None
+    assert found.lines[0].startswith("Forecast from 2 trials on this device: wall time ")
+    assert found.table["figure"].tolist()[:3] == ["wall time, s", "device-hours", "peak memory, bytes"]
+    assert (found.table["low"] <= found.table["high"]).all()
+    assert set(found.table["inside"]) <= {"yes", "no"}
+
+
+def test_the_report_shows_them_in_html_markdown_and_csv(store: ResultStore, tmp_path: Path) -> None:
+    written = write_report(Frames(store), Query(sweep="second"), tmp_path, pictures=False)
+    assert "Forecast and what happened" in written.html.read_text(encoding="utf-8")
+    assert "## Forecast and what happened" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert (tmp_path / "tables" / "forecast.csv").read_text(encoding="utf-8").startswith("figure,low,median")
