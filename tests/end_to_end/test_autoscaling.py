@@ -54,7 +54,7 @@ trial: {data: {folder: bank}, lowercase: true, optim: {lr: 1e-3, epochs: 3, batc
 space: {freeze: [none]}
 seeds: [0, 1, 2, 3]
 """
-COUNT = "import ray; ray.init(address='auto', logging_level='ERROR'); print(sum(n['Alive'] for n in ray.nodes()))"
+COUNT = "import ray; ray.init(address='auto', logging_level='ERROR'); print('up:', sum(n['Alive'] for n in ray.nodes()))"
 
 
 @pytest.fixture
@@ -109,4 +109,4 @@ def test_a_cluster_grows_by_what_trials_ask_for_and_its_nodes_leave_afterwards(
 def _n_nodes(enter: list[str], environment: dict[str, str], folder: Path) -> int:
     words = [*enter, sys.executable, "-W", "ignore", "-c", COUNT]
     shown = subprocess.run(words, env=environment, cwd=folder, check=True, capture_output=True, text=True)
-    return int(shown.stdout.split()[-1])
+    return int(shown.stdout.split("up:")[1].split()[0])

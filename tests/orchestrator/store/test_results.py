@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -349,8 +349,8 @@ def test_an_attempt_that_ends_while_a_table_is_read_is_not_seen_half(store: Resu
     class Busy(PartFolder):
         """The next attempt is committed just after it was read."""
 
-        def read(self, trial_id: str | None = None) -> pa.Table:
-            rows = super().read(trial_id)
+        def read(self, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+            rows = super().read(trial_id, columns)
             store.append("tags", [tag(attempt=2)])
             store.append("trials", [trial(attempt=2)])
             return rows
