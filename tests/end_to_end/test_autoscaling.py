@@ -54,7 +54,9 @@ trial: {data: {folder: bank}, lowercase: true, optim: {lr: 1e-3, epochs: 3, batc
 space: {freeze: [none]}
 seeds: [0, 1, 2, 3]
 """
-COUNT = "import ray; ray.init(address='auto', logging_level='ERROR'); print('up:', sum(n['Alive'] for n in ray.nodes()))"
+COUNT = (
+    "import ray; ray.init(address='auto', logging_level='ERROR'); print('up:', sum(n['Alive'] for n in ray.nodes()))"
+)
 
 
 @pytest.fixture
