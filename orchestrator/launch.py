@@ -8,18 +8,14 @@ python -m orchestrator.launch --sweep my.yaml --cluster http://head:8265 --store
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 import time
-from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator.attempts import TrialQueue
-from orchestrator.bounds import Bounds, Meter, hourly_price, on_bounds, too_small, within
+from orchestrator.bounds import Bounds, hourly_price, too_small, within
 from orchestrator.cluster_file import ClusterSpec, find_cluster
 from orchestrator.command import (
     DEFAULT_STORE,
@@ -33,37 +29,20 @@ from orchestrator.command import (
     stderr,
     stdout,
 )
-from orchestrator.events import Listener, Listeners, last_line
 from orchestrator.forecast.kept import keep_forecast
 from orchestrator.forecast.values import Forecast
-from orchestrator.lease import Lease, take_lease
-from orchestrator.live import LiveDisplay
+from orchestrator.lease import take_lease
+from orchestrator.outcome import outcome_of, say_end
 from orchestrator.plan import Plan, brought_up_to_date, make_plan
-from orchestrator.recorder import Recorder
+from orchestrator.running import Running
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.schema import State
 from orchestrator.summary import summarise
 from orchestrator.sweep import load_sweep
-from orchestrator.terminal import cell_tables, failure_table, plan_lines
-from orchestrator.watching.watch import Watch, watched
+from orchestrator.terminal import cell_tables, plan_lines
 from trials.draft import Lookup
 
 DEFAULT_SWEEP = Path(__file__).parent.parent / "configs" / "sweeps" / "starter.yaml"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What `--json` prints, in trials; `failed` are those that ended neither completed nor pruned."""
-
-    sweep: str
-    store: str
-    planned: int
-    skipped: int
-    completed: int
-    pruned: int
-    failed: int
-    wall_s: float
 
 
 def launch(
@@ -157,10 +136,11 @@ def _launch(
             if plan.to_run:
                 if found is not None:
                     keep_forecast(results.place, replace(found, time=time.time()))
-                _run(within(plan, bounds), cluster, results, lease, stop, bounds, started)
+                running = Running(within(plan, bounds), cluster, results, lease, stop)
+                running.go(bounds, hourly=_hourly(plan, cluster), began=started)
             else:
                 say("nothing to do: every trial of this sweep is complete in the store.")
-    outcome = _outcome(plan, results, time.monotonic() - started, dry_run=dry_run)
+    outcome = outcome_of(plan, results, time.monotonic() - started, dry_run=dry_run)
     if not dry_run:
         bounds.settle(stop, left=len(plan.to_run) - outcome.completed - outcome.pruned - outcome.failed)
     if as_json:
@@ -169,7 +149,7 @@ def _launch(
         for table in cell_tables(summarise(plan.trials, results.trials())):
             stdout.print(table)
     if not dry_run:
-        _say_end(plan, results, outcome, stop)
+        say_end(plan, results, outcome, stop)
     return stop.exit_code if stop.asked else int(outcome.failed > 0)
 
 
@@ -199,129 +179,6 @@ def _hourly(plan: Plan, cluster: ClusterSpec) -> float:
     resources = plan.sweep.resources
     gpus = 1.0 if resources.gpus == "packed" else resources.gpus
     return hourly_price(cluster.prices, resources.cpus, gpus, resources.device)
-
-
-def _run(
-    plan: Plan,
-    cluster: ClusterSpec,
-    results: ResultStore,
-    lease: Lease,
-    stop: StopRequest,
-    bounds: Bounds,
-    started: float,
-) -> None:
-    where, meter = cluster.address, Meter(_hourly(plan, cluster))
-    with (
-        watched(plan, results.place, plan.sweep.watch, cluster=where, stop=stop, say=say) as watch,
-        on_bounds(bounds, meter, stop, say, began=started),
-    ):
-        _run_watched(plan, cluster, results, lease, stop, watch, meter)
-
-
-def _run_watched(
-    plan: Plan,
-    cluster: ClusterSpec,
-    results: ResultStore,
-    lease: Lease,
-    stop: StopRequest,
-    watch: Watch,
-    meter: Meter,
-) -> None:
-    queue = TrialQueue(plan.to_run, plan.attempts, plan.sweep.limits)
-    recorder = Recorder(results, before_commit=lease.check, committed=watch.flushed)
-    display = LiveDisplay(plan, stderr)
-    listener = Listeners(recorder, display, meter, *watch.listeners)
-    try:
-        with stop.on_requests(results.place, plan.sweep.name, say):
-            if cluster.address == "inline":
-                from orchestrator.inline import run_inline
-
-                with stop.on_signals(say), display:
-                    run_inline(
-                        queue,
-                        listener,
-                        resources=plan.sweep.resources,
-                        predictions=plan.sweep.predictions,
-                        store=results.address,
-                        checkpoint=plan.sweep.checkpoint,
-                        stop=stop,
-                    )
-            else:
-                _run_on_ray(plan, queue, listener, display, results.address, stop, cluster, lease, watch)
-    finally:
-        recorder.close()
-
-
-def _run_on_ray(
-    plan: Plan,
-    queue: TrialQueue,
-    listener: Listener,
-    display: LiveDisplay,
-    store: str,
-    stop: StopRequest,
-    cluster: ClusterSpec,
-    lease: Lease,
-    watch: Watch,
-) -> None:
-    from orchestrator.cluster import local_cluster, own_cluster
-    from orchestrator.packing import slots_for
-
-    sweep = plan.sweep
-    ray = own_cluster if cluster.address == "auto" else local_cluster
-    with ray() as found, stop.on_signals(say):  # after Ray, which takes SIGTERM for itself when it starts
-        from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
-        from orchestrator.trainable import WorkerSettings
-
-        slots = slots_for(found, sweep.resources, plan.to_run, concurrency=cluster.concurrency)
-        say(f"ray     {slots.described()}; dashboard {found.dashboard} ({found.token_hint})")
-        lease.announce(found.dashboard if found.dashboard.startswith("http") else "")
-        settings = WorkerSettings(sweep.predictions, store, sweep.checkpoint, found.node_id)
-        with display, watch.exporting():
-            run_sweep(queue, listener, slots=slots, settings=settings, stop=stop)
-
-
-def _outcome(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool) -> Outcome:
-    """Counted in the store, which is the only truth: rows of this launch's attempts."""
-    ended = [] if dry_run else results.trials().select(["trial_id", "attempt", "state"]).to_pylist()
-    states = Counter(row["state"] for row in ended if row["attempt"] >= plan.attempts.get(row["trial_id"], sys.maxsize))
-    completed, pruned = states.pop(State.COMPLETED, 0), states.pop(State.PRUNED, 0)
-    return Outcome(
-        sweep=plan.sweep.name,
-        store=str(results.address),
-        planned=len(plan.trials),
-        skipped=plan.n_skipped,
-        completed=completed,
-        pruned=pruned,
-        failed=states.total(),
-        wall_s=round(wall_s, 3),
-    )
-
-
-def _say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopRequest) -> None:
-    if outcome.failed:
-        say(f"{outcome.failed} trials failed; the same command tries them again:")
-        stderr.print(failure_table(_failures(plan, results)))
-    command = shlex.join(["python", "-m", "orchestrator.launch", *sys.argv[1:]])
-    left = len(plan.to_run) - outcome.completed - outcome.pruned - outcome.failed
-    if stop.reason is not None:
-        say(f"given up with {left} trials to go: {stop.reason}")
-    elif stop.bound is not None:
-        say(f"{stop.bound}, with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
-    elif stop.asked:
-        say(f"interrupted with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
-    say(f"results {outcome.store}; look again with: python -m orchestrator.status --store {shlex.quote(outcome.store)}")
-
-
-def _failures(plan: Plan, results: ResultStore) -> list[tuple[str, str, str]]:
-    """(state, what was said last, label) of every trial of this launch that failed."""
-    specs = {spec.trial_id: spec for spec in plan.to_run}
-    rows = results.trials().select(["trial_id", "attempt", "state", "error"]).to_pylist()
-    return [
-        (row["state"], last_line(row["error"]), specs[row["trial_id"]].label)
-        for row in rows
-        if row["attempt"] >= plan.attempts.get(row["trial_id"], sys.maxsize)
-        and row["state"] not in (State.COMPLETED, State.PRUNED)
-    ]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,100 @@
+"""Run what a launch has planned, inline or on Ray, with everything that listens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.attempts import TrialQueue
+from orchestrator.bounds import Bounds, Meter, on_bounds
+from orchestrator.cluster_file import ClusterSpec
+from orchestrator.command import say, stderr
+from orchestrator.events import Listener, Listeners
+from orchestrator.lease import Lease
+from orchestrator.live import LiveDisplay
+from orchestrator.plan import Plan
+from orchestrator.recorder import Recorder
+from orchestrator.stop import StopRequest
+from orchestrator.store import ResultStore
+from orchestrator.watching.watch import Watch, watched
+
+
+@dataclass(frozen=True)
+class Running:
+    """A launch that has the sweep's lease.
+
+    Attributes:
+        plan: What is to run.
+        cluster: Where.
+        results: The store.
+        lease: Of the sweep.
+        stop: Ends it before its end.
+    """
+
+    plan: Plan
+    cluster: ClusterSpec
+    results: ResultStore
+    lease: Lease
+    stop: StopRequest
+
+    def go(self, bounds: Bounds, *, hourly: float, began: float) -> None:
+        """Run the trials until they are over or the sweep is stopped.
+
+        Args:
+            bounds: Where it stops by itself.
+            hourly: The price of one trial for an hour.
+            began: When the launch did, by the monotonic clock.
+        """
+        sweep, meter = self.plan.sweep, Meter(hourly)
+        with (
+            watched(
+                self.plan, self.results.place, sweep.watch, cluster=self.cluster.address, stop=self.stop, say=say
+            ) as watch,
+            on_bounds(bounds, meter, self.stop, say, began=began),
+            self.stop.on_requests(self.results.place, sweep.name, say),
+        ):
+            self._run(watch, meter)
+
+    def _run(self, watch: Watch, meter: Meter) -> None:
+        queue = TrialQueue(self.plan.to_run, self.plan.attempts, self.plan.sweep.limits)
+        recorder = Recorder(self.results, before_commit=self.lease.check, committed=watch.flushed)
+        display = LiveDisplay(self.plan, stderr)
+        listener = Listeners(recorder, display, meter, *watch.listeners)
+        try:
+            if self.cluster.address == "inline":
+                self._inline(queue, listener, display)
+            else:
+                self._on_ray(queue, listener, display, watch)
+        finally:
+            recorder.close()
+
+    def _inline(self, queue: TrialQueue, listener: Listener, display: LiveDisplay) -> None:
+        from orchestrator.inline import run_inline
+
+        sweep = self.plan.sweep
+        with self.stop.on_signals(say), display:
+            run_inline(
+                queue,
+                listener,
+                resources=sweep.resources,
+                predictions=sweep.predictions,
+                store=self.results.address,
+                checkpoint=sweep.checkpoint,
+                stop=self.stop,
+            )
+
+    def _on_ray(self, queue: TrialQueue, listener: Listener, display: LiveDisplay, watch: Watch) -> None:
+        from orchestrator.cluster import local_cluster, own_cluster
+        from orchestrator.packing import slots_for
+
+        sweep, where = self.plan.sweep, self.cluster
+        ray = own_cluster if where.address == "auto" else local_cluster
+        with ray() as found, self.stop.on_signals(say):  # after Ray, which takes SIGTERM for itself when it starts
+            from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
+            from orchestrator.trainable import WorkerSettings
+
+            slots = slots_for(found, sweep.resources, self.plan.to_run, concurrency=where.concurrency)
+            say(f"ray     {slots.described()}; dashboard {found.dashboard} ({found.token_hint})")
+            self.lease.announce(found.dashboard if found.dashboard.startswith("http") else "")
+            settings = WorkerSettings(sweep.predictions, self.results.address, sweep.checkpoint, found.node_id)
+            with display, watch.exporting():
+                run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)
