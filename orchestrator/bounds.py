@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from orchestrator.cluster_file import Prices
 from orchestrator.forecast.values import HOUR, Forecast, Where
 from orchestrator.plan import Plan
-from orchestrator.stop import StopRequest
+from orchestrator.stop import StopRequest, looking
 from orchestrator.store.schema import State
 from trials.errors import ConfigError
 from trials.record import EpochRecord
@@ -134,7 +134,6 @@ def on_bounds(
     if bounds.hours is None and bounds.cost is None:
         yield
         return
-    over = threading.Event()
 
     def is_reached() -> bool:
         stop.bound = stop.bound or _reached(bounds, meter, time.monotonic() - began)
@@ -142,20 +141,11 @@ def on_bounds(
             say(f"Stopping, as {stop.bound}: running trials go on to their next evaluation.")
         return stop.bound is not None
 
-    def look() -> None:
-        while not over.wait(LOOK_S) and not is_reached():
-            pass
-
     if is_reached():  # before anything runs
         yield
         return
-    watcher = threading.Thread(target=look, name="bounds", daemon=True)
-    watcher.start()
-    try:
+    with looking(is_reached, LOOK_S, "bounds"):
         yield
-    finally:
-        over.set()
-        watcher.join(2 * LOOK_S)
 
 
 def _reached(bounds: Bounds, meter: Meter, elapsed_s: float) -> str | None:

@@ -34,6 +34,11 @@ ClusterOption = Annotated[
     ),
 ]
 
+SettingsOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Put a setting over the file's; repeatable.")
+]
+OfflineOption = Annotated[bool, typer.Option("--offline", help="Download nothing; fail with what is missing.")]
+
 DEFAULT_STORE = "results"
 INTERNAL, INTERRUPTED = 70, 130
 

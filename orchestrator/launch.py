@@ -22,6 +22,8 @@ from orchestrator.command import (
     ClusterOption,
     DebugOption,
     JsonOption,
+    OfflineOption,
+    SettingsOption,
     download_progress,
     reported,
     run,
@@ -59,10 +61,8 @@ def launch(
             show_default=f"the cluster file's, else {DEFAULT_STORE}",
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Put a setting over the file's; repeatable.")
-    ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Download nothing; fail with what is missing.")] = False,
+    settings: SettingsOption = None,
+    offline: OfflineOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Submit it to the cluster and return.")] = False,
     max_hours: Annotated[

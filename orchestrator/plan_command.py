@@ -19,6 +19,8 @@ from orchestrator.command import (
     ClusterOption,
     DebugOption,
     JsonOption,
+    OfflineOption,
+    SettingsOption,
     download_progress,
     reported,
     run,
@@ -51,9 +53,7 @@ def plan(
             show_default=f"the cluster file's, else {DEFAULT_STORE}",
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Put a setting over the file's; repeatable.")
-    ] = None,
+    settings: SettingsOption = None,
     pilot: Annotated[
         bool, typer.Option("--pilot", help="Run a few dozen steps of each shape that the store does not tell of.")
     ] = False,
@@ -63,7 +63,7 @@ def plan(
             "--slots", metavar="N", min=1, help="Trials at the same time.", show_default="what there is room for"
         ),
     ] = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Download nothing; fail with what is missing.")] = False,
+    offline: OfflineOption = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:

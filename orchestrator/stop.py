@@ -69,26 +69,40 @@ class StopRequest:
     @contextmanager
     def on_requests(self, store: Place, sweep: str, say: Callable[[str], None]) -> Iterator[None]:
         """Let requests in a store ask while the block runs. Those that were there before it meant another driver."""
-        folder, over = store.at(FOLDER).at(sweep), threading.Event()
+        folder = store.at(FOLDER).at(sweep)
         _take_away(folder)
 
-        def look() -> None:
-            while not over.wait(LOOK_S):
-                with contextlib.suppress(StoreError, OSError):  # the next look may find the place answering
-                    for name in folder.files():
-                        self.asker = self.asker or folder.read(name).decode(errors="replace")[:200]
-                if self.asker is not None:
-                    say(f"Stopping, as {self.asker} asked: running trials go on to their next evaluation.")
-                    return
+        def is_asked() -> bool:
+            with contextlib.suppress(StoreError, OSError):  # the next look may find the place answering
+                for name in folder.files():
+                    self.asker = self.asker or folder.read(name).decode(errors="replace")[:200]
+            if self.asker is not None:
+                say(f"Stopping, as {self.asker} asked: running trials go on to their next evaluation.")
+            return self.asker is not None
 
-        watcher = threading.Thread(target=look, name="stop requests", daemon=True)
-        watcher.start()
         try:
-            yield
+            with looking(is_asked, LOOK_S, "stop requests"):
+                yield
         finally:
-            over.set()
-            watcher.join(LOOK_S)
             _take_away(folder)
+
+
+@contextmanager
+def looking(is_over: Callable[[], bool], every_s: float, name: str) -> Iterator[None]:
+    """While the block runs ask every so many seconds, in a thread of this name, until the answer is yes."""
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(every_s) and not is_over():
+            pass
+
+    watcher = threading.Thread(target=look, name=name, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join(2 * every_s)
 
 
 def ask_to_stop(store: Place, sweep: str, asker: str) -> None:
