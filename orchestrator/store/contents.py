@@ -9,16 +9,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from orchestrator.store.broken import BrokenError, NewerError
-from orchestrator.store.parts import PartFolder
+from orchestrator.store.parts import PartFolder, is_part
 from orchestrator.store.place import Place
 from orchestrator.store.schema import TABLES
-from trials.errors import StoreError
 
 READ_ORDER = ("trials", "predictions", "tags", "epochs")
 COMMIT_ORDER = tuple(reversed(READ_ORDER))
@@ -30,7 +30,6 @@ KEYS = {
     "tags": ("trial_id", "attempt", "split", "level", "tag"),
     "predictions": ("trial_id", "attempt", "split", "sentence"),
 }
-_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -86,27 +85,13 @@ def read_contents(place: Place) -> dict[str, Table]:
 def read_table(place: Place, table: str) -> Table:
     """One table. Raises as `read_contents` does."""
     parts = PartFolder(place, TABLES[table])
-    for _ in range(_ATTEMPTS):
-        try:
-            return _read(parts)
-        except FileNotFoundError:  # compacted meanwhile
-            continue
-    raise StoreError(f"{place}: parts vanish while they are read. Try again when nothing compacts the store.")
-
-
-def _read(parts: PartFolder) -> Table:
-    files, sizes = parts.place.files(), parts.sizes()
-    tables, starts, broken, n = dict[str, pa.Table](), list[int](), list[BrokenPart](), 0
-    for name, found in zip(sizes, parts.place.each(lambda name: read_part(parts, name), list(sizes)), strict=True):
-        if isinstance(found, BrokenPart):
-            broken.append(found)
-            continue
-        tables[name] = found
-        starts.append(n)
-        n += len(found)
+    sizes, read = parts.read_each(lambda name: read_part(parts, name))
+    tables = {name: found for name, found in read.items() if isinstance(found, pa.Table)}
+    broken = tuple(found for found in read.values() if isinstance(found, BrokenPart))
+    starts = tuple(accumulate((len(found) for found in tables.values()), initial=0))[:-1]
     rows = pa.concat_tables([parts.schema.empty_table(), *tables.values()])
-    strange = tuple(name for name in files if name not in sizes)
-    return Table(tuple(tables), tuple(starts), rows, tuple(broken), strange, sum(sizes.values()))
+    strange = tuple(name for name in parts.place.files() if not is_part(name))
+    return Table(tuple(tables), starts, rows, broken, strange, sum(sizes.values()))
 
 
 def read_part(parts: PartFolder, name: str, columns: Sequence[str] | None = None) -> pa.Table | BrokenPart:

@@ -24,8 +24,9 @@ and what it would give is there without it:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,6 +36,8 @@ from orchestrator.store.names import is_intact, stamped
 from orchestrator.store.place import Place
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
 from trials.errors import StoreError
+
+T = TypeVar("T")
 
 _ATTEMPTS = 20  # a part may vanish between listing and reading while another process compacts
 
@@ -77,10 +80,30 @@ class PartFolder:
         """
         if columns is not None:
             columns = [name for name in self.schema.names if name in columns]
-        read: dict[str, pa.Table] = {}  # parts never change: another attempt reads only those that are new
+        none = self.schema.empty_table() if columns is None else self.schema.empty_table().select(columns)
+        _, tables = self.read_each(lambda name: self._read_part(name, trial_id, columns))
+        return pa.concat_tables([none, *tables.values()])
+
+    def read_each(self, read: Callable[[str], T]) -> tuple[dict[str, int], dict[str, T]]:
+        """The bytes of each committed part, and what `read` makes of it, oldest first.
+
+        Where a part vanishes (`read` raises FileNotFoundError), what is there is listed again; parts never change, so
+        those that were read are kept, and only new ones are read.
+
+        Raises:
+            StoreError: parts vanish again and again; or as the place and `read` do.
+        """
+        kept: dict[str, T] = {}
+
+        def take(name: str) -> None:
+            if name not in kept:
+                kept[name] = read(name)
+
         for _ in range(_ATTEMPTS):
+            sizes = self.sizes()
             with suppress(FileNotFoundError):
-                return self._concat(self.names(), trial_id, read, columns)
+                self.place.each(take, list(sizes))
+                return sizes, {name: kept[name] for name in sizes}
         raise StoreError(f"{self.place}: parts vanish while they are read. Try again when nothing compacts the store.")
 
     def compact(self) -> None:
@@ -92,31 +115,13 @@ class PartFolder:
         """
         for old in list(_runs(self.sizes(), self.place.largest_bytes)):
             try:
-                rows = self._concat(old)
+                rows = pa.concat_tables(self.place.each(self._read_part, old))
             except FileNotFoundError:  # another process compacts at the moment
                 return
             self.write(rows, stamp_of(old[-1]) + 1)  # it takes its parts' place in the order, behind all of them
             self.place.each(self.place.delete, old)
 
-    def _concat(
-        self,
-        names: Sequence[str],
-        trial_id: str | None = None,
-        read: dict[str, pa.Table] | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> pa.Table:
-        """The rows of parts; `read` holds those that were read before, and gets the others."""
-        tables = {} if read is None else read
-
-        def take(name: str) -> None:
-            if name not in tables:
-                tables[name] = self._read_part(name, trial_id, columns)
-
-        self.place.each(take, names)
-        none = self.schema.empty_table() if columns is None else self.schema.empty_table().select(columns)
-        return pa.concat_tables([none, *(tables[name] for name in names)])
-
-    def _read_part(self, name: str, trial_id: str | None, columns: Sequence[str] | None) -> pa.Table:
+    def _read_part(self, name: str, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         with self.place.open(name) as file:
             return self.decoded(name, file.read_buffer(), trial_id, columns)
 

@@ -126,13 +126,38 @@ def test_reading_starts_again_where_a_part_vanished(parts: PartFolder) -> None:
     class Surprised(PartFolder):
         """Lists a part that is gone when it is read, once."""
 
-        stale = ["part-0.parquet"]
+        stale = ["part-9.parquet"]
 
-        def names(self) -> list[str]:
-            return [*(self.stale.pop() for _ in self.stale[:1]), *super().names()]
+        def sizes(self) -> dict[str, int]:
+            return super().sizes() | {self.stale.pop(): 1 for _ in self.stale[:1]}
 
     parts.append([epoch(step=1)])
     assert steps(Surprised(parts.place, EPOCHS)) == [1]
+
+
+def test_what_was_read_when_a_part_vanished_is_not_read_again(parts: PartFolder) -> None:
+    for step in (1, 2):
+        parts.append([epoch(step=step)])
+    vanished, read = parts.names()[1], list[str]()
+
+    def once(name: str) -> str:
+        read.append(name)
+        if name == vanished:
+            parts.place.delete(name)
+            raise FileNotFoundError(name)
+        return name
+
+    assert parts.read_each(once)[1] == {name: name for name in parts.names()}
+    assert sorted(read) == sorted({*read})
+
+
+def test_parts_that_vanish_again_and_again_are_told(parts: PartFolder) -> None:
+    def gone(name: str) -> None:
+        raise FileNotFoundError(name)
+
+    parts.append([epoch(step=1)])
+    with pytest.raises(StoreError, match=r"vanish while they are read\. Try again"):
+        parts.read_each(gone)
 
 
 def test_two_writers_at_once_lose_nothing(parts: PartFolder) -> None:
