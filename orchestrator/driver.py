@@ -13,7 +13,7 @@ from ray.tune.experiment import Trial
 
 from orchestrator.attempts import TrialQueue
 from orchestrator.events import Listener
-from orchestrator.search.feed import PlannedTrials
+from orchestrator.search.feed import NoPick, PlannedTrials
 from orchestrator.slots import Slots
 from orchestrator.stop import StopRequest
 from orchestrator.store.schema import State
@@ -45,6 +45,7 @@ def run_sweep(
             tune.with_resources(trainable, _resources),
             tune_config=tune.TuneConfig(
                 search_alg=PlannedTrials(queue, slots, settings.for_share, stop),
+                scheduler=NoPick(),
                 num_samples=-1,  # until the queue says that it is over
                 reuse_actors=True,
                 # The slots hold trials back. Without a number here Tune takes one at a time and leaves the others idle.

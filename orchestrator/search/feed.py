@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from orchestrator.attempts import TrialQueue
@@ -45,3 +46,15 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Nothing to learn from."""
+
+
+class NoPick(FIFOScheduler):  # type: ignore[misc]  # Ray has no types here
+    """Picks no trial out of those that wait; Tune starts them in their order anyway.
+
+    Tune's own picks the first that waits, which has two costs. To find it, all trials there ever were are looked at, at
+    each event. And one whose worker is still starting gets the first warm one that is free, while its own is thrown
+    away: where trials are shorter than a worker's start, all but one worker never come to work.
+    """
+
+    def choose_trial_to_run(self, tune_controller: Any) -> None:
+        """None, so that the next trial takes the warm worker, and who waits for a new one keeps it."""
