@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -73,33 +73,44 @@ def checked(slots: Slots, cluster: Cluster, *, may_grow: bool) -> Slots:
 
 
 @contextmanager
-def local_cluster() -> Iterator[Cluster]:
-    """A Ray on this machine's cores and GPUs, its dashboard on loopback; gone afterwards."""
-    with _connected(include_dashboard=True, dashboard_host="127.0.0.1") as cluster:
+def local_cluster(told: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    """A Ray on this machine's cores and GPUs, its dashboard on loopback; gone afterwards.
+
+    Args:
+        told: What Ray's dashboard shows of this driver, in its list of jobs.
+    """
+    with _connected(told, include_dashboard=True, dashboard_host="127.0.0.1") as cluster:
         yield cluster
 
 
 @contextmanager
-def own_cluster() -> Iterator[Cluster]:
+def own_cluster(told: Mapping[str, str] | None = None) -> Iterator[Cluster]:
     """The Ray that this machine belongs to, or that RAY_ADDRESS names; it stays when the sweep is over.
+
+    Args:
+        told: As for `local_cluster`. What a submitted driver was submitted with comes before it.
 
     Raises:
         ConfigError: there is none.
     """
     try:
-        with _connected(address="auto") as cluster:
+        with _connected(told, address="auto") as cluster:
             yield cluster
     except ConnectionError as error:
         raise ConfigError(f"--cluster auto: no Ray runs here ({error}). Start one, or use --cluster local.") from error
 
 
 @contextmanager
-def _connected(**options: Any) -> Iterator[Cluster]:
+def _connected(told: Mapping[str, str] | None, **options: Any) -> Iterator[Cluster]:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     import ray  # only now: importing it takes seconds, and it reads the settings above
+    from ray.job_config import JobConfig
 
-    context = ray.init(logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, **options)
+    job = JobConfig(metadata=dict(told or {}))
+    context = ray.init(
+        logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, job_config=job, **options
+    )
     try:
         dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else "off"
         node_id = ray.get_runtime_context().get_node_id()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shlex
 import time
 import uuid
@@ -24,7 +25,9 @@ from trials.errors import ConfigError, MissingError, RefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SWEEP, STORE, KIND = "permafrost_sweep", "permafrost_store", "permafrost_kind"
+SWEEP, STORE, KIND, DASHBOARD = "permafrost_sweep", "permafrost_store", "permafrost_kind", "permafrost_dashboard"
+NAME = "job_name"  # has a column of its own in Ray's list of jobs
+DASHBOARD_URL = "PERMAFROST_DASHBOARD_URL"
 STOP_S = 900  # `ray job stop` ends the driver with SIGTERM; so long its trials have to reach their next evaluation
 RETRY_S, GIVE_UP_S = 2.0, 600.0
 
@@ -59,6 +62,16 @@ class Job:
         return {"SUCCEEDED": 0, "STOPPED": 143}.get(self.status, 70)
 
 
+def told_of(sweep: str, store: str) -> dict[str, str]:
+    """What Ray's dashboard shows of a sweep's driver: its name, and where its results are seen.
+
+    That is the address in PERMAFROST_DASHBOARD_URL, or the command that serves a dashboard of this store. The name
+    holds it too, as Ray 2.60 shows the other keys of a submitted job only.
+    """
+    seen = os.environ.get(DASHBOARD_URL) or shlex.join(["permafrost", "dashboard", "--store", store])
+    return {NAME: f"{sweep}: {seen}", SWEEP: sweep, STORE: store, DASHBOARD: seen}
+
+
 class Jobs:
     """The jobs of a cluster, at the address of its dashboard. Ray's token is sent along, as its settings say."""
 
@@ -91,7 +104,7 @@ class Jobs:
                 entrypoint=shlex.join(words),
                 submission_id=f"permafrost-{kind}-{sweep}-{uuid.uuid4().hex[:8]}",
                 runtime_env=environment,
-                metadata={SWEEP: sweep, STORE: store, KIND: kind},
+                metadata=told_of(sweep, store) | {KIND: kind},
             )
         return found
 

@@ -84,16 +84,21 @@ class Running:
 
     def _on_ray(self, queue: TrialQueue, listener: Listener, display: LiveDisplay, watch: Watch) -> None:
         from orchestrator.cluster import local_cluster, own_cluster
+        from orchestrator.jobs import told_of
         from orchestrator.packing import slots_for
+        from orchestrator.reach import note_on_reach
 
         sweep, where = self.plan.sweep, self.cluster
         ray = own_cluster if where.address == "auto" else local_cluster
-        with ray() as found, self.stop.on_signals(say):  # after Ray, which takes SIGTERM for itself when it starts
+        told = told_of(sweep.name, self.results.address)
+        with ray(told) as found, self.stop.on_signals(say):  # after Ray, which takes SIGTERM for itself when it starts
             from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
             from orchestrator.trainable import WorkerSettings
 
             slots = slots_for(found, sweep.resources, self.plan.to_run, concurrency=where.concurrency)
             say(f"ray     {slots.described()}; dashboard {found.dashboard} ({found.token_hint})")
+            if not sweep.checkpoint.is_off and (note := note_on_reach(self.results.place)):
+                say(f"note    {note}")
             self.lease.announce(found.dashboard if found.dashboard.startswith("http") else "")
             settings = WorkerSettings(sweep.predictions, self.results.address, sweep.checkpoint, found.node_id)
             with display, watch.exporting():
