@@ -21,6 +21,7 @@ _SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_task_events_max_num_task_in_gcs": "10000",  # of 4 KB in the head's memory; Ray keeps 100,000, a trial has five
 }
 _ACCELERATOR = "accelerator_type:"
 

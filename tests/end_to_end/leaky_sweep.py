@@ -1,6 +1,8 @@
-"""Twelve trials on a real Ray that do nothing but keep 300 MiB each; prints their states and their workers.
+"""Trials on a real Ray of two slots that sleep, and keep some memory each; prints their states and their workers.
 
-python -m tests.end_to_end.leaky_sweep STORE
+python -m tests.end_to_end.leaky_sweep STORE TRIALS SECONDS MEGABYTES START_S
+
+All workers but the first that is up take START_S seconds more to start.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,9 +29,10 @@ from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, n: int, seconds: float, megabytes: int, start_s: float) -> None:
     """Run them and print what the store says."""
-    specs = [make_spec(seed=seed) for seed in range(12)]
+    os.environ["RAY_OVERRIDE_RESOURCES"] = '{"CPU": 2}'
+    specs = [make_spec(seed=seed) for seed in range(n)]
     store = ResultStore(folder)
     with local_cluster() as cluster:
         from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
@@ -37,8 +41,16 @@ def main(folder: Path) -> None:
         class Leaky(TrialTrainable):
             kept: tuple[bytes, ...] = ()
 
+            def setup(self, config: dict[str, Any]) -> None:
+                super().setup(config)
+                try:
+                    folder.with_name("first").touch(exist_ok=False)
+                except FileExistsError:
+                    time.sleep(start_s)
+
             def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
-                self.kept = (*self.kept, b"x" * (300 << 20))
+                self.kept = (*self.kept, b"x" * (megabytes << 20))
+                time.sleep(seconds)
                 yield replace(make_record(last=True), device=f"worker {os.getpid()}")
 
         recorder, queue = Recorder(store), TrialQueue(specs, first_attempts(specs), Limits())
@@ -53,4 +65,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))
