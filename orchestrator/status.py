@@ -27,7 +27,7 @@ from orchestrator.command import (
 )
 from orchestrator.following import follow_store
 from orchestrator.store import open_store
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.specs import stored_spec
 from orchestrator.summary import Cell, summarise
 from orchestrator.terminal import cell_tables

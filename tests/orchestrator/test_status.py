@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from orchestrator.cli import app
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from tests.builders import make_spec
 from tests.orchestrator.store.rows import trial
 
