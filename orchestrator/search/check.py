@@ -124,8 +124,8 @@ def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
             yield (
                 path,
                 (
-                    f"goes from the least frozen to the most, and {more.label} does not freeze all that {less.label} does. "
-                    "Keep one strategy, with or without the embeddings."
+                    f"goes from the least frozen to the most, and {more.label} does not freeze all that {less.label} "
+                    "does. Keep one strategy, with or without the embeddings."
                 ),
             )
             break

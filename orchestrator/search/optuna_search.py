@@ -72,7 +72,7 @@ class OptunaPoints:
 
             def take(name: str, axis: Axis) -> Taken:
                 found[name] = distribution = distribution_of(axis)
-                value = trial._suggest(name, distribution)
+                value = _suggested(trial, name, distribution)
                 return (int(value), axis.choice[int(value)]) if axis.choice is not None else (None, value)
 
             return walk(self._space, take, self._n_layers), found
@@ -89,6 +89,15 @@ class OptunaPoints:
         if told.state != "running" and told.best is None:
             self._frozen[number] = trial
         return trial
+
+
+def _suggested(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> int | float:
+    if isinstance(distribution, FloatDistribution):
+        return trial.suggest_float(name, distribution.low, distribution.high, log=distribution.log)
+    if isinstance(distribution, IntDistribution):
+        return trial.suggest_int(name, distribution.low, distribution.high)
+    assert isinstance(distribution, CategoricalDistribution)
+    return int(trial.suggest_categorical(name, distribution.choices))  # type: ignore[arg-type]  # indices, see below
 
 
 def distribution_of(axis: Axis) -> BaseDistribution:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from orchestrator.search.axis import Axis
+from orchestrator.search.axis import Axis, Bounds, inner_axes
 from orchestrator.search.space import Point, Space, Taken, Taker, grid, walk
 from orchestrator.search.spec import SearchSpec
 
@@ -42,8 +42,7 @@ def at_random(rng: np.random.Generator) -> Taker:
             low, high = axis.whole
             return None, int(rng.integers(low, high, endpoint=True))
         if axis.log_uniform:
-            lowest, highest = axis.log_uniform
-            return None, math.exp(rng.uniform(math.log(lowest), math.log(highest)))
+            return None, _between_logs(axis.log_uniform, lambda low, high: rng.uniform(low, high))
         assert axis.uniform
         return None, float(rng.uniform(*axis.uniform))
 
@@ -76,14 +75,18 @@ def _at(rows: list[np.ndarray], dimensions: dict[str, int], i: int) -> Taker:
             return (index if axis.choice is not None else None), axis.value(index)
         low, high = axis.log_uniform or axis.uniform or (0.0, 1.0)
         if axis.log_uniform:
-            return None, math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+            return None, _between_logs(axis.log_uniform, lambda low, high: low + share * (high - low))
         return None, low + share * (high - low)
 
     return take
 
 
+def _between_logs(bounds: Bounds, chosen: Callable[[float, float], float]) -> float:
+    """What is chosen between the logarithms of two bounds; rounding does not lead out of them."""
+    low, high = bounds
+    return min(max(math.exp(chosen(math.log(low), math.log(high))), low), high)
+
+
 def _n_names(space: Space) -> int:
     """At least as many as there are axes, those inside others too."""
-    from orchestrator.search.axis import inner_axes
-
     return sum(1 + len(inner_axes(axis.choice or [])) for axis in space.values()) or 1

@@ -130,7 +130,7 @@ def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
 
 
 def grid(space: Space, n_layers: Callable[[Point], int]) -> Iterator[Point]:
-    """Every point of a space whose axes are listed, the last axis fastest."""
+    """Every point of a space whose axes are listed; the last axis is fastest, after those that end at the layers."""
     digits: list[list[int]] = []  # of the walk before: which value was taken, of how many
     at = 0
 

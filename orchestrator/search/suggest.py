@@ -65,7 +65,7 @@ class LearnedCells:
 
     def told(self, past: Sequence[Cell]) -> list[Told]:
         """The cells so far, as a sampler hears of them."""
-        return [_told(cell, *self._met[cell.cell_id], self._search.objectives) for cell in past]
+        return [told_of(cell, *self._met[cell.cell_id], self._search.objectives) for cell in past]
 
     def _random(self, number: int) -> tuple[Point, Distributions]:
         found: Distributions = {}
@@ -95,9 +95,10 @@ class LearnedCells:
         return specs
 
 
-def _told(
+def told_of(
     cell: Cell, parameters: dict[str, int | float], distributions: Distributions, objectives: Sequence[str]
 ) -> Told:
+    """A cell as a sampler hears of it."""
     state, values, best = "running", None, None
     states = set(cell.over.values())
     if State.DIVERGED in states:
