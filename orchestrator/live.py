@@ -47,6 +47,7 @@ class LiveDisplay:
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Show the trial as running."""
         self._curves.started(spec)
+        self._pace.forget(spec)
         self._running[spec.trial_id] = (spec, None)
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
@@ -101,6 +102,9 @@ class LiveDisplay:
 
     def _running_table(self) -> Table:
         table = Table.grid(padding=(0, 2))
+        table.add_column(overflow="fold")  # a narrow terminal folds the label, not the figures
+        for _ in range(4):
+            table.add_column(no_wrap=True)
         for spec, record in list(self._running.values()):
             epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else "setting up"
             score = f"score {record.score:.4f}" if record else ""
