@@ -25,7 +25,7 @@ def more_sentence(found: Outlook | None) -> str:
         return ""
     worth = f"about {_points(found.more.median)} points (80 %: {_points(found.more.low)} to {_points(found.more.high)})"
     if not found.is_over:
-        return f"Another epoch is worth {worth}: the same trial planned with one more, its rate falling later."
+        return f"Another epoch is worth {worth}: that of the same trial planned with one more."
     return f"{_verdict(found.more)}: {worth}, told {found.source}."
 
 
