@@ -25,9 +25,9 @@ class LiveDisplay:
 
     def __init__(self, plan: Plan, console: Console) -> None:
         self._console, self._started = console, time.monotonic()
-        self._total = len(plan.to_run)
-        self._freezes = list(dict.fromkeys(spec.freeze.label for spec in plan.to_run))
-        self._pace, self._curves = Pace(plan.to_run), WatchedCurves()
+        self._total = len(plan.ahead)
+        self._freezes = list(dict.fromkeys(spec.freeze.label for spec in plan.ahead))
+        self._pace, self._curves = Pace(plan.ahead), WatchedCurves()
         self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
         self._scores: dict[str, float] = {}  # the best dev score of every running trial
         self._best: dict[tuple[str, str], float] = {}
@@ -58,10 +58,14 @@ class LiveDisplay:
         self._scores[spec.trial_id] = max(self._scores.get(spec.trial_id, record.score), record.score)
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Say that it will run again, and why."""
+        """Say that it will run again, and why; of one that is paused only where there is no display."""
         self._curves.forget(spec)
         self._pace.forget(spec)
-        self._running.pop(spec.trial_id, None)
+        _, record = self._running.pop(spec.trial_id, (spec, None))
+        if state is State.PRUNED:
+            if not self._console.is_terminal and record is not None:
+                self._console.print(Text(f"paused: {spec.label}  epoch {record.epoch:g}  score {record.score:.4f}"))
+            return
         self._console.print(Text(f"again: {spec.label}  {state.value}: {last_line(error)}"), soft_wrap=True)
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:

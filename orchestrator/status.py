@@ -29,7 +29,7 @@ from orchestrator.following import follow_store
 from orchestrator.forecast.unfinished import Unfinished, unfinished_trials
 from orchestrator.forecast.watched import reach_words
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.specs import stored_spec
 from orchestrator.summary import Cell, summarise
 from orchestrator.terminal import cell_tables

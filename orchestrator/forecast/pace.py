@@ -16,6 +16,7 @@ class Pace:
     """Work done and left, in seconds where a trial of the kind has ended, else in proportion to sentences.
 
     A frozen encoder, its states kept, takes a small part of the time of one that learns, so sentences alone say little.
+    Trials of which it was not told beforehand, as a search suggests them, stand for some of those that were planned.
     """
 
     def __init__(self, specs: Iterable[TrialSpec]) -> None:

@@ -13,7 +13,7 @@ from orchestrator.forecast.watched import WatchedCurves, kind_of
 from orchestrator.lease import running_driver
 from orchestrator.store import ResultStore
 from orchestrator.store.follow import Follower
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import State
 from orchestrator.store.specs import stored_spec
 from trials.spec import TrialSpec

@@ -18,7 +18,7 @@ from orchestrator.forecast.curve import Outlook
 from orchestrator.forecast.figure import Figure
 from orchestrator.lease import take_lease
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import State
 from tests.builders import make_spec
 from tests.orchestrator.forecast.real_curves import CURVES

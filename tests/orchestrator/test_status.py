@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from orchestrator.cli import app
 from orchestrator.lease import take_lease
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from tests.builders import make_spec
 from tests.orchestrator.store.rows import epoch, trial
 from trials.spec import TrialSpec
