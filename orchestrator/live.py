@@ -78,7 +78,7 @@ class LiveDisplay:
             self._best[key] = max(self._best.get(key, score), score)
             self._curves.completed(spec)
         else:
-            self._failed += 1
+            self._failed += state is not State.PRUNED
             self._curves.forget(spec)
         if not self._console.is_terminal or error:
             self._console.print(self._line(spec, state, record, error), soft_wrap=True)

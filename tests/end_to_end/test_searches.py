@@ -82,7 +82,7 @@ def test_on_ray_a_paused_trial_goes_on_to_the_same_bits_and_nothing_is_left_runn
     assert ended.total() == 16
     assert not any((folder / "ray" / "checkpoints").glob("*"))
     assert "best    " in done.stdout
-    assert permafrost("store", "verify", "--store", folder / "ray").returncode == 0
+    assert permafrost("store_command", "verify", "--store", folder / "ray").returncode == 0
     grid = permafrost(
         "launch", "--sweep", sweep(folder, GRID, "grid"), "--store", folder / "grid", "--cluster", "inline"
     )
@@ -111,7 +111,8 @@ def test_the_median_rule_stops_trials_on_ray_and_a_sweep_without_it_completes_th
 
 def test_choose_depth_spends_seeds_until_it_knows_or_says_what_it_would_take(folder: Path, permafrost: Command) -> None:
     goal = "seeds: [0, 1, 2, 3]\ngoal: {choose_depth: {tolerance: 60, trials: 30}}\n"
-    text = f"{TRIAL.replace('epochs: 4', 'epochs: 1')}{SPACE}{goal}"
+    bundled = "train_size: 40\n  data: {bundled: UD_English-EWT-sample, first: {dev: 40, test: 0}}"
+    text = f"{TRIAL.replace('data: {folder: one}', bundled)}{SPACE}{goal}"
     done = permafrost("launch", "--sweep", sweep(folder, text), "--store", folder / "s", "--cluster", "inline")
     assert done.returncode == 0, done.stderr
     assert "chosen  " in done.stdout
