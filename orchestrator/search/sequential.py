@@ -67,7 +67,7 @@ class Reading:
     Attributes:
         n: How many values.
         mean: Their mean; NaN without a value.
-        std: Their spread with n - 1, at least the floor; NaN below two values.
+        std: Their spread with n - 1, the floor where all are equal; NaN below two values.
         skew: Third central moment (unbiased) by `std` cubed; 0 below three values or without spread.
         low, high: The farthest that any look reached, each right at all looks together but for `Looks.error`;
             infinite before the first look, or where no look had a spread. `low` above `high` says that later values
@@ -88,7 +88,8 @@ class Reading:
 def read(values: tuple[float, ...], looks: Looks, limit: float, floor: float = 0.0) -> Reading:
     """The values (finite, in the order fixed before they were seen) against a limit, at every look they allow.
 
-    Values behind `Looks.last` are not read. `floor` is the least spread believed, in the unit of the values.
+    Values behind `Looks.last` are not read. `floor` is the spread believed of values that are all equal, in
+    their unit; 0 for none.
     """
     known = np.asarray(values[: looks.last], dtype=np.float64)
     mean, std, skew = _moments(known, floor)
@@ -255,6 +256,6 @@ def _moments_of(values: Floats, floor: float) -> tuple[float, float, float]:
         return mean, np.nan, 0.0
     off = values - mean
     std = np.sqrt((off**2).sum() / (n - 1))
-    std = max(0.0 if std <= _EQUAL * np.abs(values).max() else std, floor)
+    std = floor if std <= _EQUAL * np.abs(values).max() else std
     third = (off**3).sum() * n / ((n - 1) * (n - 2)) if n > 2 else 0.0
     return mean, std, third / std**3 if std > 0 else 0.0

@@ -79,6 +79,12 @@ def exponential(z: Floats) -> Floats:
     return found
 
 
+def seldom(z: Floats) -> Floats:
+    """Two values, the larger in one seed of six: most looks at three seeds see none of it."""
+    found: Floats = (6 * (z > special.ndtri(5 / 6)) - 1) / np.sqrt(5)
+    return found
+
+
 def normal(z: Floats) -> Floats:
     """As drawn."""
     return z
@@ -157,6 +163,10 @@ def worst_cases() -> Iterator[tuple[str, World, DepthGoal, int]]:
     yield "normal, looks 3..20", World(WORST, 0.4, normal), DepthGoal(TOLERANCE, max_seeds=20), 1
     yield "lognormal 1.75, looks 3..20", World(WORST, 0.4, lognormal(0.5)), DepthGoal(TOLERANCE, max_seeds=20), 1
     yield "normal, looks 3..5", World(WORST, 0.2, normal), DepthGoal(TOLERANCE, max_seeds=5), 1
+    collapse = World((1.0,), float(np.sqrt(5)), seldom)
+    for first in (3, 8):
+        goal = DepthGoal(TOLERANCE, min_seeds=first, max_seeds=20, resolution=0.1 * TOLERANCE)
+        yield f"one seed of six collapses, looks {first}..20", collapse, goal, 1
     for step, spread in ((0.25, 0.0), (0.5, 0.2), (1.0, 0.3), (2.0, 0.3)):
         world = World(WORST, spread, normal, step)
         name = f"steps of {step:g} tolerances, spread {spread:g}"
