@@ -30,7 +30,7 @@ from orchestrator.lease import running_driver
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart
 from orchestrator.store.follow import Follower
-from orchestrator.store.results import SweepPlan, newest_plan
+from orchestrator.store.plans import SweepPlan, newest_plan
 from orchestrator.store.schema import METRICS
 from trials.errors import StoreError
 from trials.spec import TrialSpec

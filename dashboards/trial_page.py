@@ -8,10 +8,14 @@ import dash_mantine_components as dmc
 import pandas as pd
 from dash import html
 
+from dashboards.analysis.outlook import end_sentence, more_sentence
 from dashboards.frames import Frames, Snapshot
 from dashboards.page import frame_table, graph, trial_link
 from dashboards.query import SPLITS
 from dashboards.theme import Figure, Look, axis, layout
+from dashboards.trial_outlook import trial_outlook
+from dashboards.views.curves import faint
+from orchestrator.forecast.curve import Outlook
 from trials.errors import StoreError
 
 MOST_SENTENCES = 30
@@ -40,11 +44,12 @@ def trial_page(frames: Frames, snapshot: Snapshot, trial_id: str, look: Look) ->
         )
     trials = snapshot.sweeps[row["sweep"]].trials
     epochs = snapshot.epochs(trials[trials["trial_id"] == trial_id])
+    found = trial_outlook(snapshot, row, epochs)
     sections = [
         dmc.Title(f"Trial {trial_id}", order=1, size="h3"),
         dmc.Text(_sentence(row)),
         *_error(row),
-        *_curve(epochs, look),
+        *_curve(epochs, look, found),
         _section("Evaluations", frame_table(_evaluations(epochs))) if len(epochs) else None,
         _section("What it cost", frame_table(_costs(row))),
         _section("Other seeds of its cell", _siblings(trials, row)),
@@ -84,19 +89,21 @@ def _error(row: Any) -> list[Any]:
     return [dmc.Alert(html.Pre(str(said)[:8000], style={"whiteSpace": "pre-wrap"}), title="How it ended", color="red")]
 
 
-def _curve(epochs: pd.DataFrame, look: Look) -> list[Any]:
+def _curve(epochs: pd.DataFrame, look: Look, found: Outlook | None) -> list[Any]:
     if not len(epochs):
         return []
+    told = [sentence for sentence in (end_sentence(found), more_sentence(found)) if sentence]
     return [
         _section(
             "Scores and losses",
-            graph("trial-curve", "score and losses by epoch", curve_figure(epochs, look), kind="still"),
+            graph("trial-curve", "score and losses by epoch", curve_figure(epochs, look, found), kind="still"),
+            *(dmc.Text(sentence, size="sm") for sentence in told),
         )
     ]
 
 
-def curve_figure(epochs: pd.DataFrame, look: Look) -> Figure:
-    """Score (left axis, percent) and losses (right axis) by epoch."""
+def curve_figure(epochs: pd.DataFrame, look: Look, found: Outlook | None = None) -> Figure:
+    """Score (left axis, percent) and losses (right axis) by epoch; of a running trial how the score may go on."""
     lines = (
         ("score", "score", "solid", "y", 100.0, "#0072B2"),
         ("train_loss", "train loss", "dot", "y2", 1.0, "#D55E00"),
@@ -111,8 +118,32 @@ def curve_figure(epochs: pd.DataFrame, look: Look) -> Figure:
         }
         for column, name, dash, place, factor, colour in lines
     ]  # fmt: skip
+    data += _ahead(epochs, found, colour=lines[0][-1])
     right = {**axis("loss"), "overlaying": "y", "side": "right", "showgrid": False}
     return {"data": data, "layout": layout(look, x=axis("epoch"), y=axis("score (%)"), height=320, yaxis2=right)}
+
+
+def _ahead(epochs: pd.DataFrame, found: Outlook | None, *, colour: str) -> list[dict[str, Any]]:
+    """The medians of the evaluations to come, dotted, in the band of their 80 % intervals; from the newest score on."""
+    scored = epochs[epochs["score"].notna()]
+    if found is None or found.is_over or not len(scored):
+        return []
+    now = scored.iloc[-1]
+    x = [round(float(now["epoch"]), 4), *(round(epoch, 4) for epoch in found.epochs)]
+    low, middle, high = (
+        [round(100 * value, 4) for value in (float(now["score"]), *(getattr(figure, name) for figure in found.path))]
+        for name in ("low", "median", "high")
+    )
+    band = {
+        "type": "scatter", "mode": "lines", "name": "score to come, 80 %", "yaxis": "y", "x": x + x[::-1],
+        "y": high + low[::-1], "fill": "toself", "fillcolor": faint(colour), "hoverinfo": "skip",
+        "line": {"dash": "dot", "width": 1, "color": colour},
+    }  # fmt: skip
+    line = {
+        "type": "scatter", "mode": "lines", "name": "score to come", "yaxis": "y", "x": x, "y": middle,
+        "line": {"dash": "dot", "color": colour},
+    }  # fmt: skip
+    return [band, line]
 
 
 def _evaluations(epochs: pd.DataFrame) -> pd.DataFrame:

@@ -7,6 +7,7 @@ Each way to fail has its policy:
     out_of_memory   again with its batches in twice as many parts, until a part is one example
     unavailable     a disk or a network did not answer: again after 1, 2, 4, ... seconds, `limits.unavailable` times
     diverged        over; its rows are kept
+    pruned          over, or paused until its source gives it again
     failed          over: the same would happen again
 
 If the first `limits.alike` trials all fail with the same words, the whole sweep is stopped: something is wrong with it.
@@ -14,14 +15,17 @@ If the first `limits.alike` trials all fail with the same words, the whole sweep
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from orchestrator.events import last_line
+from orchestrator.search.source import Source, Verdict
 from orchestrator.store.schema import State
 from orchestrator.sweep import Limits
+from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 
@@ -32,26 +36,30 @@ class Attempt:
     Attributes:
         number: From 1 on, over all launches; rows and checkpoints carry it.
         accumulation: Parts that its batches are taken in.
+        until: The epoch at or after which it pauses, at an evaluation; None for its end.
     """
 
     spec: TrialSpec
     number: int
     accumulation: int = 1
+    until: float | None = None
 
 
 class TrialQueue:
-    """Trials in the order they are to run, and those that wait to be tried again."""
+    """The trials of a source in its order, and those that wait to be tried again."""
 
     def __init__(
         self,
-        specs: Sequence[TrialSpec],
+        source: Source,
         numbers: Mapping[str, int],
         limits: Limits,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`numbers` are those of each trial's first attempt here."""
-        self._fresh = [Attempt(spec, numbers[spec.trial_id]) for spec in reversed(specs)]
+        """`numbers` are those of each trial's first attempt here, where that is not 1."""
+        self._source, self._numbers = source, dict(numbers)
         self._limits, self._clock = limits, clock
+        self._verdicts: dict[str, Verdict] = {}
+        self._accumulation: dict[str, int] = {}  # of paused trials
         self._again: list[tuple[float, Attempt]] = []
         self._running: dict[str, Attempt] = {}
         self._failures: dict[str, Counter[State]] = {}
@@ -62,8 +70,10 @@ class TrialQueue:
         self._again.sort(key=lambda waiting: waiting[0])
         if self._again and self._again[0][0] <= self._clock():
             attempt = self._again.pop(0)[1]
-        elif self._fresh:
-            attempt = self._fresh.pop()
+        elif (order := self._source.next()) is not None:
+            trial_id = order.spec.trial_id
+            parts = self._accumulation.get(trial_id, 1)
+            attempt = Attempt(order.spec, self._numbers.get(trial_id, 1), parts, order.until)
         else:
             return None
         self._running[attempt.spec.trial_id] = attempt
@@ -72,23 +82,36 @@ class TrialQueue:
     @property
     def is_over(self) -> bool:
         """Whether there will never be another one."""
-        return not (self._fresh or self._again or self._running)
+        return not (self._again or self._running) and self._source.is_over
 
     def running(self, trial_id: str) -> Attempt | None:
         """The attempt of a trial that is under way."""
         return self._running.get(trial_id)
 
-    def evaluated(self, spec: TrialSpec) -> None:
-        """The trial got on: what was lost before is forgiven."""
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
+        """The trial got on: what was lost before is forgiven. Whether it goes on."""
         self._failures.pop(spec.trial_id, None)
+        verdict = self._source.evaluated(spec, record)
+        if verdict is not Verdict.GO_ON:
+            self._verdicts[spec.trial_id] = verdict
+        return verdict
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> float | None:
-        """An attempt is over; the seconds after which it is tried again, or None if the trial is over too."""
+        """An attempt is over.
+
+        Returns:
+            The seconds after which the trial is tried again; infinity where it is paused, and may never be; None if the
+            trial is over too.
+        """
         attempt = self._running.pop(spec.trial_id)
+        verdict = self._verdicts.pop(spec.trial_id, None)
         following = self._following(attempt, state)
         if following is None:
+            self._numbers[spec.trial_id] = attempt.number + 1
+            self._accumulation[spec.trial_id] = attempt.accumulation
             self._note(state, error)
-            return None
+            self._source.ended(spec, state)
+            return math.inf if state is State.PRUNED and verdict is Verdict.PAUSE else None
         delay, attempt = following
         self._again.append((self._clock() + delay, attempt))
         return delay

@@ -9,11 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from orchestrator.cluster_file import Prices
 from orchestrator.forecast.values import HOUR, Forecast, Where
-from orchestrator.plan import Plan
 from orchestrator.stop import StopRequest, looking
 from orchestrator.store.schema import State
 from trials.errors import ConfigError
@@ -119,11 +118,6 @@ class Meter:
 
     def tick(self) -> None:
         """Nothing changes."""
-
-
-def within(plan: Plan, bounds: Bounds) -> Plan:
-    """The plan with no more trials to run than the bounds say."""
-    return plan if bounds.trials is None else replace(plan, to_run=plan.to_run[: bounds.trials])
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from orchestrator.reproduce import reproduce
 from orchestrator.status import status
 from orchestrator.stop_command import stop
 from orchestrator.store_command import app as store
+from orchestrator.study import study
 
 app = typer.Typer(
     name="permafrost",
@@ -30,6 +31,7 @@ app.command()(doctor)
 app.command()(status)
 app.command()(stop)
 app.command()(compare)
+app.command()(study)
 app.command()(reproduce)
 app.command("export-model")(export_model)
 app.command()(predict)

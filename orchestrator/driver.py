@@ -13,11 +13,12 @@ from ray.tune.experiment import Trial
 
 from orchestrator.attempts import TrialQueue
 from orchestrator.events import Listener
-from orchestrator.search.feed import NoPick, PlannedTrials
+from orchestrator.feed import NoPick, PlannedTrials
+from orchestrator.search.source import Verdict, told_of
 from orchestrator.slots import Slots
 from orchestrator.stop import StopRequest
 from orchestrator.store.schema import State
-from orchestrator.trainable import FAILURE, RECORD, TrialTrainable, WorkerSettings
+from orchestrator.trainable import FAILURE, RECORD, VERDICT, TrialTrainable, WorkerSettings
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -57,7 +58,7 @@ def run_sweep(
                 name="sweep",
                 storage_path=litter,
                 callbacks=[_Relay(queue, slots, listener, stop)],
-                stop=_StopOnRequest(stop),
+                stop=_StopOnVerdict(queue, stop),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 verbose=0,
             ),
@@ -116,10 +117,12 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
             return
         # Taken out, as Tune keeps every trial's last result to the end, and this one may hold its predictions.
         record: EpochRecord = result[RECORD].pop("record")
-        self._queue.evaluated(spec)
+        verdict: Verdict = result[RECORD].pop(VERDICT, Verdict.GO_ON)
         self._listener.evaluated(spec, record)
         if record.last:
             self._end(spec, State.COMPLETED, None)
+        elif verdict is not Verdict.GO_ON:
+            self._end(spec, State.PRUNED, told_of(verdict, record))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         # A trial that raises is reported as a result, so this is a worker that died or could not start. What befalls
@@ -158,14 +161,23 @@ def _state_of_lost(error: str) -> State:
     return State.FAILED if "creation task" in error else State.LOST
 
 
-class _StopOnRequest(tune.Stopper):  # type: ignore[misc]  # Ray has no types here
-    """Ends each running trial at its next result once stopping is asked for."""
+class _StopOnVerdict(tune.Stopper):  # type: ignore[misc]  # Ray has no types here
+    """Ends a running trial at its next result once stopping is asked for, or where the queue says so.
 
-    def __init__(self, stop: StopRequest) -> None:
-        self._stop = stop
+    Tune asks here before it tells the callbacks, so the queue hears of an evaluation here, and the verdict goes on with
+    the result.
+    """
+
+    def __init__(self, queue: TrialQueue, stop: StopRequest) -> None:
+        self._queue, self._stop = queue, stop
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return self._stop.asked
+        told = result.get(RECORD)
+        attempt = None if told is None else self._queue.running(told["trial_id"])
+        if told is None or attempt is None or attempt.number != told["attempt"]:
+            return self._stop.asked
+        told[VERDICT] = self._queue.evaluated(attempt.spec, told["record"])
+        return self._stop.asked or told[VERDICT] is Verdict.STOP
 
     def stop_all(self) -> bool:
         return False

@@ -25,7 +25,7 @@ class Listener(Protocol):
         ...
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """An attempt is over, and there will be another."""
+        """An attempt is over, and there will be another; of a pruned one, which is paused, there may be."""
         ...
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:

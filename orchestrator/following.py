@@ -9,7 +9,7 @@ from orchestrator.events import last_line
 from orchestrator.lease.watching import running_driver
 from orchestrator.store import ResultStore
 from orchestrator.store.follow import Follower
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import State
 from orchestrator.store.specs import stored_spec
 from trials.errors import NothingMatchedError

@@ -9,6 +9,7 @@ import torch
 from orchestrator.attempts import Attempt, TrialQueue
 from orchestrator.checkpoints import StoredCheckpoints
 from orchestrator.events import Listener, failure
+from orchestrator.search.source import Verdict, told_of
 from orchestrator.stop import StopRequest
 from orchestrator.store.schema import State
 from orchestrator.sweep import CheckpointSpec, Resources
@@ -35,9 +36,11 @@ def run_inline(
             time.sleep(0.1)  # one waits to be tried again
             continue
         listener.started(attempt.spec, attempt.number)
-        state, error = State.COMPLETED, None
+        error: str | None = None
         try:
-            if not _run(attempt, queue, listener, predictions, _kept(store, attempt, checkpoint), stop):
+            kept = _kept(store, attempt, checkpoint)
+            state, error = _run(attempt, queue, listener, predictions, kept, stop)
+            if state is None:
                 return
         except Exception as raised:
             state, error = failure(raised)
@@ -53,17 +56,17 @@ def _run(
     predictions: Predictions,
     kept: Checkpoints | None,
     stop: StopRequest,
-) -> bool:
-    """Run an attempt; whether to its end."""
+) -> tuple[State | None, str | None]:
+    """Run an attempt; how it ended, and why if before its end. None where it was stopped with the sweep."""
     records = run_trial(attempt.spec, predictions=predictions, checkpoints=kept, accumulation=attempt.accumulation)
     for record in records:
-        queue.evaluated(attempt.spec)
+        verdict = queue.evaluated(attempt.spec, record)
         listener.evaluated(attempt.spec, record)
         if record.last:
-            return True
-        if stop.asked:
+            return State.COMPLETED, None
+        if stop.asked or verdict is not Verdict.GO_ON:
             records.close()
-            return False
+            return (None, None) if verdict is Verdict.GO_ON else (State.PRUNED, told_of(verdict, record))
     raise AssertionError("a trial ends with its last record")
 
 

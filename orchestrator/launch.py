@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator.bounds import Bounds, hourly_price, too_small, within
+from orchestrator.bounds import Bounds, hourly_price, too_small
 from orchestrator.cluster_file import ClusterSpec, find_cluster
 from orchestrator.command import (
     DEFAULT_STORE,
@@ -34,14 +35,15 @@ from orchestrator.command import (
 from orchestrator.forecast.kept import keep_forecast
 from orchestrator.forecast.values import Forecast
 from orchestrator.lease import take_lease
-from orchestrator.outcome import outcome_of, say_end
+from orchestrator.outcome import outcome_of, say_end, trials_of
 from orchestrator.plan import Plan, brought_up_to_date, make_plan
 from orchestrator.running import Running
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore, open_store
 from orchestrator.summary import summarise
-from orchestrator.sweep import load_sweep
+from orchestrator.sweep import SweepSpec, load_sweep
 from orchestrator.terminal import cell_tables, plan_lines
+from orchestrator.yaml_file import Document
 from trials.draft import Lookup
 
 DEFAULT_SWEEP = Path(__file__).parent.parent / "configs" / "sweeps" / "starter.yaml"
@@ -64,6 +66,10 @@ def launch(
     settings: SettingsOption = None,
     offline: OfflineOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    simulate: Annotated[
+        str | None,
+        typer.Option("--simulate", metavar="STORE", help="Replay the sweep from the trials of a store; train nothing."),
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Submit it to the cluster and return.")] = False,
     max_hours: Annotated[
         float | None,
@@ -92,6 +98,8 @@ def launch(
 
         permafrost launch --sweep my.yaml --max-hours 8
 
+        permafrost launch --sweep asha.yaml --simulate results
+
     Exit codes: 0 done, 1 some trials failed, 2 a wrong setting, 3 a file is absent or broken, 130 and 143 interrupted,
     143 also at a bound.
     """
@@ -100,6 +108,9 @@ def launch(
         where, bounds = find_cluster(cluster), Bounds(max_hours, max_trials, max_cost)
         bounds.check(where.prices)
         declared, document = load_sweep(sweep, settings or [])
+        if simulate is not None:
+            _simulate(declared, document, simulate, where, offline=offline, as_json=as_json)
+            raise typer.Exit(0)
         if where.is_remote:
             from orchestrator.submit import submit
 
@@ -115,6 +126,22 @@ def launch(
     raise typer.Exit(code)
 
 
+def _simulate(
+    sweep: SweepSpec, document: Document, store: str, cluster: ClusterSpec, *, offline: bool, as_json: bool
+) -> None:
+    from orchestrator.forecast.start import slots_of
+    from orchestrator.simulated import simulated
+
+    slots = slots_of(cluster, sweep.resources, 0.0)
+    with download_progress() as progress:
+        found = simulated(sweep, document, store, Lookup(offline=offline, progress=progress), slots=slots)
+    if as_json:
+        print(json.dumps(found.as_json()))
+    else:
+        for line in found.lines():
+            stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 def _launch(
     plan: Plan,
     cluster: ClusterSpec,
@@ -128,36 +155,48 @@ def _launch(
     for line in plan_lines(plan, results.address):
         say(line)
     found, stop = _forecast(plan, cluster, results, bounds, whole=dry_run), StopRequest()
-    if not dry_run:
-        results.create()
-        with take_lease(results.place, plan.sweep.name, say=say) as lease:
-            results.add_plan(plan.declared())
-            plan = brought_up_to_date(plan, results)  # another driver may have been at it until now
-            if plan.to_run:
-                if found is not None:
-                    keep_forecast(results.place, replace(found, time=time.time()))
-                running = Running(within(plan, bounds), cluster, results, lease, stop)
-                running.go(bounds, hourly=_hourly(plan, cluster), began=started)
-            else:
-                say("nothing to do: every trial of this sweep is complete in the store.")
-    outcome = outcome_of(plan, results, time.monotonic() - started, dry_run=dry_run)
-    if not dry_run:
-        bounds.settle(stop, left=len(plan.to_run) - outcome.completed - outcome.pruned - outcome.failed)
+    if dry_run:
+        if as_json:
+            print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, dry_run=True))))
+        return 0
+    results.create()
+    with take_lease(results.place, plan.sweep.name, say=say) as lease:
+        results.add_plan(plan.declared())
+        plan = brought_up_to_date(plan, results)  # another driver may have been at it until now
+        running = Running.of(plan, cluster, results, lease, stop)
+        _run(running, bounds, found, started)
+    outcome = outcome_of(plan, results, time.monotonic() - started, dry_run=False)
+    bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
     if as_json:
         print(json.dumps(asdict(outcome)))
-    elif not dry_run:
-        for table in cell_tables(summarise(plan.trials, results.trials())):
-            stdout.print(table)
-    if not dry_run:
-        say_end(plan, results, outcome, stop)
+    else:
+        _show(plan, results, running.source.found())
+    say_end(plan, results, outcome, stop)
     return stop.exit_code if stop.asked else int(outcome.failed > 0)
+
+
+def _run(running: Running, bounds: Bounds, found: Forecast | None, started: float) -> None:
+    if not running.has_work:
+        asked = "every trial of this sweep is complete" if running.plan.runs_all else "what this sweep asks for is"
+        say(f"nothing to do: {asked} in the store.")
+        return
+    if found is not None:
+        keep_forecast(running.results.place, replace(found, time=time.time()))
+    running.go(bounds, hourly=_hourly(running.plan, running.cluster), began=started)
+
+
+def _show(plan: Plan, results: ResultStore, answer: Sequence[str]) -> None:
+    for table in cell_tables(summarise(trials_of(plan, results), results.trials())):
+        stdout.print(table)
+    for line in answer:
+        stdout.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _forecast(
     plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, whole: bool
 ) -> Forecast | None:
     """Say what the plan will take, if the store has anything to tell it from: all of it, or in a line."""
-    if not plan.to_run:
+    if not plan.ahead:
         return None
     from orchestrator.forecast.shown import forecast_line, forecast_shown
     from orchestrator.forecast.start import forecast_of  # importing scipy takes half a second

@@ -12,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.events import last_line
+from orchestrator.forecast.pace import Pace
+from orchestrator.forecast.watched import WatchedCurves, reach_words
 from orchestrator.plan import Plan
 from orchestrator.store.schema import State
 from trials.record import EpochRecord
@@ -23,13 +25,13 @@ class LiveDisplay:
 
     def __init__(self, plan: Plan, console: Console) -> None:
         self._console, self._started = console, time.monotonic()
-        self._total = len(plan.to_run)
-        self._freezes = list(dict.fromkeys(spec.freeze.label for spec in plan.to_run))
-        self._work = sum(_work(spec) for spec in plan.to_run)
+        self._total = len(plan.ahead)
+        self._freezes = list(dict.fromkeys(spec.freeze.label for spec in plan.ahead))
+        self._pace, self._curves = Pace(plan.ahead), WatchedCurves()
         self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
         self._scores: dict[str, float] = {}  # the best dev score of every running trial
         self._best: dict[tuple[str, str], float] = {}
-        self._ended, self._failed, self._work_ended = 0, 0, 0.0
+        self._ended, self._failed = 0, 0
         self._live = Live(
             get_renderable=self._draw, console=console, refresh_per_second=4, transient=True, redirect_stdout=False
         )
@@ -44,28 +46,40 @@ class LiveDisplay:
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Show the trial as running."""
+        self._curves.started(spec)
+        self._pace.forget(spec)
         self._running[spec.trial_id] = (spec, None)
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Show its newest score, and keep the best."""
+        self._curves.evaluated(spec, record.epoch, record.score)
+        self._pace.evaluated(spec, record)
         self._running[spec.trial_id] = (spec, record)
         self._scores[spec.trial_id] = max(self._scores.get(spec.trial_id, record.score), record.score)
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Say that it will run again, and why."""
-        self._running.pop(spec.trial_id, None)
+        """Say that it will run again, and why; of one that is paused only where there is no display."""
+        self._curves.forget(spec)
+        self._pace.forget(spec)
+        _, record = self._running.pop(spec.trial_id, (spec, None))
+        if state is State.PRUNED:
+            if not self._console.is_terminal and record is not None:
+                self._console.print(Text(f"paused: {spec.label}  epoch {record.epoch:g}  score {record.score:.4f}"))
+            return
         self._console.print(Text(f"again: {spec.label}  {state.value}: {last_line(error)}"), soft_wrap=True)
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Count it, and keep its strategy's best score."""
         _, record = self._running.pop(spec.trial_id, (spec, None))
         self._ended += 1
-        self._work_ended += _work(spec)
+        self._pace.ended(spec, is_complete=state is State.COMPLETED)
         if state is State.COMPLETED and record is not None:
             score, key = self._scores.pop(spec.trial_id, record.score), (spec.data.name, spec.freeze.label)
             self._best[key] = max(self._best.get(key, score), score)
+            self._curves.completed(spec)
         else:
-            self._failed += 1
+            self._failed += state is not State.PRUNED
+            self._curves.forget(spec)
         if not self._console.is_terminal or error:
             self._console.print(self._line(spec, state, record, error), soft_wrap=True)
 
@@ -78,29 +92,33 @@ class LiveDisplay:
         return Text(f"{self._ended}/{self._total} {state.value:<9} {spec.label}{score}{reason}  ETA {self._eta()}")
 
     def _eta(self) -> str:
-        share = self._work_done() / self._work
+        share = self._pace.share_done()
         if share < 0.01:
             return "-:--"
-        left = (time.monotonic() - self._started) * (1 - share) / share
-        return f"{int(left // 60)}:{int(left % 60):02d}"
-
-    def _work_done(self) -> float:
-        running = (_work(s) * r.epoch / s.optim.epochs for s, r in list(self._running.values()) if r)
-        return self._work_ended + sum(running)
+        return _minutes((time.monotonic() - self._started) * (1 - share) / share)
 
     def _draw(self) -> RenderableType:
         head = Table.grid(padding=(0, 2))
         failed = f", {self._failed} failed" if self._failed else ""
-        bar = ProgressBar(total=self._work, completed=self._work_done(), width=40)
+        bar = ProgressBar(total=1.0, completed=self._pace.share_done(), width=40)
         head.add_row(bar, f"{self._ended} of {self._total} trials{failed}", f"ETA {self._eta()}")
         return Group(head, self._running_table(), self._best_table())
 
     def _running_table(self) -> Table:
         table = Table.grid(padding=(0, 2))
+        table.add_column(overflow="fold")  # a narrow terminal folds the label, not the figures
+        for _ in range(4):
+            table.add_column(no_wrap=True)
         for spec, record in list(self._running.values()):
             epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else "setting up"
-            table.add_row(Text(f"  {spec.label}", style="cyan"), epoch, f"score {record.score:.4f}" if record else "")
+            score = f"score {record.score:.4f}" if record else ""
+            left = self._pace.seconds_left(spec)
+            end = f"{_minutes(left)} left" if left is not None else ""
+            table.add_row(Text(f"  {spec.label}", style="cyan"), epoch, score, self._reach(spec), end)
         return table
+
+    def _reach(self, spec: TrialSpec) -> str:
+        return reach_words(self._curves.outlook(spec))
 
     def _best_table(self) -> Table:
         best = dict(self._best)  # the display draws in a thread of its own
@@ -115,6 +133,5 @@ class LiveDisplay:
         return table
 
 
-def _work(spec: TrialSpec) -> float:
-    """What a trial's time is roughly proportional to."""
-    return float(spec.optim.epochs * spec.train_size)
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds // 60)}:{int(seconds % 60):02d}"

@@ -13,7 +13,7 @@ from orchestrator.lease.claims import ClaimFolder
 from orchestrator.lease.lease import TIMING
 from orchestrator.store.check import LEASES
 from orchestrator.store.place import Place
-from orchestrator.store.results import SWEEPS
+from orchestrator.store.plans import SWEEPS
 from trials.errors import StoreError
 
 

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from orchestrator.command import say, stderr
 from orchestrator.events import last_line
@@ -13,7 +14,9 @@ from orchestrator.plan import Plan
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
+from orchestrator.store.specs import stored_spec
 from orchestrator.terminal import failure_table
+from trials.spec import TrialSpec
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,12 @@ class Outcome:
 
 def outcome_of(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool) -> Outcome:
     """Counted in the store, which is the only truth: rows of this launch's attempts."""
-    ended = [] if dry_run else results.trials().select(["trial_id", "attempt", "state"]).to_pylist()
-    states = Counter(row["state"] for row in ended if row["attempt"] >= plan.attempts.get(row["trial_id"], sys.maxsize))
+    states = Counter(row["state"] for row in ([] if dry_run else _ended(plan, results, ["state"])))
     completed, pruned = states.pop(State.COMPLETED, 0), states.pop(State.PRUNED, 0)
     return Outcome(
         sweep=plan.sweep.name,
         store=str(results.address),
-        planned=len(plan.trials),
+        planned=plan.n_trials,
         skipped=plan.n_skipped,
         completed=completed,
         pruned=pruned,
@@ -53,7 +55,7 @@ def say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopReques
         say(f"{outcome.failed} trials failed; the same command tries them again:")
         stderr.print(failure_table(_failures(plan, results)))
     command = shlex.join(["python", "-m", "orchestrator.launch", *sys.argv[1:]])
-    left = len(plan.to_run) - outcome.completed - outcome.pruned - outcome.failed
+    left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
     if stop.reason is not None:
         say(f"given up with {left} trials to go: {stop.reason}")
     elif stop.bound is not None:
@@ -63,13 +65,26 @@ def say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopReques
     say(f"results {outcome.store}; look again with: python -m orchestrator.status --store {shlex.quote(outcome.store)}")
 
 
+def trials_of(plan: Plan, results: ResultStore) -> list[TrialSpec]:
+    """All trials of the sweep, those that its search has suggested by now too."""
+    if not plan.sweep.search.is_adaptive:
+        return list(plan.trials)
+    found = next((one for one in results.sweeps() if one.name == plan.sweep.name), None)
+    return [stored_spec(spec, trial_id) for trial_id, spec in found.trials] if found else []
+
+
+def _ended(plan: Plan, results: ResultStore, columns: list[str]) -> list[dict[str, Any]]:
+    """The rows that this launch's attempts have left."""
+    ids = {spec.trial_id for spec in trials_of(plan, results)}
+    rows = results.trials().select(["trial_id", "attempt", *columns]).to_pylist()
+    return [row for row in rows if row["trial_id"] in ids and row["attempt"] >= plan.next_attempt(row["trial_id"])]
+
+
 def _failures(plan: Plan, results: ResultStore) -> list[tuple[str, str, str]]:
     """(state, what was said last, label) of every trial of this launch that failed."""
-    specs = {spec.trial_id: spec for spec in plan.to_run}
-    rows = results.trials().select(["trial_id", "attempt", "state", "error"]).to_pylist()
+    labels = {spec.trial_id: spec.label for spec in trials_of(plan, results)}
     return [
-        (row["state"], last_line(row["error"]), specs[row["trial_id"]].label)
-        for row in rows
-        if row["attempt"] >= plan.attempts.get(row["trial_id"], sys.maxsize)
-        and row["state"] not in (State.COMPLETED, State.PRUNED)
+        (row["state"], last_line(row["error"]), labels[row["trial_id"]])
+        for row in _ended(plan, results, ["state", "error"])
+        if row["state"] not in (State.COMPLETED, State.PRUNED)
     ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from orchestrator.attempts import TrialQueue
 from orchestrator.bounds import Bounds, Meter, on_bounds
+from orchestrator.checkpoints import forget
 from orchestrator.cluster_file import ClusterSpec
 from orchestrator.command import say, stderr
 from orchestrator.events import Listener, Listeners
@@ -13,6 +14,8 @@ from orchestrator.lease import Lease
 from orchestrator.live import LiveDisplay
 from orchestrator.plan import Plan
 from orchestrator.recorder import Recorder
+from orchestrator.search.source import AtMost, Source, Waiting
+from orchestrator.searching import source_of
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
 from orchestrator.watching.watch import Watch, watched
@@ -28,6 +31,7 @@ class Running:
         results: The store.
         lease: Of the sweep.
         stop: Ends it before its end.
+        source: What decides which trials run.
     """
 
     plan: Plan
@@ -35,6 +39,17 @@ class Running:
     results: ResultStore
     lease: Lease
     stop: StopRequest
+    source: Waiting
+
+    @classmethod
+    def of(cls, plan: Plan, cluster: ClusterSpec, results: ResultStore, lease: Lease, stop: StopRequest) -> Running:
+        """A launch of a plan, up to date."""
+        return cls(plan, cluster, results, lease, stop, Waiting(source_of(plan, results, before_write=lease.check)))
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is to run. A search goes as far as the store knows its trials."""
+        return not self.source.is_done
 
     def go(self, bounds: Bounds, *, hourly: float, began: float) -> None:
         """Run the trials until they are over or the sweep is stopped.
@@ -52,10 +67,12 @@ class Running:
             on_bounds(bounds, meter, self.stop, say, began=began),
             self.stop.on_requests(self.results.place, sweep.name, say),
         ):
-            self._run(watch, meter)
+            self._run(watch, meter, AtMost(self.source, bounds.trials) if bounds.trials else self.source)
+            if not self.stop.asked:
+                forget(self.results.place, self.source.paused)  # what is over now: nobody will go on with these
 
-    def _run(self, watch: Watch, meter: Meter) -> None:
-        queue = TrialQueue(self.plan.to_run, self.plan.attempts, self.plan.sweep.limits)
+    def _run(self, watch: Watch, meter: Meter, source: Source) -> None:
+        queue = TrialQueue(source, self.plan.attempts, self.plan.sweep.limits)
         recorder = Recorder(self.results, before_commit=self.lease.check, committed=watch.flushed)
         display = LiveDisplay(self.plan, stderr)
         listener = Listeners(recorder, display, meter, *watch.listeners)
@@ -95,7 +112,7 @@ class Running:
             from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
             from orchestrator.trainable import WorkerSettings
 
-            slots = slots_for(found, sweep.resources, self.plan.to_run, concurrency=where.concurrency)
+            slots = slots_for(found, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
             say(f"ray     {slots.described()}; dashboard {found.dashboard} ({found.token_hint})")
             if not sweep.checkpoint.is_off and (note := note_on_reach(self.results.place)):
                 say(f"note    {note}")

@@ -26,8 +26,10 @@ from orchestrator.command import (
     stdout,
 )
 from orchestrator.following import follow_store
-from orchestrator.store import open_store
-from orchestrator.store.results import SweepPlan
+from orchestrator.forecast.unfinished import Unfinished, unfinished_trials
+from orchestrator.forecast.watched import reach_words
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.specs import stored_spec
 from orchestrator.summary import Cell, summarise
 from orchestrator.terminal import cell_tables
@@ -69,7 +71,7 @@ def status(
             follow_store(results, sweep, lambda line: stdout.print(line, markup=False, highlight=False, soft_wrap=True))
         trials = results.trials()
         if each_trial:
-            _list_trials(trials.to_pylist(), as_json=as_json)
+            _list_trials(results, trials.to_pylist(), as_json=as_json)
             return
         found = [(plan, summarise(_specs(plan), trials)) for plan in results.sweeps()]
         if as_json:
@@ -86,21 +88,55 @@ def status(
         stdout.print(f"{len(trials)} trials in {results.address}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _list_trials(rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    """A line a trial: id, state, best dev score, label; in the order of the labels."""
-    labels = {row["trial_id"]: stored_spec(row["spec"], row["trial_id"]).label for row in rows}
+def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    """A line a trial: id, state, best dev score, label; by label, those that have not ended after the others."""
+    specs = {row["trial_id"]: stored_spec(row["spec"], row["trial_id"]) for row in rows}
+    begun = unfinished_trials(results, rows, specs)
+    going_on = {trial.spec.trial_id for trial in begun}
     listed = [
-        {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": labels[i]}
-        for row in sorted(rows, key=lambda row: labels[row["trial_id"]])
-        if (i := row["trial_id"])
+        {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": specs[i].label}
+        for row in sorted(rows, key=lambda row: specs[row["trial_id"]].label)
+        if (i := row["trial_id"]) not in going_on
     ]
     if as_json:
-        print(json.dumps({"trials": listed}))
+        print(json.dumps({"trials": [*listed, *map(_unfinished_values, begun)]}))
         return
-    for trial in listed:
-        score = "" if trial["score"] is None else f"{trial['score']:.4f}"
-        line = f"{trial['trial_id']}  {trial['state'] or 'unknown':<13}  {score:<6}  {trial['label']}"
+    lines = [
+        *(_trial_line(one["trial_id"], one["state"], one["score"], one["label"]) for one in listed),
+        *map(_unfinished_line, begun),
+    ]
+    for line in lines:
         stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _trial_line(trial_id: str, state: str | None, score: float | None, label: str) -> str:
+    shown = "" if score is None else f"{score:.4f}"
+    return f"{trial_id}  {state or 'unknown':<13}  {shown:<6}  {label}"
+
+
+def _unfinished_line(trial: Unfinished) -> str:
+    spec = trial.spec
+    epoch = f"epoch {trial.epoch:g}/{spec.optim.epochs}"
+    line = _trial_line(spec.trial_id, _state(trial), trial.score, spec.label)
+    return "  ".join(filter(None, [line, epoch, reach_words(trial.outlook)]))
+
+
+def _unfinished_values(trial: Unfinished) -> dict[str, Any]:
+    """As JSON: `score` is the newest, `best` what it will probably reach, with its 80 % interval."""
+    best = trial.outlook.best if trial.outlook else None
+    return {
+        "trial_id": trial.spec.trial_id,
+        "state": _state(trial),
+        "score": trial.score,
+        "label": trial.spec.label,
+        "epoch": trial.epoch,
+        "epochs": trial.spec.optim.epochs,
+        "best": best and {"low": best.low, "median": best.median, "high": best.high, "source": best.source},
+    }
+
+
+def _state(trial: Unfinished) -> str:
+    return "running" if trial.is_running else "interrupted"
 
 
 def _specs(plan: SweepPlan) -> list[TrialSpec]:

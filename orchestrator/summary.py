@@ -76,6 +76,17 @@ def varying_settings(specs: Iterable[TrialSpec]) -> list[str]:
     return [key for key in keys if len({repr(settings[key]) for settings in found}) > 1]
 
 
+def cell_label(spec: TrialSpec, varying: Sequence[str]) -> str:
+    """What tells a cell from the others of its sweep: its freeze, and the settings in which they differ."""
+    given = ((key.removesuffix(".name").rpartition(".")[2], setting(spec, key)) for key in varying)
+    settings = (
+        f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
+        for key, value in given
+        if value is not None
+    )
+    return " ".join([spec.freeze.label, *settings])
+
+
 def objective_group(spec: TrialSpec) -> Group:
     """The trials that a score may be compared with."""
     return spec.task, spec.score or TASKS[spec.task].metrics[0], spec.data.name, spec.train_size

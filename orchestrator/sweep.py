@@ -8,7 +8,8 @@
       data: [UD_English-EWT-sample, UD_Naija-NSC-sample]
       freeze: [none, {strategy: first_k, depth: 2}]
       optim.lr: {log_uniform: [1e-5, 1e-3]}             # a distribution needs a random search
-    search: {kind: random, cells: 20, seed: 0}
+    search: {kind: random, cells: 20, seed: 0}        # orchestrator.search.spec has all kinds
+    schedule: asha              # which cells go on, which stop early; or `racing: true`, or a `goal`
     seeds: [0, 1, 2]            # replicates of every cell
     checkpoint: auto            # how often a running trial is kept: {epochs: 1}, {minutes: 10}, or off
     predictions: auto           # kept beside the scores: of tagging up to a size, or `all`, or `none`
@@ -26,89 +27,26 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from orchestrator.search.axis import Axis
+from orchestrator.search.points import points_of
+from orchestrator.search.space import CASES, LayersError, Point, continuous, n_points, path_of
+from orchestrator.search.spec import GoalSpec, RacingKey, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
 from orchestrator.watching.spec import WatchSpec
 from orchestrator.wording import MOST_TOLD, most, wording
 from orchestrator.yaml_file import Document, KeyPath, set_path
-from trials.draft import DraftError, Lookup, TrialDraft
-from trials.errors import ConfigError
+from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
+from trials.errors import ConfigError, PermafrostError
+from trials.models.source import STARTER
 from trials.spec import Frozen, Positive, Predictions, Seed, TrialSpec
 
-Bounds = tuple[float, float]
 MAX_TRIALS = 100_000  # of a sweep, seeds included
 MAX_VALUES = 2_000  # inside `trial`, or inside one choice of the space; they are copied for every trial
-CASES = "cases"  # the key of the space whose choices are several settings at once
-Point = dict[str, tuple[int | None, Any]]  # a cell: key of the space -> (index into its list or None, value)
-
-
-class Axis(Frozen):
-    """What one setting may be; exactly one of the attributes is given, and a bare list is a `choice`.
-
-    Attributes:
-        choice: These values.
-        uniform: A number between two bounds.
-        log_uniform: The same, uniform in its logarithm.
-        int_uniform: A whole number between two bounds, both included.
-    """
-
-    choice: Annotated[list[Any], Field(min_length=1)] | None = None
-    uniform: Bounds | None = None
-    log_uniform: Bounds | None = None
-    int_uniform: tuple[int, int] | None = None
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Axis:
-        given = [name for name in self.model_fields_set if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"give one of {', '.join(Axis.model_fields)}")
-        bounds = None if self.choice else getattr(self, given[0])
-        if bounds and not bounds[0] < bounds[1]:
-            raise ValueError(f"{list(bounds)}: the first bound must be below the second")
-        if bounds and max(map(abs, bounds)) >= (2**63 if self.int_uniform else 1e300):
-            raise ValueError(f"{list(bounds)}: bounds this large cannot be drawn between")
-        if self.log_uniform and self.log_uniform[0] <= 0:
-            raise ValueError(f"{list(self.log_uniform)}: a logarithm needs bounds above 0")
-        return self
-
-    def draw(self, rng: np.random.Generator) -> tuple[int | None, Any]:
-        """A random value, with its index where it comes from a list."""
-        if self.choice:
-            index = int(rng.integers(len(self.choice)))
-            return index, self.choice[index]
-        if self.int_uniform:
-            return None, int(rng.integers(self.int_uniform[0], self.int_uniform[1], endpoint=True))
-        if self.log_uniform:
-            low, high = self.log_uniform
-            return None, math.exp(rng.uniform(math.log(low), math.log(high)))
-        assert self.uniform
-        return None, float(rng.uniform(*self.uniform))
-
-
-class SearchSpec(Frozen):
-    """How the space is walked; a bare word is a kind.
-
-    Attributes:
-        kind: `grid` for every combination, `random` for samples.
-        cells: How many random cells, before the seeds.
-        seed: Of the sampling, not of the trials.
-    """
-
-    kind: Literal["grid", "random"] = "grid"
-    cells: Positive | None = None
-    seed: Seed = 0
-
-    @model_validator(mode="after")
-    def _random_is_counted(self) -> SearchSpec:
-        if (self.kind == "random") != (self.cells is not None):
-            raise ValueError("`kind: random` and `cells: N` go together")
-        return self
 
 
 class Resources(Frozen):
@@ -185,10 +123,6 @@ def _list_is_choice(value: object) -> object:
     return {"choice": value} if isinstance(value, list) else value
 
 
-def _word_is_kind(value: object) -> object:
-    return {"kind": value} if isinstance(value, str) else value
-
-
 class SweepSpec(Frozen):
     """What a YAML file declares; see the module's example."""
 
@@ -196,7 +130,10 @@ class SweepSpec(Frozen):
     trial: dict[str, Any] = {}
     space: dict[str, Annotated[Axis, BeforeValidator(_list_is_choice)]] = {}
     seeds: Annotated[list[Seed], Field(min_length=1)] = [0]
-    search: Annotated[SearchSpec, BeforeValidator(_word_is_kind)] = SearchSpec()
+    search: SearchKey = SearchSpec()
+    schedule: ScheduleKey = ScheduleSpec()
+    racing: RacingKey = None
+    goal: GoalSpec | None = None
     resources: Resources = Resources()
     checkpoint: Annotated[CheckpointSpec, BeforeValidator(_word_is_checkpoint)] = CheckpointSpec(auto=True)
     limits: Limits = Limits()
@@ -212,16 +149,27 @@ class SweepSpec(Frozen):
         inside = [f"{b} is inside {a}" for a, b in itertools.permutations(self.space, 2) if b.startswith(f"{a}.")]
         if inside:
             raise ValueError(f"space: {', '.join(inside)}: one would undo the other; give their values under one key")
-        continuous = [key for key, axis in self.space.items() if not axis.choice]
-        if self.search.kind == "grid" and continuous:
+        if self.search.kind == "grid" and (distributed := continuous(self.space)):
             raise ValueError(
-                f"a grid needs lists, but {', '.join(continuous)} is a distribution; use search.kind: random"
+                f"a grid needs lists, but {', '.join(distributed)} is a distribution; use search.kind: random"
             )
         return self
 
+    def search_words(self) -> Iterator[str]:
+        """What decides which trials run, where that is not all of them."""
+        if self.search.is_adaptive:
+            yield f"{self.search.kind} for {', '.join(self.search.objectives)}"
+        if self.schedule.kind != "none":
+            yield f"{self.schedule.kind}: from {self.schedule.first:g} {self.schedule.by}"
+        if self.racing is not None:
+            yield f"a race of seeds: {self.racing.test} at {self.racing.confidence:.0%}"
+        if self.goal is not None:
+            goal = self.goal.choose_depth
+            yield f"the deepest freeze that loses at most {goal.tolerance:g} points, at {goal.confidence:.0%}"
+
     @model_validator(mode="after")
     def _is_bounded(self) -> SweepSpec:
-        cells = self.search.cells or math.prod(len(axis.choice or ()) for axis in self.space.values())
+        cells = self.search.cells or n_points(self.space) or 1  # with depths by the model's layers: `expand` counts
         if (n := cells * len(self.seeds)) > MAX_TRIALS:
             raise ValueError(f"these are {n:,} trials, and a sweep has at most {MAX_TRIALS:,}. Make several of it")
         choices = [(f"space.{key}", choice) for key, axis in self.space.items() for choice in axis.choice or ()]
@@ -241,17 +189,6 @@ class SweepSpec(Frozen):
         )
         if twice:
             raise ValueError(f"space: {', '.join(twice)} stands in `cases` too; one would undo the other")
-
-    def cells(self) -> Iterator[Point]:
-        """Each cell's point in the space, without the seed."""
-        if self.search.cells is not None:
-            rng = np.random.default_rng(self.search.seed)
-            for _ in range(self.search.cells):
-                yield {key: axis.draw(rng) for key, axis in self.space.items()}
-            return
-        lists = [list(enumerate(axis.choice or [])) for axis in self.space.values()]
-        for combination in itertools.product(*lists):
-            yield dict(zip(self.space, combination, strict=True))
 
 
 def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
@@ -286,60 +223,93 @@ def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[st
 
 
 def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSpec]:
-    """The trials of a sweep in its order, each once.
+    """The trials of a sweep in its order, each once; of a search that learns, those of random cells in their place.
 
     Raises:
         ConfigError: with every mistake, each by file, line and key; `exit_code` is 3 if only files are at fault.
     """
     specs = dict[str, TrialSpec]()
     problems: dict[str, int] = {}
-    for point in sweep.cells():
+    points = points_of(sweep.search, sweep.space, layers_of(sweep, lookup))
+    while True:
         try:
-            first = _draft(sweep, point, sweep.seeds[0]).resolve(lookup)
-        except ValidationError as error:
-            for e in error.errors():
-                text = document.place(_in_sweep(e["loc"], point)) + wording(e, TrialDraft)
-                problems.setdefault(text, 2)
-        except DraftError as error:
-            for path, text in error.problems:
-                problems.setdefault(document.place(_in_sweep(path, point)) + text, error.exit_code)
-        else:
-            for spec in map(first.with_seed, sweep.seeds):  # what is valid with one seed is so with all
-                specs.setdefault(spec.trial_id, spec)
-        if len(problems) > MOST_TOLD:
+            point = next(points, None)
+        except (LayersError, PlacedError) as error:
+            problems |= _found(document, sweep, error)
             break
+        if point is None:
+            break
+        try:
+            specs |= {spec.trial_id: spec for spec in replicates(sweep, point, lookup) if spec.trial_id not in specs}
+        except (ValidationError, DraftError) as error:
+            for text, code in _problems(document, point, error).items():
+                problems.setdefault(text, code)
+        if len(problems) > MOST_TOLD or len(specs) > MAX_TRIALS:
+            break
+    if len(specs) > MAX_TRIALS:
+        problems[document.place(("space",)) + f"a sweep has at most {MAX_TRIALS:,} trials. Make several of it."] = 2
     if problems:
         raise ConfigError(most(problems), exit_code=min(problems.values()))
     return list(specs.values())
 
 
+def replicates(sweep: SweepSpec, point: Point, lookup: Lookup) -> list[TrialSpec]:
+    """The trials of one cell. Raises ValidationError, DraftError: it is none."""
+    first = _draft(sweep, point, sweep.seeds[0]).resolve(lookup)
+    return [first.with_seed(seed) for seed in dict.fromkeys(sweep.seeds)]  # what is valid with one seed is so with all
+
+
+def layers_of(sweep: SweepSpec, lookup: Lookup) -> Callable[[Point], int]:
+    """Looks up how many encoder layers the model of a point has. It raises PlacedError."""
+
+    def n_layers(point: Point) -> int:
+        try:
+            draft = _ModelOnly.model_validate({"model": _content(sweep, point).get("model", STARTER)})
+            return lookup.model(draft.model).n_layers
+        except ValidationError as error:
+            raise PlacedError([(point.place(e["loc"]), wording(e, TrialDraft)) for e in error.errors()], 2) from error
+        except PermafrostError as error:
+            raise PlacedError([(point.place(("model",)), str(error))], error.exit_code) from error
+
+    return n_layers
+
+
+class _ModelOnly(Frozen):
+    model: ModelKey
+
+
+class PlacedError(DraftError):
+    """A point that cannot be made; its problems' paths are those of the sweep's file."""
+
+
 def _draft(sweep: SweepSpec, point: Point, seed: int) -> TrialDraft:
+    return TrialDraft.model_validate({**_content(sweep, point), "seed": seed})
+
+
+def _content(sweep: SweepSpec, point: Point) -> dict[str, Any]:
+    """A trial in a person's words."""
     content = copy.deepcopy(sweep.trial)
-    for key, value in _settings(point):
+    for key, value in point.dotted():
         path = tuple(key.split("."))
         try:
             set_path(content, path, copy.deepcopy(value))
         except TypeError as error:
             raise DraftError([(path, str(error))], 2) from error
-    return TrialDraft.model_validate({**content, "seed": seed})
+    return content
 
 
-def _settings(point: Point) -> Iterator[tuple[str, Any]]:
-    """The dotted settings of a point, those of its case among them."""
-    for key, (_, value) in point.items():
-        yield from value.items() if key == CASES else [(key, value)]
+def _problems(document: Document, point: Point, error: ValidationError | DraftError) -> dict[str, int]:
+    """What is wrong with a point, each by file, line and key, with its exit code."""
+    if isinstance(error, DraftError):
+        return {document.place(point.place(path)) + text: error.exit_code for path, text in error.problems}
+    return {document.place(point.place(e["loc"])) + wording(e, TrialDraft): 2 for e in error.errors()}
 
 
-def _in_sweep(path: tuple[int | str, ...], point: Point) -> KeyPath:
-    """Where in the sweep's file the setting at a draft's path was given."""
-    for key, (index, value) in point.items():
-        for inner in value if key == CASES else ():
-            if path[: len(parts := tuple(inner.split(".")))] == parts:
-                return ("space", CASES, *(() if index is None else (index,)), inner, *path[len(parts) :])
-        parts = tuple(key.split("."))
-        if path[: len(parts)] == parts:
-            return ("space", key, *(() if index is None else (index,)), *path[len(parts) :])
-    return ("trial", *path)
+def _found(document: Document, sweep: SweepSpec, error: LayersError | PlacedError) -> dict[str, int]:
+    """What is wrong where a point could not even be made."""
+    if isinstance(error, LayersError):
+        return {document.place(path_of(error.name, sweep.space)) + str(error): 2}
+    return {document.place(path) + text: error.exit_code for path, text in error.problems}
 
 
 def _shorthand(path: tuple[int | str, ...]) -> KeyPath:

@@ -12,19 +12,21 @@ from rich.text import Text
 
 from orchestrator.plan import Plan
 from orchestrator.store.schema import State
-from orchestrator.summary import Cell, Group, objective_group, setting, varying_settings
+from orchestrator.summary import Cell, Group, cell_label, objective_group, varying_settings
 from trials.tasks import TASKS
 
 
 def plan_lines(plan: Plan, store: str) -> list[str]:
     """What is about to happen."""
-    epochs = sum(spec.optim.epochs for spec in plan.to_run)
-    sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.to_run)
+    epochs = sum(spec.optim.epochs for spec in plan.ahead)
+    sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead)
+    most = "" if plan.runs_all else "at most "
     return [
         f"sweep   {plan.sweep.name} ({plan.source})",
-        f"trials  {len(plan.trials)} = {plan.n_cells} cells x {len(set(plan.sweep.seeds))} seeds; "
-        f"{plan.n_skipped} complete in the store, {len(plan.to_run)} to run",
-        f"work    {epochs} epochs, {sentences:,} train sentences",
+        f"trials  {plan.n_trials} = {plan.n_cells} cells x {len(set(plan.sweep.seeds))} seeds; "
+        f"{plan.n_skipped} complete in the store, {most}{len(plan.ahead)} to run",
+        f"work    {most}{epochs} epochs, {sentences:,} train sentences",
+        *(f"search  {words}" for words in plan.sweep.search_words()),
         f"store   {store}",
         *(f"note    {note}" for note in plan.notes),
     ]
@@ -33,7 +35,7 @@ def plan_lines(plan: Plan, store: str) -> list[str]:
 def cell_tables(cells: Sequence[Cell]) -> Iterator[RenderableType]:
     """A table for each objective group, a row a cell: score over seeds, parameters, time, what freezing saves."""
     varying = varying_settings([cell.spec for cell in cells])
-    width = max((len(_label(cell, varying)) for cell in cells), default=0)
+    width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
     for (task, metric, corpus, size), group in _grouped(cells).items():
         title = Text(f"{corpus}, {size:,} train {_ITEMS[TASKS[task].head]}, {metric.replace('_', ' ')}")
         table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
@@ -41,16 +43,9 @@ def cell_tables(cells: Sequence[Cell]) -> Iterator[RenderableType]:
         for name, figure_width in _FIGURES.items():
             table.add_column(name, justify="right", no_wrap=True, min_width=figure_width)
         for cell in group:
-            table.add_row(Text(_label(cell, varying)), *_figures(cell))
-        notes = [Text(f"{_label(cell, varying)}: {lost}") for cell in group if (lost := _lost(cell))]
+            table.add_row(Text(cell_label(cell.spec, varying)), *_figures(cell))
+        notes = [Text(f"{cell_label(cell.spec, varying)}: {lost}") for cell in group if (lost := _lost(cell))]
         yield Padding(Stack(table, *notes), (1, 0, 0, 0))
-
-
-def _label(cell: Cell, varying: Sequence[str]) -> str:
-    """What tells a cell from the others of its table; folded where the terminal is narrow."""
-    given = ((key.removesuffix(".name").rpartition(".")[2], setting(cell.spec, key)) for key in varying)
-    settings = (f"{key}={value}" for key, value in given if value is not None)
-    return " ".join([cell.spec.freeze.label, *settings])
 
 
 def _lost(cell: Cell) -> str:

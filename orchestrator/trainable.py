@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # Keys of what a step reports; Tune adds its own (`pid`, `time_total_s`, ...), so ours stay in one place.
 RECORD, FAILURE = "permafrost_record", "permafrost_failure"
+VERDICT = "verdict"  # inside a record's result, put there by the driver
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,15 @@ class WorkerWornError(Exception):
 
 
 class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types here
-    """`config` holds an attempt (`spec` as JSON, `attempt`, `accumulation`) and the values of `WorkerSettings`."""
+    """`config` holds an attempt (its `spec` as JSON, `attempt` for its number) and the values of `WorkerSettings`."""
 
     _label = "a worker"
     _records: Iterator[EpochRecord] | None = None
     _memory: MemoryLevel
     _leaving = False
+    _until: float | None = None
+    _trial_id = ""
+    _attempt = 0
 
     def __repr__(self) -> str:
         return f"Permafrost({self._label})"
@@ -84,7 +88,8 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         """Take the next trial."""
         self._drop()
         spec = TrialSpec.model_validate_json(new_config["spec"])
-        self._label, self._gpus = spec.label, float(new_config["gpus"])
+        self._label, self._gpus, self._until = spec.label, float(new_config["gpus"]), new_config["until"]
+        self._trial_id, self._attempt = spec.trial_id, new_config["attempt"]
         self._records = self.records(spec, new_config)
         return True
 
@@ -122,7 +127,11 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         except Exception as error:
             state, text = failure(error)
         else:
-            return {RECORD: {"record": record}, "done": record.last and self._settled()}
+            is_paused = self._until is not None and record.epoch >= self._until - 1e-9
+            if is_paused:
+                self._drop()  # before it is told: whoever goes on with the trial finds it kept
+            told = {"record": record, "trial_id": self._trial_id, "attempt": self._attempt}
+            return {RECORD: told, "done": (record.last or is_paused) and self._settled()}
         if self._leaving:
             sys.exit(0)  # the driver sees a lost worker, and the trial goes on elsewhere
         # Only here, as the error held on to what the trial had in memory.

@@ -103,6 +103,9 @@ def _bare_word(key: str) -> BeforeValidator:
     return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
 
 
+ModelKey = Annotated[ModelDraft, _bare_word("folder")]
+
+
 class TrialDraft(Recipe):
     """One trial in a person's words.
 
@@ -114,7 +117,7 @@ class TrialDraft(Recipe):
     """
 
     data: Annotated[DataDraft, _bare_word("bundled")]
-    model: Annotated[ModelDraft, _bare_word("folder")] = ModelDraft(folder=STARTER)
+    model: ModelKey = ModelDraft(folder=STARTER)
     freeze: Annotated[FreezeDraft, _bare_word("strategy")] = FreezeDraft(strategy="none")
     train_size: Positive | None = None
 

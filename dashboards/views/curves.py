@@ -158,14 +158,15 @@ def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, panel: int, 
         "x": numbers(np.concatenate([xs[banded], xs[banded][::-1]])),
         "y": numbers(np.concatenate([high[banded], low[banded][::-1]]), scale),
         "fill": "toself",
-        "fillcolor": _faint(colour),
+        "fillcolor": faint(colour),
         "line": {"width": 0, "color": colour},
         "hoverinfo": "skip",
     }
     return [band, line]
 
 
-def _faint(colour: str, opacity: float = 0.15) -> str:
+def faint(colour: str, opacity: float = 0.15) -> str:
+    """A colour `#RRGGBB` as that of a band."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
 

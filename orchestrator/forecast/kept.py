@@ -16,7 +16,7 @@ from orchestrator.forecast.values import CellForecast, Forecast
 from orchestrator.store.broken import BrokenError
 from orchestrator.store.names import is_intact, stamped
 from orchestrator.store.place import Place
-from orchestrator.store.results import SWEEPS, is_forecast
+from orchestrator.store.plans import SWEEPS, is_forecast
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 

@@ -45,12 +45,12 @@ def forecast_of(
         MissingError: a pilot ended early.
         StoreError: the store cannot be read.
     """
-    inputs, resources = Inputs(plan.to_run), plan.sweep.resources
+    inputs, resources = Inputs(plan.ahead), plan.sweep.resources
     history = read_history(store, cluster, resources, inputs, time.time())
     pilots: list[Observation] = []
     if pilot is not None:
         seen = {one.shape for one in history.observations}
-        fresh = chosen_pilots(plan.to_run, seen if history.newest_launch else set())
+        fresh = chosen_pilots(plan.ahead, seen if history.newest_launch else set())
         if fresh:
             pilots = run_pilots(fresh, resources.cpus, pilot, gpu=resources.gpus != 0)
     where = Where(
@@ -62,7 +62,7 @@ def forecast_of(
         is_here=cluster.address in ("local", "inline"),
         kind=history.target.device or "" if resources.device in ("any", "one") else resources.device,
     )
-    return forecast(plan.sweep.name, plan.to_run, history, pilots, where, inputs)
+    return forecast(plan.sweep.name, plan.ahead, history, pilots, where, inputs)
 
 
 def slots_of(cluster: ClusterSpec, resources: Resources, share: float, nvidia: Path = _NVIDIA) -> int:

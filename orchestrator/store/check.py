@@ -23,16 +23,8 @@ from orchestrator.store.contents import Table, read_contents
 from orchestrator.store.diagnosis import Counted, Diagnosis, Report
 from orchestrator.store.names import is_intact, promised
 from orchestrator.store.place import Place, find_place
-from orchestrator.store.results import (
-    MARKER,
-    SWEEPS,
-    SweepPlan,
-    check_marker,
-    decoded_plan,
-    is_forecast,
-    is_plan,
-    newest_plan,
-)
+from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_forecast, is_plan, is_suggestion, newest_plan
+from orchestrator.store.results import MARKER, check_marker
 from orchestrator.store.schema import TABLES, State
 from orchestrator.store.wholeness import spec_of
 from trials.errors import StoreError
@@ -116,11 +108,12 @@ def _check_plans(place: Place, found: Diagnosis) -> list[SweepPlan]:
     """The newest plan of each sweep that can be read."""
     newest = []
     for sweep in place.at(SWEEPS).folders():
-        folder, plans = place.at(SWEEPS).at(sweep), list[SweepPlan]()
-        for name in filter(is_plan, folder.files()):
+        folder, plans, suggested = place.at(SWEEPS).at(sweep), list[SweepPlan](), list[SweepPlan]()
+        for name in (name for name in folder.files() if is_plan(name) or is_suggestion(name)):
             try:
-                plans.append(decoded_plan(f"{folder}/{name}", folder.read(name)))
-                _check_specs(f"{SWEEPS}/{sweep}/{name}", plans[-1], found)
+                plan = decoded_plan(f"{folder}/{name}", folder.read(name))
+                (plans if is_plan(name) else suggested).append(plan)
+                _check_specs(f"{SWEEPS}/{sweep}/{name}", plan, found)
             except FileNotFoundError:
                 continue
             except (OSError, BrokenError) as error:
@@ -128,7 +121,7 @@ def _check_plans(place: Place, found: Diagnosis) -> list[SweepPlan]:
                 found.take_file(
                     (SWEEPS, sweep), name, wrong, "`status` cannot be asked; the next launch writes it anew"
                 )
-        newest += plans[-1:]
+        newest += [*plans[-1:], *suggested]
         _check_forecasts(folder, (SWEEPS, sweep), found)
     return newest
 

@@ -21,7 +21,8 @@ from orchestrator.store.check_rows import COMPUTED
 from orchestrator.store.contents import COMMIT_ORDER, KEYS, Table, latest, read_contents
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.place import Place
-from orchestrator.store.results import MARKER, ResultStore, is_forecast, is_plan, mark
+from orchestrator.store.plans import is_forecast, is_plan, is_suggestion
+from orchestrator.store.results import MARKER, ResultStore, mark
 from orchestrator.store.schema import TABLES, State
 from orchestrator.store.wholeness import Pair
 from trials.errors import StoreError
@@ -198,7 +199,7 @@ def _add_plans(source: Place, target: Place) -> int:
         theirs, ours = source.at("sweeps").at(sweep), target.at("sweeps").at(sweep)
         there = ours.files()
         for name in theirs.files():
-            if name not in there and (is_plan(name) or is_forecast(name)):
+            if name not in there and (is_plan(name) or is_suggestion(name) or is_forecast(name)):
                 if not target.exists(MARKER):
                     mark(target)
                 ours.write(name, theirs.read(name))

@@ -9,9 +9,7 @@ store.trials(), store.epochs()      # Arrow tables
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orchestrator.store.broken import BrokenError, NewerError
-from orchestrator.store.names import is_intact, stamped
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.place import LocalPlace, Place, find_place
+from orchestrator.store.plans import SWEEPS, Suggested, SweepPlan, newest_plan, suggestions, write_plan
 from orchestrator.store.schema import SCHEMA_VERSION, TABLES, State
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 
-MARKER, SWEEPS = "store.json", "sweeps"
+MARKER = "store.json"
 FORMAT = "permafrost-store"
-
-
-@dataclass(frozen=True)
-class SweepPlan:
-    """What one launch of a sweep declared.
-
-    Attributes:
-        name: The sweep.
-        time: Unix time of the launch.
-        source: The YAML file it came from.
-        trials: (trial_id, spec as JSON values) in the sweep's order.
-    """
-
-    name: str
-    time: float
-    source: str
-    trials: tuple[tuple[str, dict[str, Any]], ...]
 
 
 class ResultStore:
@@ -121,7 +102,7 @@ class ResultStore:
 
     def sweeps(self) -> list[SweepPlan]:
         """The newest plan of every sweep, the oldest sweep first."""
-        folders = self.place.at("sweeps")
+        folders = self.place.at(SWEEPS)
         plans = [newest_plan(folders.at(name)) for name in folders.folders()]
         return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
 
@@ -131,15 +112,25 @@ class ResultStore:
         Raises:
             StoreError: a name that leads to another folder, or the place cannot be written.
         """
-        if not is_plain(plan.name):
-            raise StoreError(f"{plan.name!r} is no name of a sweep, as its plans lie in a folder of that name.")
+        folder = self._folder_of(plan.name)
         self.create()
-        folder = self.place.at("sweeps").at(plan.name)
         newest = newest_plan(folder)
-        if newest is not None and newest.trials == plan.trials:
-            return
-        content = _as_json({"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials})
-        folder.write(stamped("plan", time.time_ns(), content, "json"), content)
+        if newest is None or newest.trials != plan.trials:
+            write_plan(folder, plan)
+
+    def add_suggestion(self, plan: SweepPlan, number: int, parameters: Mapping[str, int | float]) -> None:
+        """Keep a cell that a search suggested: `plan` holds its trials only. Raises as `add_plan` does."""
+        self.create()
+        write_plan(self._folder_of(plan.name), plan, Suggested(number, dict(parameters)))
+
+    def suggestions(self, sweep: str) -> list[Suggested]:
+        """The cells that a search suggested, in all its launches and in their order. Raises BrokenError."""
+        return suggestions(self._folder_of(sweep))
+
+    def _folder_of(self, sweep: str) -> Place:
+        if not is_plain(sweep):
+            raise StoreError(f"{sweep!r} is no name of a sweep, as its plans lie in a folder of that name.")
+        return self.place.at(SWEEPS).at(sweep)
 
     def create(self) -> None:
         """Put the mark there, if it is not."""
@@ -149,7 +140,8 @@ class ResultStore:
 
 def mark(place: Place) -> None:
     """Say that this is a store, and of which version."""
-    place.write(MARKER, _as_json({"format": FORMAT, "schema_version": SCHEMA_VERSION}))
+    content = json.dumps({"format": FORMAT, "schema_version": SCHEMA_VERSION}, indent=1)
+    place.write(MARKER, f"{content}\n".encode())
 
 
 def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
@@ -209,53 +201,3 @@ def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
     order = order.sort_by([*((key, "ascending") for key in keys), ("attempt", "ascending"), ("row", "ascending")])
     last = order.group_by(keys, use_threads=False).aggregate([("row", "last")])
     return rows.take(last.sort_by([(key, "ascending") for key in keys])["row_last"])  # groups come in no order
-
-
-def is_plan(name: str) -> bool:
-    """Whether a file of this name is what a launch declared."""
-    return name.startswith("plan-") and name.endswith(".json")
-
-
-def is_forecast(name: str) -> bool:
-    """Whether a file of this name is what a launch was forecast to take (`orchestrator.forecast.kept`)."""
-    return name.startswith("forecast-") and name.endswith(".json")
-
-
-def newest_plan(folder: Place) -> SweepPlan | None:
-    """The newest plan in a sweep's folder. Raises as `read_plan` does."""
-    newest = max(filter(is_plan, folder.files()), default=None)
-    return None if newest is None else read_plan(folder, newest)
-
-
-def read_plan(folder: Place, name: str) -> SweepPlan:
-    """What a launch declared. Raises as `decoded_plan` does."""
-    path = f"{folder}/{name}"
-    try:
-        with folder.open(name) as file:
-            return decoded_plan(path, file.read())
-    except OSError as error:
-        raise _broken_plan(path, error) from error
-
-
-def decoded_plan(path: str, content: bytes) -> SweepPlan:
-    """What a launch declared, from the bytes of its file.
-
-    Raises:
-        BrokenError: they are not what was written.
-    """
-    try:
-        if not is_intact(path, content):
-            raise ValueError("its bytes are not those that were written, by the digest in its name")
-        found = json.loads(content.decode("utf-8"))
-        trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
-        return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials)
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise _broken_plan(path, error) from error
-
-
-def _broken_plan(path: str, error: Exception) -> BrokenError:
-    return BrokenError(path, f"not a readable plan ({error})", "Take it out; the next launch writes it anew")
-
-
-def _as_json(content: object) -> bytes:
-    return (json.dumps(content, indent=1) + "\n").encode()

@@ -3,9 +3,9 @@
     {"time": "2026-11-21T22:15:02.125Z", "level": "info", "event": "evaluated", "sweep": "starter",
      "trial_id": "...", "attempt": 1, "label": "ewt none seed 0", "epoch": 2.0, "step": 64, "score": 0.91}
 
-Events: launched, started, evaluated, retried (warning), ended (error where the trial failed), and at last one of done,
-failed (error), interrupted (warning). What a library said is struck through `scrubbed` first: no secrets. A score that
-is no number is null.
+Events: launched, started, evaluated, paused, retried (warning), ended (error where the trial failed), and at last one
+of done, failed (error), interrupted (warning). What a library said is struck through `scrubbed` first: no secrets. A
+score that is no number is null.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class JsonLog:
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Write why there will be another attempt."""
-        self._tell("warning", "retried", spec, state=state.value, error=_told(error))
+        is_paused = state is State.PRUNED
+        level, event = ("info", "paused") if is_paused else ("warning", "retried")
+        self._tell(level, event, spec, state=state.value, error=_told(error))
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Write the state it ended in."""

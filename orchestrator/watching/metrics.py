@@ -200,7 +200,8 @@ class MetricsListener:
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """It waits again."""
         self._running.discard(spec.trial_id)
-        self._add("retries_total", 1, state=state.value)
+        if state is not State.PRUNED:  # one that is paused may go on
+            self._add("retries_total", 1, state=state.value)
         self._moved()
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:

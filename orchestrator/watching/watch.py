@@ -82,14 +82,14 @@ def watched(
     """
     name, address = plan.sweep.name, store.address
     disk = store.folder if isinstance(store, LocalPlace) else None
-    tally = Tally(len(plan.to_run))
-    metrics = MetricsListener(Launch(name, len(plan.to_run), plan.n_skipped, address, cluster, disk))
+    tally = Tally(len(plan.ahead))
+    metrics = MetricsListener(Launch(name, len(plan.ahead), plan.n_skipped, address, cluster, disk))
     log = JsonLog(Path(settings.log), name, say) if settings.log else None
     notify = settings.notify
     told = notify and Notifier(notify, senders_of(notify), tally, sweep=name, store=address, say=say)
     watch = Watch(tally, metrics, log, stop)
     if log:
-        log.launched(planned=len(plan.to_run), skipped=plan.n_skipped, store=address)
+        log.launched(planned=len(plan.ahead), skipped=plan.n_skipped, store=address)
     if told:
         told.begin()
     error: BaseException | None = None

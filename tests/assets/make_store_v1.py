@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from orchestrator.store.results import ResultStore, SweepPlan
+from orchestrator.store.plans import SweepPlan
+from orchestrator.store.results import ResultStore
 
 _TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 

@@ -14,6 +14,7 @@ from orchestrator.attempts import TrialQueue
 from orchestrator.cluster import Cluster
 from orchestrator.driver import run_sweep
 from orchestrator.recorder import Recorder
+from orchestrator.search.source import Listed
 from orchestrator.slots import ANY, Share, Slots
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
@@ -71,7 +72,7 @@ def ours(specs: list[TrialSpec], cluster: Cluster) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         recorder, queue = (
             _Watched(ResultStore(Path(folder) / "store")),
-            TrialQueue(specs, first_attempts(specs), Limits()),
+            TrialQueue(Listed(specs), first_attempts(specs), Limits()),
         )
         settings = WorkerSettings("none", folder, CheckpointSpec())
         started = time.perf_counter()

@@ -13,6 +13,7 @@ from orchestrator.attempts import TrialQueue
 from orchestrator.cluster import Cluster
 from orchestrator.driver import run_sweep
 from orchestrator.recorder import Recorder
+from orchestrator.search.source import Listed
 from orchestrator.slots import ANY, Share, Slots
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
@@ -84,7 +85,7 @@ def run(n: int, cluster: Cluster, folder: Path) -> tuple[Looking, dict[str, int]
     """Run them all; what was seen, the states and the epoch rows that the store has in the end."""
     chosen = [make_spec(seed=i % 10, train_size=1 + i // 10, optim={"epochs": EPOCHS}) for i in range(n)]
     store = ResultStore(folder / "store")
-    recorder, queue = Looking(store, max(1, n // 20)), TrialQueue(chosen, first_attempts(chosen), Limits())
+    recorder, queue = Looking(store, max(1, n // 20)), TrialQueue(Listed(chosen), first_attempts(chosen), Limits())
     settings = WorkerSettings("none", str(store.root), CheckpointSpec())
     slots = Slots({ANY: Share()}, cluster.nodes)
     run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=SleepingTrainable)

@@ -13,6 +13,7 @@ from orchestrator.attempts import TrialQueue
 from orchestrator.cluster import Cluster
 from orchestrator.driver import run_sweep
 from orchestrator.recorder import Recorder
+from orchestrator.search.source import Listed
 from orchestrator.slots import ANY, Share, Slots
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
@@ -55,7 +56,7 @@ def run_day(n: int, cluster: Cluster, folder: Path) -> tuple[list[Sample], dict[
     store, chosen = ResultStore(folder / "store"), specs(n)
     recorder = _Watching(store, folder, max(1, n // SAMPLES))
     recorder_module.FLUSH_EVERY_S = 0.0  # as if rows were seconds apart
-    queue = TrialQueue(chosen, first_attempts(chosen), Limits())
+    queue = TrialQueue(Listed(chosen), first_attempts(chosen), Limits())
     settings = WorkerSettings("none", str(store.root), CheckpointSpec())
     run_sweep(
         queue, recorder, slots=Slots({ANY: Share()}, cluster.nodes), settings=settings, stop=StopRequest(),

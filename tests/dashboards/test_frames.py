@@ -11,7 +11,7 @@ from dashboards.frames import EVERYTHING, Frames, Snapshot
 from dashboards.mirror import Mirror, Numbers, Query, open_database
 from orchestrator.lease import take_lease
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from tests.dashboards.stores import START, Invented, append, specs, write_store
 
 TRIALS = specs(seeds=(0, 1), train_sizes=(200,))

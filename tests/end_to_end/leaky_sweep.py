@@ -20,6 +20,7 @@ from typing import Any
 from orchestrator.attempts import TrialQueue
 from orchestrator.cluster import local_cluster
 from orchestrator.recorder import Recorder
+from orchestrator.search.source import Listed
 from orchestrator.slots import ANY, Share, Slots
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
@@ -53,7 +54,7 @@ def main(folder: Path, n: int, seconds: float, megabytes: int, start_s: float) -
                 time.sleep(seconds)
                 yield replace(make_record(last=True), device=f"worker {os.getpid()}")
 
-        recorder, queue = Recorder(store), TrialQueue(specs, first_attempts(specs), Limits())
+        recorder, queue = Recorder(store), TrialQueue(Listed(specs), first_attempts(specs), Limits())
         settings = WorkerSettings("none", str(folder), CheckpointSpec())
         slots = Slots({ANY: Share()}, cluster.nodes)
         run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=Leaky)

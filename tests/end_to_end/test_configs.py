@@ -37,6 +37,8 @@ COUNTS = {  # trials, cells
     "kairatuly_ner": (144, 48),
     "kairatuly_ner_demo": (16, 8),
     "starter": (60, 20),
+    "starter_depth": (70, 7),
+    "starter_search": (540, 108),
     "your_data": (60, 12),
 }
 DOWNLOADS = {  # what each study names that is not on a fresh machine

@@ -18,7 +18,7 @@ from orchestrator.model_card import base_licence
 from orchestrator.rerun import find_trial
 from orchestrator.status import status
 from orchestrator.store import open_store
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from orchestrator.sweep import expand, load_sweep
 from orchestrator.yaml_file import Document
 from tests.builders import make_spec, write_sweep

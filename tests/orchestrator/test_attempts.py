@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from orchestrator.attempts import TrialQueue
 from orchestrator.events import failure
+from orchestrator.search.source import Listed
 from orchestrator.store.schema import State
 from orchestrator.sweep import Limits
-from tests.builders import first_attempts, make_spec
+from tests.builders import first_attempts, make_record, make_spec
 from trials.errors import DataError, DivergedError, PreemptedError, StoreError
 
 SPECS = [make_spec(seed=seed) for seed in range(8)]
@@ -31,7 +32,7 @@ class Clock:
 
 
 def queue(n: int = 1, clock: Clock | None = None, **limits: int) -> TrialQueue:
-    return TrialQueue(SPECS[:n], first_attempts(SPECS), Limits(**limits), clock or Clock())
+    return TrialQueue(Listed(SPECS[:n]), first_attempts(SPECS), Limits(**limits), clock or Clock())
 
 
 def fail(found: TrialQueue, state: State, error: str = "an error") -> float | None:
@@ -74,7 +75,7 @@ def test_an_evaluation_forgives_what_was_lost_before() -> None:
     found = queue(lost=1)
     for _ in range(5):
         assert fail(found, State.LOST) == 0.0
-        found.evaluated(SPECS[0])
+        found.evaluated(SPECS[0], make_record(last=False))
 
 
 def test_without_memory_batches_are_taken_in_parts_down_to_single_examples() -> None:

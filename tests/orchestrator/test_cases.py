@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.search.points import points_of
 from orchestrator.sweep import load_sweep
 from tests.builders import expanded, write_sweep, write_texts, write_treebank
 from trials.errors import ConfigError
@@ -113,4 +114,5 @@ def test_a_seed_in_a_case_is_refused(here: Path) -> None:
 def test_a_case_may_be_put_over_the_files_with_a_setting(here: Path) -> None:
     path = sweep(here, TWO)
     loaded, _ = load_sweep(path, ["space.cases=[{data: {folder: bank}}]"])
-    assert [case for _, case in (point["cases"] for point in loaded.cells())] == [{"data": {"folder": "bank"}}]
+    found = points_of(loaded.search, loaded.space, lambda point: 6)
+    assert [point.settings["cases"][1] for point in found] == [{"data": {"folder": "bank"}}]

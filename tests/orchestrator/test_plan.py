@@ -34,7 +34,7 @@ def plan(sweep: Path, store: ResultStore, *settings: str) -> Plan:
 
 def end(store: ResultStore, planned: Plan, index: int, state: State) -> None:
     recorder, spec = Recorder(store), planned.trials[index]
-    recorder.started(spec, planned.attempts[spec.trial_id])
+    recorder.started(spec, planned.next_attempt(spec.trial_id))
     recorder.evaluated(spec, make_record())
     recorder.ended(spec, state, None)
     recorder.close()
@@ -43,7 +43,7 @@ def end(store: ResultStore, planned: Plan, index: int, state: State) -> None:
 def test_a_new_sweep_runs_all_of_its_trials_as_first_attempts(sweep: Path, store: ResultStore) -> None:
     planned = plan(sweep, store)
     assert planned.to_run == planned.trials
-    assert set(planned.attempts.values()) == {1}
+    assert {planned.next_attempt(spec.trial_id) for spec in planned.trials} == {1}
     assert (len(planned.trials), planned.n_cells, planned.n_skipped) == (4, 2, 0)
 
 
@@ -61,7 +61,7 @@ def test_a_trial_that_ended_otherwise_gets_its_next_attempt(sweep: Path, store: 
     end(store, before, 0, state)
     after = plan(sweep, store)
     assert after.to_run == before.trials
-    assert [after.attempts[spec.trial_id] for spec in after.to_run] == [2, 1, 1, 1]
+    assert [after.next_attempt(spec.trial_id) for spec in after.to_run] == [2, 1, 1, 1]
 
 
 def test_a_trial_that_left_only_epochs_gets_its_next_attempt(sweep: Path, store: ResultStore) -> None:
@@ -70,7 +70,7 @@ def test_a_trial_that_left_only_epochs_gets_its_next_attempt(sweep: Path, store:
     recorder.started(before.trials[0], 1)
     recorder.evaluated(before.trials[0], make_record(last=False))
     recorder.close()
-    assert plan(sweep, store).attempts[before.trials[0].trial_id] == 2
+    assert plan(sweep, store).next_attempt(before.trials[0].trial_id) == 2
 
 
 def test_more_seeds_run_only_the_new_ones(sweep: Path, store: ResultStore) -> None:

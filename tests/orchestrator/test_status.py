@@ -10,10 +10,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from orchestrator.cli import app
+from orchestrator.lease import take_lease
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from tests.builders import make_spec
-from tests.orchestrator.store.rows import trial
+from tests.orchestrator.store.rows import epoch, trial
+from trials.spec import TrialSpec
 
 DONE, FAILED, LATER = (make_spec(seed=seed, data={"name": "a-[bank]"}) for seed in (0, 1, 2))
 
@@ -49,6 +51,37 @@ def test_trials_as_json_are_one_object(store: ResultStore) -> None:
         {"trial_id": DONE.trial_id, "state": "completed", "score": 0.96125, "label": DONE.label},
         {"trial_id": FAILED.trial_id, "state": "failed", "score": None, "label": FAILED.label},
     ]
+
+
+def _evaluated(store: ResultStore, *scores: float, attempt: int = 1, spec: TrialSpec = LATER) -> None:
+    """Evaluations of a trial that has not ended."""
+    points = enumerate(scores, start=1)
+    store.append("epochs", [epoch(spec.trial_id, attempt, n, epoch=float(n), score=score) for n, score in points])
+
+
+def test_a_trial_that_has_not_ended_is_listed_with_what_it_will_reach(store: ResultStore) -> None:
+    _evaluated(store, 0.5, 0.6, 0.65)
+    line = status(store.root, "--trials").stdout.splitlines()[-1]
+    assert line.startswith(f"{LATER.trial_id}  interrupted    0.6500  {LATER.label}  epoch 3/5  -> 0.6")
+    last = json.loads(status(store.root, "--trials", "--json").stdout)["trials"][-1]
+    assert (last["state"], last["score"], last["epoch"], last["epochs"]) == ("interrupted", 0.65, 3.0, 5)
+    assert 0.65 <= last["best"]["low"] <= last["best"]["median"] <= last["best"]["high"]
+
+
+def test_it_is_running_where_a_driver_holds_its_sweep(store: ResultStore) -> None:
+    _evaluated(store, 0.5)
+    with take_lease(store.place, "mine", say=print):
+        line = status(store.root, "--trials").stdout.splitlines()[-1]
+    assert line == f"{LATER.trial_id}  running        0.5000  {LATER.label}  epoch 1/5"
+
+
+def test_only_its_newest_attempt_counts_and_a_trial_is_listed_once(store: ResultStore) -> None:
+    _evaluated(store, 0.1, 0.2, 0.3, spec=FAILED)
+    assert len(status(store.root, "--trials").stdout.splitlines()) == 2
+    _evaluated(store, 0.7, attempt=2, spec=FAILED)
+    lines = status(store.root, "--trials").stdout.splitlines()
+    assert len(lines) == 2
+    assert lines[-1].endswith(f"interrupted    0.7000  {FAILED.label}  epoch 1/5")
 
 
 def test_a_sweep_is_shown_with_its_states(store: ResultStore) -> None:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.sweep import Axis, SweepSpec, expand, load_sweep
+from orchestrator.search.axis import Axis
+from orchestrator.search.points import points_of
+from orchestrator.sweep import SweepSpec, expand, load_sweep
 from tests.builders import expanded, write_conllu, write_sweep, write_treebank
 from trials.draft import Lookup
 from trials.errors import ConfigError
@@ -90,7 +92,8 @@ def test_random_cells_of_a_short_list_expand_once(folder: Path) -> None:
 def test_whole_numbers_are_drawn_with_both_bounds_included(low: int, span: int, seed: int) -> None:
     search = {"kind": "random", "cells": 100, "seed": seed}
     content = {"name": "a", "space": {"n": {"int_uniform": [low, low + span]}}, "search": search}
-    drawn = {point["n"][1] for point in SweepSpec.model_validate(content).cells()}
+    sweep = SweepSpec.model_validate(content)
+    drawn = {point.settings["n"][1] for point in points_of(sweep.search, sweep.space, lambda point: 6)}
     assert drawn == set(range(low, low + span + 1))
 
 
@@ -211,7 +214,9 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
 @pytest.mark.parametrize("search", ["random", "{kind: random}", "{cells: 3}"])
 def test_a_random_search_says_how_many_cells(tmp_path: Path, search: str) -> None:
     path = write_sweep(tmp_path / "s.yaml", f"search: {search}\n{DATA}")
-    assert str(refusal(path)).endswith("`kind: random` and `cells: N` go together")
+    assert str(refusal(path)).endswith(
+        "`cells: N` goes with `kind: random`, `sobol`, `tpe`, `pareto` and with nothing else"
+    )
 
 
 def test_a_list_of_values_is_an_axis_of_choice() -> None:

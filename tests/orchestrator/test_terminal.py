@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -163,3 +164,16 @@ def test_on_a_terminal_the_display_shows_running_trials_and_the_best_scores(plan
     text = file.getvalue()
     for part in ("1 of 2 trials", other.label, "epoch 1/2", "score 0.5000", "best score so far", "0.8765"):
         assert part in text
+
+
+def test_a_running_trial_shows_what_it_will_reach_and_the_seconds_it_has_left(tmp_path: Path) -> None:
+    folder = write_treebank(tmp_path / "tiny")
+    text = f"trial: {{data: {{folder: {folder}}}, optim: {{epochs: 9}}}}\nseeds: [0]"
+    store = open_store(tmp_path / "results", must_exist=False)
+    plan = make_plan(*load_sweep(write_sweep(tmp_path / "s.yaml", text), []), store, Lookup(offline=True))
+    file, [spec] = io.StringIO(), plan.to_run
+    with LiveDisplay(plan, Console(file=file, force_terminal=True, width=120, color_system=None)) as display:
+        display.started(spec, 1)
+        for epoch, score in ((1.0, 0.5), (2.0, 0.6)):
+            display.evaluated(spec, make_record(epoch=epoch, score=score, train_s=8.0, eval_s=2.0, last=False))
+    assert re.search(r"epoch 2/9 +score 0\.6000 +-> 0\.\d{3} ±0\.\d{3} +1:10 left", file.getvalue())

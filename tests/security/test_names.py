@@ -13,7 +13,7 @@ from orchestrator.export_model import export_model
 from orchestrator.reproduce import reproduce
 from orchestrator.status import status
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from tests.builders import expanded, make_spec, write_sweep, write_treebank
 from tests.fuzz.judging import contents
 from tests.orchestrator.store.rows import prediction, trial

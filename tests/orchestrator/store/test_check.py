@@ -20,7 +20,8 @@ from orchestrator.store.broken import NewerError
 from orchestrator.store.check import check_store
 from orchestrator.store.names import stamped
 from orchestrator.store.place import LocalPlace, Place
-from orchestrator.store.results import MARKER, SweepPlan
+from orchestrator.store.plans import SweepPlan
+from orchestrator.store.results import MARKER
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
 from orchestrator.store.wholeness import AUTO_WORDS
 from tests.assets import make_store_v1 as v1

@@ -23,7 +23,7 @@ from orchestrator.store.check import check_store
 from orchestrator.store.contents import KEYS, READ_ORDER, latest, read_contents, repeated
 from orchestrator.store.merge import Merged, merge
 from orchestrator.store.place import LocalPlace, Place
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import EPOCHS
 from tests.builders import make_spec
 from tests.orchestrator.store.rows import TIME, complete, epoch, prediction, tag, trial

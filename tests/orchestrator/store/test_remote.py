@@ -19,8 +19,9 @@ from orchestrator.store import connection as connection_module
 from orchestrator.store.address import Address, parse_address
 from orchestrator.store.cache import Cache
 from orchestrator.store.connection import Connection, connect
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.remote import LARGEST_BYTES, RemotePlace
-from orchestrator.store.results import MARKER, SweepPlan
+from orchestrator.store.results import MARKER
 from orchestrator.store.schema import SCHEMA_VERSION
 from tests.orchestrator.store.rows import epoch, tag, trial
 from tests.s3_faults import Faults

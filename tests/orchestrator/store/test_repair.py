@@ -16,8 +16,9 @@ from orchestrator.store.check import check_store
 from orchestrator.store.names import stamped
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.place import LocalPlace, Place
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.repair import repair
-from orchestrator.store.results import MARKER, SweepPlan
+from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
 from tests.builders import make_spec
 from tests.orchestrator.store.real import Real, numbers, run_sweep

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.place import LocalPlace, Place
-from orchestrator.store.results import MARKER, SweepPlan
+from orchestrator.store.plans import SweepPlan
+from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from tests.assets import make_store_v1 as v1
 from tests.orchestrator.store.rows import epoch, prediction, tag, trial

@@ -25,7 +25,7 @@ from orchestrator.store.check import check_store
 from orchestrator.store.columns import ABOUT, COLUMNS, dictionary
 from orchestrator.store.garbage import OLD_S, find_garbage
 from orchestrator.store.place import LocalPlace, Place
-from orchestrator.store.results import SweepPlan
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import TABLES
 from tests.builders import make_spec
 from tests.orchestrator.store.real import Real, run_sweep

@@ -40,6 +40,7 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
             "spec": spec.model_dump_json(),  # as text: Tune walks through every level of a config, several times
             "attempt": attempt.number,
             "accumulation": attempt.accumulation,
+            "until": attempt.until,
             "resources": resources_of(kind, share),
             **self._told(share),
         }

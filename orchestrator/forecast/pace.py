@@ -1,0 +1,84 @@
+"""How long trials take, from those that have ended: what is left of a sweep, and of a trial."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from orchestrator.forecast.shape import shape_key
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
+
+Kind = tuple[str, int, float]  # all that decides the seconds of an epoch: shape, train size, epochs an evaluation
+
+
+class Pace:
+    """Work done and left, in seconds where a trial of the kind has ended, else in proportion to sentences.
+
+    A frozen encoder, its states kept, takes a small part of the time of one that learns, so sentences alone say little.
+    Trials of which it was not told beforehand, as a search suggests them, stand for some of those that were planned.
+    """
+
+    def __init__(self, specs: Iterable[TrialSpec]) -> None:
+        self._kinds: dict[str, Kind] = {}
+        self._planned: dict[Kind, float] = defaultdict(float)  # epochs
+        for spec in specs:
+            self._planned[self._kind(spec)] += spec.optim.epochs
+        self._ended: dict[Kind, float] = defaultdict(float)  # epochs of trials that are over, as planned
+        self._timed: dict[Kind, tuple[float, float]] = {}  # epochs that were timed, and their seconds
+        self._seconds: dict[str, tuple[float, float, float]] = {}  # of running trials: epoch, seconds, without set-up
+
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
+        """Time a running trial."""
+        self._kind(spec)
+        _, whole, own = self._seconds.get(spec.trial_id, (0.0, 0.0, 0.0))
+        epochs_s = record.train_s + record.eval_s
+        self._seconds[spec.trial_id] = (
+            record.epoch, whole + record.setup_s + record.prefix_s + epochs_s, own + epochs_s,
+        )  # fmt: skip
+
+    def forget(self, spec: TrialSpec) -> None:
+        """An attempt is over, and there will be another."""
+        self._seconds.pop(spec.trial_id, None)
+
+    def ended(self, spec: TrialSpec, *, is_complete: bool) -> None:
+        """A trial is over. A complete one says how long its kind takes."""
+        kind = self._kind(spec)
+        epoch, whole, _ = self._seconds.pop(spec.trial_id, (0.0, 0.0, 0.0))
+        self._ended[kind] += spec.optim.epochs
+        if is_complete and epoch > 0:
+            epochs, seconds = self._timed.get(kind, (0.0, 0.0))
+            self._timed[kind] = (epochs + epoch, seconds + whole)
+
+    def seconds_left(self, spec: TrialSpec) -> float | None:
+        """Of a running trial, by the pace of its own epochs; None before its first evaluation."""
+        epoch, _, own = self._seconds.get(spec.trial_id, (0.0, 0.0, 0.0))
+        return max(spec.optim.epochs - epoch, 0.0) * own / epoch if epoch > 0 else None
+
+    def share_done(self) -> float:
+        """Of all work, 0 to 1."""
+        work = self._work()
+        return min(self._work_done() / work, 1.0) if work else 1.0
+
+    def _work(self) -> float:
+        """Of all planned trials, in the unit of `_work_done`."""
+        return sum(epochs * self._an_epoch(kind) for kind, epochs in list(self._planned.items()))
+
+    def _work_done(self) -> float:
+        """Of the trials that are over and of what the running ones have behind them."""
+        over = sum(epochs * self._an_epoch(kind) for kind, epochs in list(self._ended.items()))
+        running = (epoch * self._an_epoch(self._kinds[i]) for i, (epoch, *_) in list(self._seconds.items()))
+        return over + sum(running)
+
+    def _kind(self, spec: TrialSpec) -> Kind:
+        if spec.trial_id not in self._kinds:
+            self._kinds[spec.trial_id] = (shape_key(spec), spec.train_size, spec.eval_every)
+        return self._kinds[spec.trial_id]
+
+    def _an_epoch(self, kind: Kind) -> float:
+        """Seconds of an epoch, set-up included; of a kind without any, the average of the others a sentence."""
+        timed = self._timed.copy()  # the display draws in a thread of its own
+        if kind in timed:
+            return timed[kind][1] / timed[kind][0]
+        sentences = sum(epochs * size for (_, size, _), (epochs, _) in timed.items())
+        return kind[1] * sum(seconds for _, seconds in timed.values()) / sentences if sentences else float(kind[1])

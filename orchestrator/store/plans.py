@@ -1,0 +1,134 @@
+"""What a store keeps of a sweep's plans: one file a launch that declared something new, one a suggested cell.
+
+    <store>/sweeps/<sweep>/plan-<time>-<digest>.json           all trials that were known then
+    <store>/sweeps/<sweep>/suggested-<time>-<digest>.json      those of one more cell, and what a sampler knows it by
+
+The trials of a sweep are those of its newest plan and of the cells that were suggested after it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from orchestrator.store.broken import BrokenError
+from orchestrator.store.names import is_intact, stamped
+from orchestrator.store.place import Place
+
+SWEEPS = "sweeps"
+
+
+@dataclass(frozen=True)
+class Suggested:
+    """A cell as a sampler knows it: the number of its suggestion, and the value of each parameter."""
+
+    number: int
+    parameters: dict[str, int | float]
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """What one launch of a sweep declared.
+
+    Attributes:
+        name: The sweep.
+        time: Unix time of the launch.
+        source: The YAML file it came from.
+        trials: (trial_id, spec as JSON values) in the sweep's order.
+    """
+
+    name: str
+    time: float
+    source: str
+    trials: tuple[tuple[str, dict[str, Any]], ...]
+
+
+def is_plan(name: str) -> bool:
+    """Whether a file of this name is what a launch declared."""
+    return name.startswith("plan-") and name.endswith(".json")
+
+
+def is_suggestion(name: str) -> bool:
+    """Whether a file of this name is a cell that a search suggested."""
+    return name.startswith("suggested-") and name.endswith(".json")
+
+
+def is_forecast(name: str) -> bool:
+    """Whether a file of this name is what a launch was forecast to take (`orchestrator.forecast.kept`)."""
+    return name.startswith("forecast-") and name.endswith(".json")
+
+
+def write_plan(folder: Place, plan: SweepPlan, suggested: Suggested | None = None) -> None:
+    """Keep a plan, or a suggested cell. Raises StoreError."""
+    found: dict[str, Any] = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
+    if suggested is not None:
+        found |= {"number": suggested.number, "parameters": suggested.parameters}
+    content = (json.dumps(found, indent=1) + "\n").encode()
+    folder.write(stamped("plan" if suggested is None else "suggested", time.time_ns(), content, "json"), content)
+
+
+def newest_plan(folder: Place) -> SweepPlan | None:
+    """The newest plan in a sweep's folder, with the cells suggested since. Raises as `read_plan` does."""
+    names = sorted(folder.files())
+    newest = max(filter(is_plan, names), default=None)
+    if newest is None:
+        return None
+    plan, since = read_plan(folder, newest), newest.split("-")[1]
+    trials = dict(plan.trials)
+    for name in filter(is_suggestion, names):
+        if name.split("-")[1] > since:
+            trials |= read_plan(folder, name).trials
+    return plan if len(trials) == len(plan.trials) else replace(plan, trials=tuple(trials.items()))
+
+
+def suggestions(folder: Place) -> list[Suggested]:
+    """All suggested cells, in their order. Raises BrokenError: a file is none."""
+    found = []
+    for name in sorted(filter(is_suggestion, folder.files())):
+        path, content = f"{folder}/{name}", folder.read(name)
+        decoded_plan(path, content)
+        try:
+            values = json.loads(content.decode("utf-8"))
+            parameters = {str(key): _number(value) for key, value in values["parameters"].items()}
+            found.append(Suggested(int(values["number"]), parameters))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _broken_plan(path, error) from error
+    return found
+
+
+def _number(value: object) -> int | float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no number")
+    return value
+
+
+def read_plan(folder: Place, name: str) -> SweepPlan:
+    """What a launch declared. Raises as `decoded_plan` does."""
+    path = f"{folder}/{name}"
+    try:
+        with folder.open(name) as file:
+            return decoded_plan(path, file.read())
+    except OSError as error:
+        raise _broken_plan(path, error) from error
+
+
+def decoded_plan(path: str, content: bytes) -> SweepPlan:
+    """What a launch declared, from the bytes of its file.
+
+    Raises:
+        BrokenError: they are not what was written.
+    """
+    try:
+        if not is_intact(path, content):
+            raise ValueError("its bytes are not those that were written, by the digest in its name")
+        found = json.loads(content.decode("utf-8"))
+        trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
+        return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise _broken_plan(path, error) from error
+
+
+def _broken_plan(path: str, error: Exception) -> BrokenError:
+    return BrokenError(path, f"not a readable plan ({error})", "Take it out; the next launch writes it anew")

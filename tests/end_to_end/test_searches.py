@@ -1,0 +1,133 @@
+"""Searches and schedules on real trials: launched again they go on as if nothing had happened, inline and on Ray."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.schema import State
+from tests.builders import write_sweep, write_tagged_treebank
+from tests.end_to_end.conftest import TIMES, Command
+
+pytestmark = pytest.mark.timeout(280)
+
+TRIAL = """
+trial:
+  model: starter
+  data: {folder: one}
+  max_length: 16
+  lowercase: true
+  frozen_dropout: false
+  optim: {lr: 1e-3, batch_size: 8, epochs: 4}
+"""
+SPACE = "space:\n  freeze: [none, {strategy: first_k, depth: {int_uniform: [4, layers]}, embeddings: true}]\n"
+TPE = f"""{TRIAL}{SPACE}  optim.lr: {{log_uniform: [1e-4, 1e-2]}}
+search: {{kind: tpe, cells: 6, startup: 2}}
+seeds: [0, 1]
+"""
+GRID = f"{TRIAL}{SPACE}  optim.lr: [1e-4, 1e-3]\nseeds: [0, 1]\n"
+ASHA = GRID + "schedule: {kind: asha, first: 1, factor: 2}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_tagged_treebank(tmp_path / "one", train=24, dev=8)
+    return tmp_path
+
+
+def sweep(folder: Path, text: str, name: str = "search") -> Path:
+    return write_sweep(
+        folder / f"{name}.yaml", f"{text.replace('folder: one', f'folder: {folder}/one')}\nname: search\n"
+    )
+
+
+def rows(store: ResultStore) -> list[dict[str, Any]]:
+    kept = [name for name in store.epochs().column_names if name not in {*TIMES, "attempt"}]
+    found: list[dict[str, Any]] = store.epochs().select(kept).to_pylist()
+    return found
+
+
+def states(store: ResultStore) -> dict[str, str]:
+    found = store.trials(["state"]).to_pylist()
+    return {row["trial_id"]: row["state"] for row in found}
+
+
+@pytest.mark.parametrize("text", [TPE, ASHA], ids=["tpe", "asha"])
+def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, permafrost: Command, text: str) -> None:
+    shared = ("--sweep", sweep(folder, text), "--cluster", "inline", "--store")
+    whole = permafrost("launch", *shared, folder / "whole")
+    for n in ("5", "3"):
+        assert permafrost("launch", *shared, folder / "cut", "--max-trials", n).returncode == 143
+    cut = permafrost("launch", *shared, folder / "cut")
+    assert (whole.returncode, cut.returncode) == (0, 0), cut.stderr
+    stores = open_store(folder / "whole"), open_store(folder / "cut")
+    assert stores[0].suggestions("search") == stores[1].suggestions("search")
+    assert rows(stores[0]) == rows(stores[1])
+    assert states(stores[0]) == states(stores[1])
+
+
+def test_on_ray_a_paused_trial_goes_on_to_the_same_bits_and_nothing_is_left_running(
+    folder: Path, permafrost: Command
+) -> None:
+    done = permafrost("launch", "--sweep", sweep(folder, ASHA), "--store", folder / "ray")
+    assert done.returncode == 0, done.stderr
+    store = open_store(folder / "ray")
+    ended = Counter(states(store).values())
+    assert set(ended) == {State.COMPLETED, State.PRUNED}
+    assert ended.total() == 16
+    assert not any((folder / "ray" / "checkpoints").glob("*"))
+    assert "best    " in done.stdout
+    assert permafrost("store_command", "verify", "--store", folder / "ray").returncode == 0
+    grid = permafrost(
+        "launch", "--sweep", sweep(folder, GRID, "grid"), "--store", folder / "grid", "--cluster", "inline"
+    )
+    assert grid.returncode == 0, grid.stderr
+    complete = {trial_id for trial_id, state in states(store).items() if state == State.COMPLETED}
+    whole = {(row["trial_id"], row["epoch"]): row for row in rows(open_store(folder / "grid"))}
+    resumed = [row for row in rows(store) if row["trial_id"] in complete]
+    assert len(resumed) == 4 * len(complete) > 0
+    assert resumed == [whole[row["trial_id"], row["epoch"]] for row in resumed]
+    again = permafrost("launch", "--sweep", sweep(folder, ASHA), "--store", folder / "ray")
+    assert "nothing to do: what this sweep asks for is in the store" in again.stderr
+
+
+def test_the_median_rule_stops_trials_on_ray_and_a_sweep_without_it_completes_them(
+    folder: Path, permafrost: Command
+) -> None:
+    text = GRID.replace("[1e-4, 1e-3]", "[1e-6, 1e-3]") + "schedule: {kind: median, first: 2}\n"
+    stopped = permafrost("launch", "--sweep", sweep(folder, text), "--store", folder / "s")
+    assert stopped.returncode == 0, stopped.stderr
+    assert set(states(open_store(folder / "s")).values()) == {State.COMPLETED, State.PRUNED}
+    assert not any((folder / "s" / "checkpoints").glob("*"))
+    plain = sweep(folder, text.replace("schedule", "limits: {}\n#"), "plain")
+    assert permafrost("launch", "--sweep", plain, "--store", folder / "s", "--cluster", "inline").returncode == 0
+    assert set(states(open_store(folder / "s")).values()) == {State.COMPLETED}
+
+
+def test_choose_depth_spends_seeds_until_it_knows_or_says_what_it_would_take(folder: Path, permafrost: Command) -> None:
+    goal = "seeds: [0, 1, 2, 3]\ngoal: {choose_depth: {tolerance: 60, trials: 30}}\n"
+    bundled = "train_size: 40\n  data: {bundled: UD_English-EWT-sample, first: {dev: 40, test: 0}}"
+    text = f"{TRIAL.replace('data: {folder: one}', bundled)}{SPACE}{goal}"
+    done = permafrost("launch", "--sweep", sweep(folder, text), "--store", folder / "s", "--cluster", "inline")
+    assert done.returncode == 0, done.stderr
+    assert "chosen  " in done.stdout
+    assert "the deepest freeze shown to lose at most 60 points at 95%" in done.stdout
+    assert len(states(open_store(folder / "s"))) <= 16
+
+
+def test_a_sweep_is_written_as_an_optuna_study_and_simulated_from_its_store(folder: Path, permafrost: Command) -> None:
+    path = sweep(folder, GRID)
+    assert permafrost("launch", "--sweep", path, "--store", folder / "s", "--cluster", "inline").returncode == 0
+    wrote = permafrost("study", "--sweep", path, "--store", folder / "s", "-o", folder / "study.db")
+    assert "wrote 8 of 8 cells" in wrote.stdout
+    with sqlite3.connect(folder / "study.db") as file:
+        assert file.execute("select state, count(*) from trials group by state").fetchall() == [("COMPLETE", 8)]
+    simulated = permafrost("launch", "--sweep", sweep(folder, ASHA, "asha"), "--simulate", folder / "s")
+    assert simulated.returncode == 0, simulated.stderr
+    assert "of 64 epochs" in simulated.stdout
+    assert "best    " in simulated.stdout

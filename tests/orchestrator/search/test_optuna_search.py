@@ -1,0 +1,82 @@
+"""What Optuna is told and what it suggests; studies in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import optuna
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from optuna.trial import TrialState
+
+from orchestrator.search.axis import Axis
+from orchestrator.search.optuna_search import OptunaPoints, Told, distribution_of, frozen_trial, write_study
+from orchestrator.search.spec import SearchSpec
+from tests.orchestrator.search.worlds import SIX_LAYERS
+
+TPE = SearchSpec(kind="tpe", cells=30, startup=4)
+BOTH = SearchSpec(kind="pareto", cells=30, objectives=("score", "train_s"))
+SPACE = {"lr": Axis(log_uniform=(1e-5, 1e-1)), "freeze": Axis(choice=["none", "all_encoder"])}
+DISTRIBUTIONS = {name: distribution_of(axis) for name, axis in SPACE.items()}
+STATES = ["running", "complete", "pruned", "failed"]
+
+
+def told(lr: float, state: str = "complete", score: float = 0.5, *, n: int = 1) -> Told:
+    values = (score, 2.0)[:n] if state == "complete" else None
+    return Told(
+        {"lr": lr, "freeze": 0}, DISTRIBUTIONS, values, state, (3.0, score) if state == "pruned" else None, ("a",)
+    )
+
+
+def test_after_the_start_it_looks_where_cells_were_good() -> None:
+    past = [told(10 ** -(e / 10), score=1 - abs(e / 10 - 2)) for e in range(10, 50)]
+    sampler = OptunaPoints(TPE, SPACE, SIX_LAYERS)
+    found = [sampler.suggest(number, past)[0].parameters["lr"] for number in range(20)]
+    assert sum(1e-3 < lr < 1e-1 for lr in found) >= 15
+
+
+@settings(max_examples=40, deadline=None)
+@given(states=st.lists(st.sampled_from(STATES), max_size=12), n=st.sampled_from([1, 2]))
+def test_whatever_became_of_cells_the_next_one_is_suggested_and_depends_on_nothing_else(
+    states: list[str], n: int
+) -> None:
+    past = [told(10 ** -(1 + i / 4), state, i / 12, n=n) for i, state in enumerate(states)]
+    search = TPE if n == 1 else BOTH
+    first, second = (OptunaPoints(search, SPACE, SIX_LAYERS) for _ in range(2))
+    for i in range(len(past)):
+        first.suggest(i, past[:i])  # asked on the way or not
+    assert first.suggest(99, past)[0] == second.suggest(99, past)[0]
+
+
+@settings(max_examples=30, deadline=None)
+@given(states=st.lists(st.sampled_from(STATES), min_size=1, max_size=8), n=st.sampled_from([1, 2]))
+def test_no_study_in_a_file_has_a_running_trial_and_every_ended_cell_is_there(
+    tmp_path_factory: pytest.TempPathFactory, states: list[str], n: int
+) -> None:
+    file = tmp_path_factory.mktemp("study") / "study.db"
+    past = [told(10 ** -(1 + i / 4), state, n=n) for i, state in enumerate(states)]
+    ended = sum(state != "running" for state in states)
+    assert write_study(file, "sweep", TPE if n == 1 else BOTH, past) == ended
+    found = optuna.load_study(study_name="sweep", storage=f"sqlite:///{file}")
+    assert len(found.trials) == ended
+    assert TrialState.RUNNING not in {trial.state for trial in found.trials}
+    assert all(trial.user_attrs["trial_ids"] == ["a"] for trial in found.trials)
+
+
+def test_a_stopped_cell_is_pruned_with_its_best_score_by_then_not_complete() -> None:
+    trial = frozen_trial(told(1e-3, "pruned", 0.7), n_objectives=1)
+    assert (trial.state, trial.intermediate_values) == (TrialState.PRUNED, {3: 0.7})
+
+
+def test_ascending_numbers_are_an_order_and_other_lists_are_not() -> None:
+    assert isinstance(distribution_of(Axis(choice=[1e-4, 1e-3])), optuna.distributions.IntDistribution)
+    for choices in ([1e-3, 1e-4], ["a", "b"], [1, "b"], [False, True], [1]):
+        assert isinstance(distribution_of(Axis(choice=choices)), optuna.distributions.CategoricalDistribution)
+
+
+def test_costs_are_made_small_and_metrics_large(tmp_path: Path) -> None:
+    write_study(tmp_path / "s.db", "both", BOTH, [told(1e-3, n=2)])
+    found = optuna.load_study(study_name="both", storage=f"sqlite:///{tmp_path / 's.db'}")
+    assert [direction.name for direction in found.directions] == ["MAXIMIZE", "MINIMIZE"]
+    assert found.metric_names == ["score", "train_s"]

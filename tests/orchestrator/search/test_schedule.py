@@ -1,0 +1,179 @@
+"""Schedulers by themselves: who goes on, who waits, who stops; and what stands between them and a queue."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.attempts import TrialQueue
+from orchestrator.search.race import by_hoeffding, by_student, by_wilcoxon, residual_variance
+from orchestrator.search.schedule import Asha, Halving, Median
+from orchestrator.search.source import AtMost, Listed, Order, Verdict, Waiting
+from orchestrator.search.spec import ScheduleSpec
+from orchestrator.store.schema import State
+from orchestrator.sweep import Limits
+from tests.builders import make_record, make_spec
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
+
+SPECS = [make_spec(seed=seed) for seed in range(5)]
+SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
+
+
+@given(scores=SCORES, factor=st.integers(2, 5))
+def test_asha_promotes_only_cells_of_the_best_share_at_that_time_and_none_twice(
+    scores: list[float], factor: int
+) -> None:
+    asha = Asha(ScheduleSpec(kind="asha", factor=factor))
+    promoted: list[str] = []
+    for i, score in enumerate(scores):
+        assert asha.until(str(i), "group", 100) == 1.0
+        asha.reached(str(i), score)
+        while (cell := asha.promoted()) is not None:
+            promoted.append(cell)
+            better = sum(other > scores[int(cell)] for other in scores[: i + 1])
+            assert better < (i + 1) // factor
+    assert len(set(promoted)) == len(promoted) >= len(scores) // factor
+
+
+@given(scores=SCORES)
+def test_at_the_end_of_asha_something_has_run_to_its_end(scores: list[float]) -> None:
+    asha, at_end = Asha(ScheduleSpec(kind="asha")), 0
+    for i, score in enumerate(scores):
+        asha.until(str(i), "group", 9)
+        asha.reached(str(i), score)
+    asha.closed()
+    while (cell := asha.promoted()) is not None:
+        if asha.until(cell, "group", 9) is None:
+            at_end += 1
+        else:
+            asha.reached(cell, scores[int(cell)])
+    assert at_end >= 1
+
+
+def test_a_rung_of_halving_waits_for_all_its_cells_and_for_no_more_to_come() -> None:
+    halving = Halving(ScheduleSpec(kind="halving"))
+    for cell in "abcd":
+        halving.until(cell, "group", 9)
+    for cell, score in zip("abc", (0.3, 0.9, 0.6), strict=True):
+        halving.reached(cell, score)
+    halving.closed()
+    assert halving.promoted() is None
+    halving.left("d")  # it failed
+    assert [halving.promoted(), halving.promoted()] == ["b", None]
+
+
+def test_cells_of_different_groups_are_not_ranked_against_each_other() -> None:
+    asha = Asha(ScheduleSpec(kind="asha", factor=2))
+    for cell, group, score in (("a", "x", 0.9), ("b", "x", 0.8), ("c", "y", 0.2), ("d", "y", 0.1)):
+        asha.until(cell, group, 9)
+        asha.reached(cell, score)
+    assert [asha.promoted(), asha.promoted(), asha.promoted()] == ["a", "c", None]
+
+
+def test_the_median_rule_waits_for_three_others_and_for_its_first_time() -> None:
+    median = Median(ScheduleSpec(kind="median", first=2))
+    others = [median.goes_on(cell, "group", 0, time, 0.5) for cell in "abc" for time in (1.0, 2.0)]
+    assert all(others)
+    assert median.goes_on("d", "group", 0, 1.0, 0.1)
+    assert not median.goes_on("d", "group", 0, 2.0, 0.1)
+    assert median.goes_on("e", "group", 0, 2.0, 0.6)
+    assert median.goes_on("f", "another", 0, 2.0, 0.1)
+
+
+# --- Between a source and the drivers
+
+
+def test_a_bound_on_trials_lets_promoted_ones_go_on() -> None:
+    class Pausing(Listed):
+        """The first trial comes again at the end."""
+
+        def next(self) -> Order | None:
+            return super().next() or Order(SPECS[0])
+
+    source = AtMost(Pausing(SPECS[:2]), 2)
+    assert [order.spec.seed for order in (source.next(), source.next(), source.next()) if order] == [0, 1, 0]
+    held = AtMost(Listed(SPECS), 2)
+    assert [held.next() is None for _ in range(3)] == [False, False, True]
+    assert held.is_over
+
+
+def test_one_can_ask_whether_anything_will_come_before_it_is_taken() -> None:
+    source = Waiting(Listed(SPECS[:1]))
+    assert not source.is_done
+    assert source.next() is not None
+    assert source.is_over
+    assert Waiting(Listed([])).is_done
+
+
+class PausingSource(Listed):
+    """Pauses every trial at its first evaluation and gives it again, to its end."""
+
+    def __init__(self, specs: list[TrialSpec]) -> None:
+        super().__init__(specs)
+        self.heard: list[State] = []
+        self._paused: list[TrialSpec] = []
+
+    @property
+    def is_over(self) -> bool:
+        return super().is_over and not self._paused
+
+    def next(self) -> Order | None:
+        fresh = super().next()
+        if fresh is not None:
+            return Order(fresh.spec, 1.0)
+        return Order(self._paused.pop()) if self._paused else None
+
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
+        return Verdict.GO_ON if record.last else Verdict.PAUSE
+
+    def ended(self, spec: TrialSpec, state: State) -> None:
+        self.heard.append(state)
+        if state is State.PRUNED:
+            self._paused.append(spec)
+
+
+def test_a_paused_trial_goes_on_as_its_next_attempt_and_a_lost_one_keeps_where_it_pauses() -> None:
+    source = PausingSource(SPECS[:1])
+    queue = TrialQueue(source, {}, Limits())
+    first = queue.take()
+    assert first is not None
+    assert (first.number, first.until) == (1, 1.0)
+    assert queue.ended(first.spec, State.LOST, None) == 0.0
+    again = queue.take()
+    assert again is not None
+    assert (again.number, again.until) == (2, 1.0)
+    assert queue.evaluated(again.spec, make_record(last=False)) is Verdict.PAUSE
+    assert queue.ended(again.spec, State.PRUNED, "paused") == math.inf
+    last = queue.take()
+    assert last is not None
+    assert (last.number, last.until) == (3, None)
+    assert not queue.is_over
+    assert queue.ended(last.spec, State.COMPLETED, None) is None
+    assert source.heard == [State.PRUNED, State.COMPLETED]
+    assert queue.is_over
+
+
+# --- Tests of races
+
+
+def test_what_is_left_of_scores_without_means_of_cells_and_seeds() -> None:
+    variance, freedom = residual_variance([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6], [0.9, 1.0, 1.1]])
+    assert variance == pytest.approx(0.0, abs=1e-30)
+    assert freedom == 4
+    assert residual_variance([[0.1, 0.2], [0.4, 0.6]])[1] == 0  # one degree of freedom tells nothing
+
+
+def test_each_race_test_drops_a_clear_loser_when_it_can_tell_and_never_an_equal() -> None:
+    best, loser = [0.90, 0.92, 0.91, 0.93, 0.92, 0.91, 0.90, 0.93], [0.50, 0.53, 0.51, 0.52, 0.54, 0.50, 0.51, 0.52]
+    scores = [best, loser, best[::-1]]
+    for test in (by_student, by_wilcoxon):
+        is_worse = test(scores, 0.01)
+        assert is_worse(loser, best)
+        assert not is_worse(best, best)
+    assert not by_wilcoxon(scores, 0.01)(loser[:5], best[:5])  # 1 in 32 at best
+    assert not by_hoeffding(scores, 0.01)(loser, best)
+    assert by_hoeffding(scores, 0.01)(loser * 20, best * 20)

@@ -1,0 +1,103 @@
+"""Searches and schedulers together, on a table whose best cell is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.search.axis import Axis
+from orchestrator.search.cell import best_cell
+from orchestrator.search.race import Race
+from orchestrator.search.schedule import ToTheEnd, scheduler_of
+from orchestrator.search.simulate import Spent, simulate
+from orchestrator.search.spec import RacingSpec, ScheduleSpec, SearchSpec
+from orchestrator.search.steering import FixedCells, Steering
+from orchestrator.search.suggest import LearnedCells
+from orchestrator.searching import cells_of
+from orchestrator.store.schema import State
+from tests.orchestrator.search.worlds import DEPTHS, EPOCHS, RATES, SIX_LAYERS, grid_of, nothing_known, resolver, table
+from trials.spec import TrialSpec
+
+SPACE = {"freeze.depth": Axis(choice=list(DEPTHS)), "optim.lr": Axis(choice=list(RATES))}
+GRID = len(DEPTHS) * len(RATES) * EPOCHS  # epochs, with one seed
+
+
+def scheduled(folder: Path, schedule: ScheduleSpec, seeds: tuple[int, ...] = (0,)) -> tuple[Steering, Spent]:
+    source = Steering(FixedCells(grid_of(seeds)), scheduler_of(schedule), schedule, nothing_known(folder))
+    return source, simulate(source, table(seeds), slots=4)
+
+
+def best(source: Steering | Race) -> tuple[int, float]:
+    found = best_cell(source.cells)
+    assert found is not None
+    return found.specs[0].freeze.depth, found.specs[0].optim.lr
+
+
+def test_without_a_schedule_every_trial_runs_to_its_end(tmp_path: Path) -> None:
+    source, spent = scheduled(tmp_path, ScheduleSpec())
+    assert (spent.epochs, spent.trials) == (GRID, GRID / EPOCHS)
+    assert best(source) == (2, 1e-3)
+    assert source.is_over
+
+
+@pytest.mark.parametrize("kind", ["asha", "halving"])
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_halving_finds_the_best_cell_with_a_third_of_the_epochs(
+    tmp_path: Path, kind: str, seeds: tuple[int, ...]
+) -> None:
+    source, spent = scheduled(tmp_path, ScheduleSpec.model_validate({"kind": kind}), seeds)
+    assert best(source) == (2, 1e-3)
+    assert spent.epochs <= 0.4 * GRID * len(seeds)
+
+
+def test_promoted_cells_go_on_with_all_their_seeds(tmp_path: Path) -> None:
+    source, _ = scheduled(tmp_path, ScheduleSpec(kind="asha"), (0, 1, 2))
+    for cell in source.cells:
+        lengths = {len(seen.evaluations) for seen in cell.seen.values()}
+        assert lengths <= {1, 3, EPOCHS}
+        assert len(lengths) == 1
+
+
+def test_the_median_rule_stops_only_cells_below_the_median(tmp_path: Path) -> None:
+    source, spent = scheduled(tmp_path, ScheduleSpec(kind="median", first=3))
+    stopped = [cell for cell in source.cells if set(cell.over.values()) == {State.PRUNED}]
+    assert 5 < len(stopped) < len(source.cells)
+    assert spent.epochs < GRID
+    assert best(source) == (2, 1e-3)
+
+
+def test_a_race_leaves_the_best_cells_all_seeds_and_the_worst_one(tmp_path: Path) -> None:
+    seeds = (0, 1, 2, 3, 4)
+    source = Race(cells_of(grid_of(seeds)), RacingSpec(), nothing_known(tmp_path))
+    spent = simulate(source, table(seeds), slots=3)
+    assert spent.epochs <= 0.4 * GRID * len(seeds)
+    assert best(source) == (2, 1e-3)
+    assert len(next(cell for cell in source.cells if cell.specs[0].freeze.depth == 2).results()) >= 1
+
+
+def learning(folder: Path, seed: int = 0, cells: int = 20) -> Steering:
+    search = SearchSpec(kind="tpe", cells=cells, seed=seed, startup=5)
+    cells_ = LearnedCells(search, SPACE, resolver((0,)), SIX_LAYERS)
+    return Steering(cells_, ToTheEnd(), ScheduleSpec(), nothing_known(folder))
+
+
+def suggested(source: Steering) -> list[TrialSpec]:
+    return [cell.specs[0] for cell in source.cells]
+
+
+def test_the_same_seed_gives_the_same_suggestions_and_no_cell_twice(tmp_path: Path) -> None:
+    found = [learning(tmp_path, seed) for seed in (1, 1, 2)]
+    for source in found:
+        simulate(source, table())
+    ids = [[spec.trial_id for spec in suggested(source)] for source in found]
+    assert ids[0] == ids[1] != ids[2]
+    assert len(set(ids[0])) == 20
+
+
+def test_a_search_that_learns_comes_near_the_best_cell(tmp_path: Path) -> None:
+    source = learning(tmp_path, cells=25)
+    simulate(source, table())
+    depth, rate = best(source)
+    assert rate == 1e-3
+    assert abs(depth - 2) <= 1
