@@ -14,6 +14,7 @@ from ray.tune.experiment import Trial
 from orchestrator.attempts import TrialQueue
 from orchestrator.events import Listener
 from orchestrator.feed import NoPick, PlannedTrials
+from orchestrator.killed import KILLED, killed_workers_are_lost
 from orchestrator.search.source import Verdict, told_of
 from orchestrator.slots import Slots
 from orchestrator.stop import StopRequest
@@ -42,27 +43,28 @@ def run_sweep(
         logging.getLogger(name).setLevel(logging.CRITICAL)  # a lost worker is told by the listener, in our words
     litter = tempfile.mkdtemp(prefix="permafrost-tune-")
     try:
-        tune.Tuner(
-            tune.with_resources(trainable, _resources),
-            tune_config=tune.TuneConfig(
-                search_alg=PlannedTrials(queue, slots, settings.for_share, stop),
-                scheduler=NoPick(),
-                num_samples=-1,  # until the queue says that it is over
-                reuse_actors=True,
-                # The slots hold trials back. Without a number here Tune takes one at a time and leaves the others idle.
-                max_concurrent_trials=MOST_AT_A_TIME,
-                trial_name_creator=_label,
-                trial_dirname_creator=_label,
-            ),
-            run_config=tune.RunConfig(
-                name="sweep",
-                storage_path=litter,
-                callbacks=[_Relay(queue, slots, listener, stop)],
-                stop=_StopOnVerdict(queue, stop),
-                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-                verbose=0,
-            ),
-        ).fit()
+        with killed_workers_are_lost():
+            tune.Tuner(
+                tune.with_resources(trainable, _resources),
+                tune_config=tune.TuneConfig(
+                    search_alg=PlannedTrials(queue, slots, settings.for_share, stop),
+                    scheduler=NoPick(),
+                    num_samples=-1,  # until the queue says that it is over
+                    reuse_actors=True,
+                    # Slots hold trials back. Without a number here Tune takes one at a time and leaves the others idle.
+                    max_concurrent_trials=MOST_AT_A_TIME,
+                    trial_name_creator=_label,
+                    trial_dirname_creator=_label,
+                ),
+                run_config=tune.RunConfig(
+                    name="sweep",
+                    storage_path=litter,
+                    callbacks=[_Relay(queue, slots, listener, stop)],
+                    stop=_StopOnVerdict(queue, stop),
+                    checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+                    verbose=0,
+                ),
+            ).fit()
     finally:
         shutil.rmtree(litter, ignore_errors=True)
 
@@ -156,7 +158,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
 
 
 def _state_of_lost(error: str) -> State:
-    if "OutOfMemoryError" in error:  # Ray's memory monitor
+    if KILLED in error:
         return State.OUT_OF_MEMORY
     return State.FAILED if "creation task" in error else State.LOST
 

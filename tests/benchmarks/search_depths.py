@@ -103,7 +103,7 @@ def deepest(world: World, chain: Chain, tolerance: float, number: int, draw: Dra
 
 
 def of_depths(world: World, searches: int, draws: Sequence[Draw] = ("seeds", "normal")) -> dict[str, Any]:
-    """How often the chosen depth is wrong, by way of drawing, tolerance and set-up, and over all set-ups."""
+    """How often the chosen depth is wrong, by way of drawing, tolerance and set-up."""
     found: dict[str, Any] = {}
     chains = near_chains(world)
     for draw in draws:

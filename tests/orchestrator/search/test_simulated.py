@@ -74,13 +74,21 @@ def test_the_area_is_that_of_the_squares_below_any_point(points: list[tuple[int,
 
 
 @pytest.mark.parametrize("slots", [1, 8])
-@pytest.mark.parametrize("method", [ScheduleSpec(kind="asha"), ScheduleSpec(kind="halving"), RacingSpec()], ids=repr)
-def test_schedules_and_races_find_the_best_cell_with_two_fifths_of_the_epochs(
-    world: World, method: ScheduleSpec | RacingSpec, slots: int
-) -> None:
-    found = [chosen(world, method, number, slots=slots) for number in range(SEARCHES)]
-    assert max(one.share for one in found) <= 0.4
-    assert np.mean([one.as_good for one in found]) >= 0.9
+@pytest.mark.parametrize("kind", ["asha", "halving"])
+def test_halving_finds_the_best_cell_with_a_third_of_the_epochs(world: World, kind: str, slots: int) -> None:
+    schedule = ScheduleSpec.model_validate({"kind": kind})
+    found = [chosen(world, schedule, number, slots=slots) for number in range(SEARCHES)]
+    assert max(one.share for one in found) <= 0.33
+    assert np.mean([one.same for one in found]) >= 0.9
+
+
+@pytest.mark.parametrize("slots", [1, 8])
+def test_a_race_finds_the_best_cell_with_two_fifths_of_the_epochs(world: World, slots: int) -> None:
+    found = [chosen(world, RacingSpec(), number, slots=slots) for number in range(SEARCHES)]
+    shares = [one.share for one in found]
+    assert np.mean(shares) <= 0.4
+    assert max(shares) <= 0.42  # with some orders of the seeds the first ones tell less
+    assert all(one.same for one in found)
 
 
 # --- a depth
