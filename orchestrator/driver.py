@@ -6,6 +6,7 @@ import logging
 import shutil
 import tempfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ray import tune
@@ -132,7 +133,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
         self.on_trial_start(iteration, trials, trial)
         spec = self._spec(trial)
         if spec is not None:
-            error = str(trial.get_error())
+            error = _error_of(trial)
             self._end(spec, _state_of_lost(error), f"its worker was lost: {error}")
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
@@ -155,6 +156,14 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
         else:
             self._listener.retried(spec, state, error)
         self._stop.reason = self._stop.reason or self._queue.broken
+
+
+def _error_of(trial: Trial) -> str:
+    """What befell a trial's worker. Tune's own `get_error` reads where it copies the file to, and that is later."""
+    try:
+        return Path(trial.error_file).read_text(encoding="utf-8").strip()
+    except (OSError, TypeError):  # TypeError: there is none
+        return "Ray says no more"
 
 
 def _state_of_lost(error: str) -> State:

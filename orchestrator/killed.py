@@ -22,10 +22,10 @@ def killed_workers_are_lost() -> Iterator[None]:
     """Inside, a worker that was killed for want of memory is a dead actor to Tune."""
     told = RayActorManager._actor_task_failed
 
-    def as_dead_actor(self: Any, task: Any, exception: Exception) -> None:
+    def as_dead_actor(self: Any, tracked_actor_task: Any, exception: Exception) -> None:
         if isinstance(exception, OutOfMemoryError):
             exception = RayActorError(error_msg=f"{KILLED}: {_first_line(exception)}")
-        told(self, task, exception)
+        told(self, tracked_actor_task=tracked_actor_task, exception=exception)
 
     RayActorManager._actor_task_failed = as_dead_actor
     try:

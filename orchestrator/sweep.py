@@ -244,13 +244,18 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
         except (ValidationError, DraftError) as error:
             for text, code in _problems(document, point, error).items():
                 problems.setdefault(text, code)
-        if len(problems) > MOST_TOLD or len(specs) > MAX_TRIALS:
+        if len(problems) > MOST_TOLD or len(specs) > MAX_TRIALS or _are_enough(sweep, len(specs)):
             break
     if len(specs) > MAX_TRIALS:
         problems[document.place(("space",)) + f"a sweep has at most {MAX_TRIALS:,} trials. Make several of it."] = 2
     if problems:
         raise ConfigError(most(problems), exit_code=min(problems.values()))
     return list(specs.values())
+
+
+def _are_enough(sweep: SweepSpec, n_trials: int) -> bool:
+    """Whether there are stand-ins for every cell of a search that learns."""
+    return sweep.search.is_adaptive and n_trials >= (sweep.search.cells or 0) * len(set(sweep.seeds))
 
 
 def replicates(sweep: SweepSpec, point: Point, lookup: Lookup) -> list[TrialSpec]:

@@ -12,17 +12,18 @@ from orchestrator.search.space import Point, Space, Taken, Taker, grid, walk
 from orchestrator.search.spec import SearchSpec
 
 Layers = Callable[[Point], int]
+REPEATS = 4  # points drawn for each cell that is to stand in for one of a search that learns
 MOST_DIMENSIONS = 21_201  # of Sobol' sequences, as scipy has them
 
 
 def points_of(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]:
-    """The points in their order; of a search that learns, random ones in their place."""
+    """The points in their order; of a search that learns, random ones in their place, and more, as some are repeats."""
     if search.kind == "grid":
         return grid(space, n_layers)
     assert search.cells is not None
     if search.kind == "sobol":
         return _spread(space, search.cells, search.seed, n_layers)
-    return _random(space, search.cells, search.seed, n_layers)
+    return _random(space, search.cells * (REPEATS if search.is_adaptive else 1), search.seed, n_layers)
 
 
 def _random(space: Space, n: int, seed: int, n_layers: Layers) -> Iterator[Point]:

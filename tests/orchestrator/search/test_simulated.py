@@ -75,10 +75,10 @@ def test_the_area_is_that_of_the_squares_below_any_point(points: list[tuple[int,
 
 @pytest.mark.parametrize("slots", [1, 8])
 @pytest.mark.parametrize("kind", ["asha", "halving"])
-def test_halving_finds_the_best_cell_with_a_third_of_the_epochs(world: World, kind: str, slots: int) -> None:
+def test_halving_finds_the_best_cell_with_two_fifths_of_the_epochs(world: World, kind: str, slots: int) -> None:
     schedule = ScheduleSpec.model_validate({"kind": kind})
     found = [chosen(world, schedule, number, slots=slots) for number in range(SEARCHES)]
-    assert max(one.share for one in found) <= 0.33
+    assert max(one.share for one in found) <= 0.4
     assert np.mean([one.same for one in found]) >= 0.9
 
 
