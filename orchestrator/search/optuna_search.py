@@ -101,7 +101,7 @@ def _suggested(trial: optuna.Trial, name: str, distribution: BaseDistribution) -
 
 
 def distribution_of(axis: Axis) -> BaseDistribution:
-    """An axis in Optuna's words. Ascending numbers are an order of places (in YAML `3.0e-5`; `3e-5` is a text there)."""
+    """An axis in Optuna's words. Ascending numbers are an order of places (YAML takes `3e-5` for a text: 3.0e-5)."""
     if axis.choice is not None:
         return IntDistribution(0, len(axis.choice) - 1) if _ascends(axis.choice) else CategoricalDistribution(
             tuple(range(len(axis.choice)))
