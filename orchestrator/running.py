@@ -12,6 +12,7 @@ from orchestrator.command import say, stderr
 from orchestrator.events import Listener, Listeners
 from orchestrator.lease import Lease
 from orchestrator.live import LiveDisplay
+from orchestrator.outcome import trials_of
 from orchestrator.plan import Plan
 from orchestrator.recorder import Recorder
 from orchestrator.search.source import AtMost, Source, Waiting
@@ -49,7 +50,7 @@ class Running:
     @property
     def has_work(self) -> bool:
         """Whether anything is to run. A search goes as far as the store knows its trials."""
-        return not self.source.is_done
+        return not self.source.is_over
 
     def go(self, bounds: Bounds, *, hourly: float, began: float) -> None:
         """Run the trials until they are over or the sweep is stopped.
@@ -68,8 +69,8 @@ class Running:
             self.stop.on_requests(self.results.place, sweep.name, say),
         ):
             self._run(watch, meter, AtMost(self.source, bounds.trials) if bounds.trials else self.source)
-            if not self.stop.asked:
-                forget(self.results.place, self.source.paused)  # what is over now: nobody will go on with these
+            if self.source.is_over:  # not stopped, nor at a bound: nobody will go on with those that are paused
+                forget(self.results.place, {spec.trial_id for spec in trials_of(self.plan, self.results)})
 
     def _run(self, watch: Watch, meter: Meter, source: Source) -> None:
         queue = TrialQueue(source, self.plan.attempts, self.plan.sweep.limits)

@@ -67,7 +67,7 @@ def study(
 def cells_told(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Iterator[Told]:
     """Every cell of a sweep, as a sampler hears of it; one whose trials have not all ended is running."""
     from orchestrator.search.optuna_search import distribution_of
-    from orchestrator.search.suggest import told_of
+    from orchestrator.search.suggest import cell_told
 
     known, n_layers, told = Known(results), layers_of(sweep, lookup), set[str]()
     for parameters in _parameters(sweep, results, lookup):
@@ -77,7 +77,7 @@ def cells_told(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Iterat
         if cell is not None and cell.cell_id not in told:
             told.add(cell.cell_id)
             distributions = {name: distribution_of(axis) for name, axis in axes.items()}
-            yield told_of(cell, dict(parameters), distributions, sweep.search.objectives)
+            yield cell_told(cell, dict(parameters), distributions, sweep.search.objectives)
 
 
 def _parameters(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Iterator[dict[str, int | float]]:

@@ -63,11 +63,3 @@ class Cell:
         found = [results.get(objective) for results in self.results()]
         values = [value for value in found if value is not None]
         return statistics.fmean(values) if values and len(values) == len(found) else None
-
-
-def best_cell(cells: Sequence[Cell], objective: str = "score", *, largest: bool = True) -> Cell | None:
-    """The cell with the best mean of an objective among those with a complete trial; the first of equals."""
-    having = [(value, cell) for cell in cells if (value := cell.mean(objective)) is not None]
-    if not having:
-        return None
-    return max(having, key=lambda one: one[0] if largest else -one[0])[1]

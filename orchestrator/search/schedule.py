@@ -89,8 +89,6 @@ class Asha(ToTheEnd):
     cell comes and a rung has fewer than `factor`, its best one goes on all the same, so that something reaches its end.
     """
 
-    waits = False  # for a rung to be complete
-
     def __init__(self, spec: ScheduleSpec) -> None:
         self._first, self._factor = spec.first, spec.factor
         self._level: dict[str, int] = {}

@@ -83,21 +83,31 @@ class Listed:
         return []
 
 
-class Waiting:
-    """Another source, of which one can ask whether anything will come before it is taken.
-
-    Attributes:
-        paused: Ids of trials that were pruned and have not gone on since.
-    """
+class _Around:
+    """Another source, with something between it and the queue."""
 
     def __init__(self, source: Source) -> None:
-        self._source, self._first = source, source.next()
-        self.paused: set[str] = set()
+        self._source = source
 
-    @property
-    def is_done(self) -> bool:
-        """Whether nothing will ever come, before anything has run."""
-        return self._first is None and self._source.is_over
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
+        """As the source says."""
+        return self._source.evaluated(spec, record)
+
+    def ended(self, spec: TrialSpec, state: State) -> None:
+        """The source hears of it."""
+        self._source.ended(spec, state)
+
+    def found(self) -> list[str]:
+        """As the source says."""
+        return self._source.found()
+
+
+class Waiting(_Around):
+    """Another source, of which one can ask whether anything will come before it is taken."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._first = source.next()
 
     @property
     def is_over(self) -> bool:
@@ -107,30 +117,15 @@ class Waiting:
     def next(self) -> Order | None:
         """The first one, then what the source gives."""
         order, self._first = self._first or self._source.next(), None
-        if order is not None:
-            self.paused.discard(order.spec.trial_id)
         return order
 
-    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
-        """As the source says."""
-        return self._source.evaluated(spec, record)
 
-    def ended(self, spec: TrialSpec, state: State) -> None:
-        """The source hears of it."""
-        if state is State.PRUNED:
-            self.paused.add(spec.trial_id)
-        self._source.ended(spec, state)
-
-    def found(self) -> list[str]:
-        """As the source says."""
-        return self._source.found()
-
-
-class AtMost:
+class AtMost(_Around):
     """Another source's first `n` trials. One that is promoted is not counted again."""
 
     def __init__(self, source: Source, n: int) -> None:
-        self._source, self._n, self._begun = source, n, set[str]()
+        super().__init__(source)
+        self._n, self._begun = n, set[str]()
         self._held: Order | None = None
 
     @property
@@ -146,15 +141,3 @@ class AtMost:
         if order is not None:
             self._begun.add(order.spec.trial_id)
         return order
-
-    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
-        """As the source says."""
-        return self._source.evaluated(spec, record)
-
-    def ended(self, spec: TrialSpec, state: State) -> None:
-        """The source hears of it."""
-        self._source.ended(spec, state)
-
-    def found(self) -> list[str]:
-        """As the source says."""
-        return self._source.found()

@@ -65,7 +65,7 @@ class LearnedCells:
 
     def told(self, past: Sequence[Cell]) -> list[Told]:
         """The cells so far, as a sampler hears of them."""
-        return [told_of(cell, *self._met[cell.cell_id], self._search.objectives) for cell in past]
+        return [cell_told(cell, *self._met[cell.cell_id], self._search.objectives) for cell in past]
 
     def _random(self, number: int) -> tuple[Point, Distributions]:
         found: Distributions = {}
@@ -95,7 +95,7 @@ class LearnedCells:
         return specs
 
 
-def told_of(
+def cell_told(
     cell: Cell, parameters: dict[str, int | float], distributions: Distributions, objectives: Sequence[str]
 ) -> Told:
     """A cell as a sampler hears of it."""

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from orchestrator.search.cell import Cell, best_cell
+from orchestrator.search.cell import Cell
 from orchestrator.search.found import front
 from orchestrator.search.points import points_of
 from orchestrator.search.race import Race
@@ -74,8 +74,7 @@ class World:
     @property
     def winner(self) -> Cell:
         """The grid's choice."""
-        found = best_cell(list(self.truth.values()))
-        assert found is not None
+        (found,) = front(list(self.truth.values()), ("score",))
         return found
 
     @property
@@ -196,13 +195,12 @@ def chosen(
     if isinstance(method, RacingSpec):
         source = race = Race(shuffled, method, world.known)
         spent = simulate(source, world.table, slots=slots)
-        found = best_cell([cell for cell in race.cells if cell.cell_id not in race.left])
+        (found,) = front([cell for cell in race.cells if cell.cell_id not in race.left], ("score",))
     else:
         fixed = FixedCells(itertools.chain.from_iterable(shuffled))
         source = steering = Steering(fixed, scheduler_of(method), method, world.known)
         spent = simulate(source, world.table, slots=slots)
-        found = best_cell(steering.cells)
-    assert found is not None
+        (found,) = front(steering.cells, ("score",))
     same = found.cell_id == world.winner.cell_id
     return Chosen(spent.epochs / world.epochs, world.regret(found), same, _as_good(world, found))
 

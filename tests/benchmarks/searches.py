@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.search.cell import best_cell
+from orchestrator.search.found import front
 from orchestrator.search.spec import RacingSpec, ScheduleSpec
 from tests.benchmarks.search_depths import of_depths, share_of
 from tests.benchmarks.search_table import (
@@ -55,8 +55,7 @@ def of_score(world: World, searches: int, kinds: Sequence[Kind] = ("random", "so
 
     def regrets(kind: Kind, number: int) -> list[float]:
         cells = in_order(world, kind, number, BUDGETS[-1])
-        best = [best_cell(cells[:n]) for n in BUDGETS]
-        return [world.regret(one) for one in best if one is not None]
+        return [world.regret(best) for n in BUDGETS for best in front(cells[:n], ("score",))]
 
     return _against_random(kinds, lambda kind: np.array([regrets(kind, number) for number in range(searches)]))
 

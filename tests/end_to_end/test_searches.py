@@ -52,6 +52,10 @@ def rows(store: ResultStore) -> list[dict[str, Any]]:
     return found
 
 
+def is_kept(store: Path) -> bool:
+    return any((store / "checkpoints").glob("*"))
+
+
 def states(store: ResultStore) -> dict[str, str]:
     found = store.trials(["state"]).to_pylist()
     return {row["trial_id"]: row["state"] for row in found}
@@ -63,12 +67,14 @@ def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, perma
     whole = permafrost("launch", *shared, folder / "whole")
     for n in ("5", "3"):
         assert permafrost("launch", *shared, folder / "cut", "--max-trials", n).returncode == 143
+        assert is_kept(folder / "cut") == (text is ASHA)  # paused trials will go on from where they are
     cut = permafrost("launch", *shared, folder / "cut")
     assert (whole.returncode, cut.returncode) == (0, 0), cut.stderr
     stores = open_store(folder / "whole"), open_store(folder / "cut")
     assert stores[0].suggestions("search") == stores[1].suggestions("search")
     assert rows(stores[0]) == rows(stores[1])
     assert states(stores[0]) == states(stores[1])
+    assert not is_kept(folder / "cut")
 
 
 def test_on_ray_a_paused_trial_goes_on_to_the_same_bits_and_nothing_is_left_running(

@@ -103,10 +103,10 @@ def test_a_bound_on_trials_lets_promoted_ones_go_on() -> None:
 
 def test_one_can_ask_whether_anything_will_come_before_it_is_taken() -> None:
     source = Waiting(Listed(SPECS[:1]))
-    assert not source.is_done
+    assert not source.is_over
     assert source.next() is not None
     assert source.is_over
-    assert Waiting(Listed([])).is_done
+    assert Waiting(Listed([])).is_over
 
 
 class PausingSource(Listed):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from dashboards.cli import app
-from orchestrator.search.cell import best_cell
+from orchestrator.search.found import front
 from orchestrator.search.spec import RacingSpec, ScheduleSpec
 from orchestrator.store import open_store
 from orchestrator.store.check import check_store
@@ -30,8 +30,8 @@ def world() -> World:
 
 
 def mean_regret(world: World, kind: Kind, cells: int) -> float:
-    best = [best_cell(in_order(world, kind, number, cells)) for number in range(SEARCHES)]
-    return float(np.mean([world.regret(cell) for cell in best if cell is not None]))
+    searched = (in_order(world, kind, number, cells) for number in range(SEARCHES))
+    return float(np.mean([world.regret(best) for found in searched for best in front(found, ("score",))]))
 
 
 # --- the store

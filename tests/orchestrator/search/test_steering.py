@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.search.axis import Axis
-from orchestrator.search.cell import best_cell
+from orchestrator.search.found import front
 from orchestrator.search.race import Race
 from orchestrator.search.schedule import ToTheEnd, scheduler_of
 from orchestrator.search.simulate import Spent, simulate
@@ -29,8 +29,7 @@ def scheduled(folder: Path, schedule: ScheduleSpec, seeds: tuple[int, ...] = (0,
 
 
 def best(source: Steering | Race) -> tuple[int, float]:
-    found = best_cell(source.cells)
-    assert found is not None
+    (found,) = front(source.cells, ("score",))
     return found.specs[0].freeze.depth, found.specs[0].optim.lr
 
 
