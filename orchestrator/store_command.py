@@ -95,7 +95,7 @@ def repair_(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, deb
 
 @app.command()
 def compact(store: StoreOption = DEFAULT_STORE, debug: DebugOption = False) -> None:
-    """Put the small parts of each table into one, as each launch does at its end.
+    """Put the small parts of each table together, as each launch does at its end.
 
     Examples:
         permafrost store compact --store results

@@ -39,6 +39,7 @@ from trials.errors import StoreError
 
 T = TypeVar("T")
 
+PART_BYTES = 8 * 2**20  # that compaction puts together: the rows of that many take some 100 MB while they are rewritten
 _ATTEMPTS = 20  # a part may vanish between listing and reading while another process compacts
 
 
@@ -107,13 +108,16 @@ class PartFolder:
         raise StoreError(f"{self.place}: parts vanish while they are read. Try again when nothing compacts the store.")
 
     def compact(self) -> None:
-        """Put all rows into one part, or into as few as the place's objects may be large. Killed at any moment it loses
-        none.
+        """Put neighbours in age together, up to `PART_BYTES` or what the place's objects may hold. Killed at any moment
+        it loses none.
+
+        A part that has its size is left alone, so this takes the time and the memory of what came since, however large
+        the table is.
 
         Raises:
             StoreError: as `read` does; or old parts could not be taken away, which harms nothing.
         """
-        for old in list(_runs(self.sizes(), self.place.largest_bytes)):
+        for old in list(_runs(self.sizes(), min(PART_BYTES, self.place.largest_bytes or PART_BYTES))):
             try:
                 rows = pa.concat_tables(self.place.each(self._read_part, old))
             except FileNotFoundError:  # another process compacts at the moment
@@ -191,17 +195,15 @@ def stamp_of(name: str) -> int:
     return int(digits) if digits.isdigit() else time.time_ns()
 
 
-def _runs(sizes: Mapping[str, int], limit: int | None) -> Iterator[list[str]]:
+def _runs(sizes: Mapping[str, int], limit: int) -> Iterator[list[str]]:
     """Neighbours in age that fit into one part, where there are two at least."""
-    if limit is None:
-        groups: list[list[str]] = [list(sizes)]
-    else:
-        groups, total = [[]], 0
-        for name, size in sizes.items():
-            if total + size > limit:
-                groups, total = [*groups, []], 0
-            groups[-1].append(name)
-            total += size
+    groups: list[list[str]] = [[]]
+    total = 0
+    for name, size in sizes.items():
+        if total + size > limit:
+            groups, total = [*groups, []], 0
+        groups[-1].append(name)
+        total += size
     return (group for group in groups if len(group) > 1)
 
 

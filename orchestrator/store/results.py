@@ -96,7 +96,7 @@ class ResultStore:
         self._parts[table].append(rows)
 
     def compact(self) -> None:
-        """Put the small parts of each table into one."""
+        """Put the small parts of each table together."""
         for parts in self._parts.values():
             parts.compact()
 

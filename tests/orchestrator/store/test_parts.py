@@ -340,6 +340,24 @@ def test_compaction_joins_neighbours_as_far_as_they_fit_and_then_rests(local: Lo
     assert len(before) < 6
 
 
+def test_compaction_leaves_parts_alone_that_have_their_size_however_large_the_table_grows(
+    local: LocalPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.store.parts.PART_BYTES", 200_000)
+    parts, written, full = PartFolder(local, EPOCHS), list[int](), set[str]()
+    for step in range(0, 400, 4):
+        parts.append([noisy(one) for one in range(step, step + 4)])
+        if step % 40 == 36:
+            before = parts.sizes()
+            parts.compact()
+            written.append(sum(size for name, size in parts.sizes().items() if name not in before))
+            assert full <= parts.sizes().keys()
+            full = {name for name, size in parts.sizes().items() if size > 180_000}
+    assert max(written) < 450_000  # of what came since and what was not full, 250 and 200 kB; all is 2 MB in the end
+    assert len(parts.names()) < 20
+    assert steps(parts) == list(range(400))
+
+
 def test_a_new_part_stands_where_the_parts_stood_that_it_replaces(parts: PartFolder) -> None:
     parts.append([epoch(step=1)])
     parts.append([epoch(step=2)])
