@@ -30,6 +30,7 @@ bench-dashboard: .venv/ready ## the dashboard over 100,000 and 1,000,000 evaluat
 
 chaos: .venv/ready ## 50 sweeps on a cluster of three nodes under seeded harm, 1,000 random reads, a day of 5,000 trials; an hour
 	$(BIN)/python -m tests.chaos --runs 50 --seed 0 --out chaos.jsonl
+	$(BIN)/python -m tests.chaos --runs 5 --harms machine_killed
 	$(BIN)/python -m tests.chaos.readers --opens 1000
 	$(BIN)/python -m tests.chaos.day --trials 5000
 

@@ -7,12 +7,14 @@ dot are nobody's but the writer's.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeVar
 
@@ -162,8 +164,9 @@ class LocalPlace(Place):
         return (self.folder / name).read_bytes()
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
-        """Write a file under a temporary name and rename it."""
+        """Write a file under a temporary name and rename it; its bytes, and then its name, are flushed to the disk."""
         temporary = self.folder / f".{name}.{uuid.uuid4().hex[:8]}.tmp"
+        new = list(takewhile(lambda folder: not folder.exists(), (self.folder, *self.folder.parents)))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with temporary.open("wb") as file:
@@ -171,6 +174,8 @@ class LocalPlace(Place):
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self.folder / name)
+            for folder in (self.folder, *(one.parent for one in new)):
+                _flush_names(folder)
         except OSError as error:
             with contextlib.suppress(OSError):
                 temporary.unlink()
@@ -192,6 +197,18 @@ class LocalPlace(Place):
         """Tell whether the folder, or the one it will be made in, is this user's to write."""
         if not os.access(next(p for p in (self.folder, *self.folder.parents) if p.exists()), os.W_OK):
             raise StoreError(f"{self}: cannot be written. Give another folder with --store.")
+
+
+def _flush_names(folder: Path) -> None:
+    """Put on the disk which files a folder holds: a power cut may undo a rename that was not flushed."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems flush no folders
+            raise
+    finally:
+        os.close(opened)
 
 
 def find_place(path: str | Path) -> Place:

@@ -3,6 +3,7 @@
 python -m tests.chaos --runs 50 --seed 0 --out chaos.jsonl
 python -m tests.chaos --runs 50 --seed 0 --subject both      # the same harms against Ray Tune's own restore, too
 python -m tests.chaos --runs 2 --harms gcs_killed,byte_flipped --keep
+python -m tests.chaos --runs 5 --harms machine_killed       # all processes of all nodes at once
 
 A run takes half a minute to a minute and a half on two cores. Exit code 0 if every run of
 ours kept what is promised.
@@ -29,7 +30,7 @@ from orchestrator.store import open_store
 from tests.chaos.cluster import Cluster, Local, Nodes, namespaces_allowed, small_disk
 from tests.chaos.compare import Tables, read_rows, tables
 from tests.chaos.endure import Endurance, Moment, Told, as_json, is_ok, plan
-from tests.chaos.events import HARMS, World, can_be_done
+from tests.chaos.events import HARMS, WHOLE, World, can_be_done
 from tests.chaos.ours import Ours
 from tests.chaos.plain_ray import PlainRay
 from tests.chaos.subject import Subject, write_work
@@ -49,7 +50,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="a file for the lines, and the summary as its last one")
     parser.add_argument("--cluster", choices=CLUSTERS, default="auto", help="three nodes, or what a launch starts")
     parser.add_argument("--subject", choices=(*SUBJECTS, "both"), default="ours")
-    parser.add_argument("--harms", help=f"all of these in each run, instead of some of: {', '.join(HARMS)}")
+    parser.add_argument(
+        "--harms", help=f"all of these in each run, instead of some of: {', '.join(HARMS)}; also {', '.join(WHOLE)}"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the folders of the runs")
     args = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _leave)  # so that everything is undone and ended

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from tests.chaos.cluster import Cluster
-from tests.chaos.events import HARMS, Ongoing, World
+from tests.chaos.events import HARMS, WHOLE, Ongoing, World
 from tests.chaos.processes import end_all
 from tests.chaos.subject import N_ROWS, Verdict
 
@@ -143,7 +143,7 @@ class Endurance:
         return time.monotonic() - self._reached >= self._moments[0].delay_s
 
     def _do_harm(self) -> None:
-        ongoing = HARMS[self._moments[0].harm](self._world)
+        ongoing = (HARMS | WHOLE)[self._moments[0].harm](self._world)
         if ongoing is not None:
             self.told.harms.append(f"{self._moments.pop(0).harm}: {ongoing.what}")
             self._ongoing, self._reached = (ongoing, time.monotonic()), None

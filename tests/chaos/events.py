@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 
 from tests.chaos.cluster import NOTICED_S, Cluster, Nodes
-from tests.chaos.processes import Process, inside, of_kind, send
+from tests.chaos.processes import Process, end_all, inside, of_kind, send
 from tests.chaos.subject import Subject
 from tests.chaos.wall_clock import WallClock
 
@@ -89,6 +89,12 @@ def _stopped(kind: str, seconds: float, world: World) -> Ongoing | None:
 
 def _name(victim: Process) -> str:
     return f"{victim.folder.name}/{victim.kind}"
+
+
+def machine_killed(world: World) -> Ongoing | None:
+    """Everything at once, as when a machine goes down: drivers, nodes, workers."""
+    found = inside(world.folder)
+    return Ongoing(f"all {end_all(world.folder)} processes SIGKILL") if found else None
 
 
 def disk_full(world: World) -> Ongoing | None:
@@ -182,6 +188,8 @@ HARMS: dict[str, Harm] = {
     "clock_jumped": clock_jumped,
     "network_cut": network_cut,
 }  # fmt: skip
+# Not drawn among the others, as nothing is left for a second harm.
+WHOLE: dict[str, Harm] = {"machine_killed": machine_killed}
 
 
 def can_be_done(name: str, cluster: type[Cluster], *, clock: bool) -> bool:
