@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -40,7 +41,9 @@ SettingsOption = Annotated[
 OfflineOption = Annotated[bool, typer.Option("--offline", help="Download nothing; fail with what is missing.")]
 
 DEFAULT_STORE = "results"
-INTERNAL, INTERRUPTED = 70, 130
+INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143
+
+_STOPPED = "stopped; what is finished is in the store, and the same command goes on."
 
 
 def say(message: str) -> None:
@@ -59,8 +62,13 @@ def reported(*, debug: bool) -> Iterator[None]:
         say(f"error: {error}" if "\n" not in str(error) else f"{str(error).count(chr(10)) + 1} errors:\n{error}")
         raise typer.Exit(error.exit_code) from error
     except KeyboardInterrupt as error:
-        say("stopped; what is finished is in the store, and the same command goes on.")
+        say(_STOPPED)
         raise typer.Exit(INTERRUPTED) from error
+    except SystemExit as error:
+        if error.code != signal.SIGTERM:
+            raise
+        say(_STOPPED)
+        raise typer.Exit(TERMINATED) from error
     except Exception as error:
         if debug or isinstance(error, typer.Exit):
             raise

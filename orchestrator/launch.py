@@ -38,7 +38,7 @@ from orchestrator.lease import take_lease
 from orchestrator.outcome import outcome_of, say_end, trials_of
 from orchestrator.plan import Plan, brought_up_to_date, make_plan
 from orchestrator.running import Running
-from orchestrator.stop import StopRequest
+from orchestrator.stop import StopRequest, leaving_on_sigterm
 from orchestrator.store import ResultStore, open_store
 from orchestrator.summary import summarise
 from orchestrator.sweep import SweepSpec, load_sweep
@@ -160,7 +160,7 @@ def _launch(
             print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, dry_run=True))))
         return 0
     results.create()
-    with take_lease(results.place, plan.sweep.name, say=say) as lease:
+    with leaving_on_sigterm(), take_lease(results.place, plan.sweep.name, say=say) as lease:
         results.add_plan(plan.declared())
         plan = brought_up_to_date(plan, results)  # another driver may have been at it until now
         running = Running.of(plan, cluster, results, lease, stop)

@@ -88,6 +88,23 @@ class StopRequest:
 
 
 @contextmanager
+def leaving_on_sigterm() -> Iterator[None]:
+    """Outside of `StopRequest.on_signals`, too, SIGTERM ends the block in order: by SystemExit with its number.
+
+    That is what Ray does with it while it starts, where it takes the signal for itself. `command.reported` knows it.
+    """
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def looking(is_over: Callable[[], bool], every_s: float, name: str) -> Iterator[None]:
     """While the block runs ask every so many seconds, in a thread of this name, until the answer is yes."""
     ended = threading.Event()

@@ -59,11 +59,11 @@ class Watch:
     def ending(self, error: BaseException | None) -> Ending:
         """How the launch ends, now."""
         stop, left = self._stop, self._tally.left
-        if error is not None and not isinstance(error, KeyboardInterrupt):
+        if isinstance(error, Exception):
             reason = f"{type(error).__name__}: {scrubbed(last_line(str(error)))}"
             return self._tally.ending(reason=reason, interrupted=False)
-        if left and stop.signal not in (None, signal.SIGINT):
-            reason = f"asked to leave by {signal.Signals(stop.signal).name}; the same command goes on"
+        if left and (stop.signal == signal.SIGTERM or isinstance(error, SystemExit)):  # the latter while Ray starts
+            reason = "asked to leave by SIGTERM; the same command goes on"
             return self._tally.ending(reason=reason, interrupted=False)
         asked = f"{stop.asker} asked to stop" if left and stop.asker else None
         by_person = stop.signal is not None or stop.asker is not None or error is not None

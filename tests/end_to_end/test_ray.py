@@ -138,6 +138,23 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     assert (outcome["skipped"], outcome["completed"]) == (len(before), 6 - len(before))
 
 
+@pytest.mark.parametrize("after_s", [0, 2.5])  # before Ray starts, and while it takes the signal for itself
+def test_sigterm_before_the_first_trial_leaves_in_order(
+    after_s: float, launched: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    lease = tmp_path / "store" / "leases" / "tiny"
+    while not list(lease.glob("*.json")):
+        assert launched.poll() is None
+        time.sleep(0.05)
+    time.sleep(after_s)
+    launched.send_signal(signal.SIGTERM)
+    _, err = launched.communicate(timeout=60)
+    assert launched.returncode == 143, err
+    assert "the same command goes on" in err or "Go on with:" in err
+    assert "Traceback" not in err
+    assert not list(lease.glob("*.json"))
+
+
 @pytest.mark.slow  # the short chaos run loses a worker too
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_trial_whose_worker_goes_is_finished_by_another_with_the_same_rows(

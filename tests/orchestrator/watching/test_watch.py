@@ -44,7 +44,7 @@ def ended(folder: Path, n: int, state: State, raised: BaseException | None = Non
                 listener.ended(spec, state, None)
             if raised is not None:
                 raise raised
-    except (GoneError, KeyboardInterrupt):
+    except (GoneError, KeyboardInterrupt, SystemExit):
         assert raised is not None
     last: dict[str, Any] = json.loads((folder / "log").read_text(encoding="utf-8").splitlines()[-1])
     return last
@@ -59,6 +59,7 @@ def ended(folder: Path, n: int, state: State, raised: BaseException | None = Non
         (1, State.COMPLETED, None, {"reason": "all alike"}, "failed"),
         (1, State.COMPLETED, None, {"signal": signal.SIGTERM}, "failed"),
         (1, State.COMPLETED, KeyboardInterrupt(), {"signal": signal.SIGTERM}, "failed"),
+        (1, State.COMPLETED, SystemExit(signal.SIGTERM), {}, "failed"),
         (1, State.COMPLETED, None, {"signal": signal.SIGINT}, "interrupted"),
         (1, State.COMPLETED, KeyboardInterrupt(), {}, "interrupted"),
         (1, State.COMPLETED, None, {"asker": "me on a laptop"}, "interrupted"),
