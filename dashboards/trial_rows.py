@@ -17,9 +17,6 @@ from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart, latest, read_part
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import TABLES
-from trials.errors import StoreError
-
-_ATTEMPTS = 5
 
 
 class TrialRows:
@@ -46,13 +43,8 @@ class TrialRows:
             StoreError: the place does not answer, or parts vanish again and again.
         """
         with self._lock:
-            for _ in range(_ATTEMPTS):
-                try:
-                    self._take_in(set(attempts), set(beside))
-                except FileNotFoundError:  # compacted between listing and reading
-                    continue
-                return self._found(attempts)
-        raise StoreError(f"{self._parts.place}: parts vanish while they are read. Try again in a moment.")
+            self._take_in(set(attempts), set(beside))
+            return self._found(attempts)
 
     def forget(self, most: int) -> None:
         """Drop the kept rows where they are of more than `most` trials."""
@@ -61,18 +53,22 @@ class TrialRows:
                 self._kept, self._rows = set(), {}
 
     def _take_in(self, wanted: set[str], beside: set[str]) -> None:
-        names = self._parts.names()
-        for gone in self._holds.keys() - set(names):
-            del self._holds[gone]
-            self._rows.pop(gone, None)
         missing = (wanted | beside) - self._kept if wanted - self._kept else set[str]()
         kept = self._kept | missing
-        to_read = [name for name in names if name not in self._holds or self._holds[name] & missing]
-        read = self._parts.place.each(lambda name: read_part(self._parts, name, self._columns), to_read)
-        for name, part in zip(to_read, read, strict=True):
-            rows = self._empty if isinstance(part, BrokenPart) else part  # the snapshot tells of broken parts
-            self._holds[name] = frozenset(rows["trial_id"].unique().to_pylist())
-            self._rows[name] = rows.filter(pc.is_in(rows["trial_id"], pa.array(sorted(kept), pa.string())))
+
+        def read(name: str) -> pa.Table | BrokenPart | None:
+            is_known = name in self._holds and not self._holds[name] & missing
+            return None if is_known else read_part(self._parts, name, self._columns)
+
+        names, found = self._parts.read_each(read)
+        for gone in self._holds.keys() - names.keys():
+            del self._holds[gone]
+            self._rows.pop(gone, None)
+        for name, part in found.items():
+            if part is not None:
+                rows = self._empty if isinstance(part, BrokenPart) else part  # the snapshot tells of broken parts
+                self._holds[name] = frozenset(rows["trial_id"].unique().to_pylist())
+                self._rows[name] = rows.filter(pc.is_in(rows["trial_id"], pa.array(sorted(kept), pa.string())))
         self._kept = kept
 
     def _found(self, attempts: Mapping[str, int]) -> pa.Table:

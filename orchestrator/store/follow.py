@@ -9,7 +9,7 @@ rows that were read no longer tell what the store holds: the news then says `ane
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,8 +18,6 @@ from orchestrator.store.contents import BrokenPart, read_part
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.place import Place
 from orchestrator.store.schema import TABLES
-
-_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -58,22 +56,16 @@ class Follower:
         """What came since the last look.
 
         Raises:
-            StoreError: the place does not answer.
+            StoreError: the place does not answer, or parts vanish again and again.
         """
-        for _ in range(_ATTEMPTS):
-            names = self._parts.names()
-            anew = not self._seen.keys() <= set(names)
-            new = [name for name in names if anew or name not in self._seen]
-            try:
-                found = dict(self._read(new))
-            except FileNotFoundError:  # compacted between listing and reading
-                continue
-            broken = {name: part if isinstance(part, BrokenPart) else None for name, part in found.items()}
-            self._seen = broken if anew else self._seen | broken
-            rows = tuple(part for part in found.values() if isinstance(part, pa.Table))
-            return News(anew, rows, tuple(part for part in self._seen.values() if part is not None))
-        return News(anew=False, rows=(), broken=())  # the next look will find it at rest
+        names, found = self._parts.read_each(lambda name: None if name in self._seen else self._read(name))
+        if anew := not self._seen.keys() <= names.keys():
+            _, found = self._parts.read_each(lambda name: found.get(name) or self._read(name))
+            self._seen = {}
+        new = {name: part for name, part in found.items() if part is not None}
+        self._seen |= {name: part if isinstance(part, BrokenPart) else None for name, part in new.items()}
+        rows = tuple(part for part in new.values() if isinstance(part, pa.Table))
+        return News(anew, rows, tuple(part for part in self._seen.values() if part is not None))
 
-    def _read(self, names: Sequence[str]) -> Iterator[tuple[str, pa.Table | BrokenPart]]:
-        read = self._parts.place.each(lambda name: read_part(self._parts, name, self._columns), names)
-        return zip(names, read, strict=True)
+    def _read(self, name: str) -> pa.Table | BrokenPart:
+        return read_part(self._parts, name, self._columns)
