@@ -11,6 +11,7 @@ prices: {currency: USD, cpu_hour: 0.04, gpu_hour: {A100: 2.1}}
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from trials.spec import Frozen, Positive
 
 WORDS = ("local", "auto", "inline")
 _FILES = (".yaml", ".yml")
+_HOST = re.compile(r"[\w.:%-]+")
 Price = Annotated[float, Field(ge=0)]
 
 
@@ -126,16 +128,20 @@ def _checked_address(address: str, place: str) -> str:
     """The address. Raises ConfigError: not one that a sweep can be sent to."""
     if address in WORDS:
         return address
+    try:
+        parts, port = urlsplit(address), urlsplit(address).port
+    except ValueError:  # its words may hold a password
+        raise ConfigError(f"{place}no address that can be read. Give it as http://HEAD:8265.") from None
+    if parts.username or parts.password:
+        raise ConfigError(
+            f"{place}the address holds a password. Ray's token comes from RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH."
+        )
     if address.startswith("ray://"):
         raise ConfigError(
             f"{place}{address}: a sweep's driver must live on the cluster, or a broken connection ends it. Give the "
             "address of its dashboard, http://HEAD:8265, and the sweep goes there as a job."
         )
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
+    is_plain = parts.scheme in ("http", "https") and parts.path in ("", "/") and not (parts.query or parts.fragment)
+    if not is_plain or not parts.hostname or not _HOST.fullmatch(parts.hostname) or port == 0:
         raise ConfigError(f"{place}{address}: must be {', '.join(WORDS)}, or http://HEAD:8265 (https:// behind TLS).")
-    if parts.username or parts.password:
-        raise ConfigError(
-            f"{place}the address holds a password. Ray's token comes from RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH."
-        )
     return address.rstrip("/")

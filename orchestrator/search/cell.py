@@ -54,7 +54,7 @@ class Cell:
         return [seen.results for seen in self.seen.values() if seen.results is not None]
 
     def mean_best(self, until: float = float("inf")) -> float | None:
-        """Mean of the best scores up to an epoch, over the trials that have any."""
+        """Mean of the trials' `Seen.best`, over those that have been evaluated."""
         found = [seen.best(until) for seen in self.seen.values() if seen.evaluations]
         return statistics.fmean(found) if found else None
 

@@ -38,8 +38,9 @@ class Seen:
         return True
 
     def best(self, until: float = float("inf")) -> float:
-        """The best score up to an epoch."""
-        return max(one.score for one in self.evaluations if one.epoch <= until + 1e-9)
+        """The best score up to the first evaluation at or after an epoch, which is where a trial pauses."""
+        n = sum(one.epoch < until - 1e-9 for one in self.evaluations)
+        return max(one.score for one in self.evaluations[: n + 1])
 
 
 def results_of(records: Iterable[EpochRecord]) -> Results:

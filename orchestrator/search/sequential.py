@@ -221,13 +221,15 @@ def _beyond(n: int, u: Floats, edge: Floats) -> Floats:
     k = np.where(np.abs(k - 1) < 1e-9, 1 + 1e-9, k)
     root = np.sqrt(np.maximum(k * (s * s + 1 - k), 0.0))
     lower, upper = ((-s + sign * root) / (1 - k) for sign in (-1, 1))  # swapped where k > 1
+    above, between = k < 1, (k >= 1) & (s > 0) & (s * s + 1 > k)
 
-    def below(w: Floats) -> Floats:
-        found: Floats = special.stdtr(n, w * np.sqrt(n))
+    def below(w: Floats, where: Floats) -> Floats:
+        found = np.zeros(np.broadcast_shapes(w.shape, where.shape))
+        found[where] = special.stdtr(n, w[where] * np.sqrt(n))  # it is what takes the time here
         return found
 
-    between = np.where((s > 0) & (s * s + 1 > k), below(lower) - below(upper), 0.0)
-    chance = np.where(k < 1, 1 - below(upper), between)
+    up = below(upper, above | between)
+    chance = np.where(above, 1 - up, below(lower, between) - up * between)
     found: Floats = np.where(mirrored, 1 - chance, chance)
     return found
 

@@ -102,7 +102,7 @@ class DepthGoalSpec(Frozen):
     """
 
     tolerance: Annotated[float, Field(gt=0, lt=100)]
-    confidence: Confidence = 0.95
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     trials: Positive | None = None
     min_seeds: Annotated[int, Field(ge=2)] = 3
 

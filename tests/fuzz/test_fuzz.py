@@ -114,6 +114,11 @@ WAS_FOUND = {
     "a long word": (DATA.replace("{data", f"{{precision: {'x' * 9000}, data"), "... (9,002 characters)"),
     "lines in a word": (DATA.replace("{data", '{model: "a\\nTraceback (most", data'), "a Traceback (most"),
     "a first beyond all": (DATA.replace("BANK", "BANK, first: {train: 9223372036854775808}"), "more than 64 bits"),
+    "a goal at even odds": (
+        DATA + "space: {freeze: [none, {strategy: first_k, depth: 1}]}\nseeds: [0, 1, 2]\n"
+        "goal: {choose_depth: {tolerance: 1, confidence: 0.5}}",
+        "s.yaml:5: goal.choose_depth.confidence: Input should be greater than 0.5",
+    ),
     "an endless file": ("name: a\ntrial: {data: {train: /dev/zero, dev: /dev/zero, format: conllu}}", "is no file"),
 }  # fmt: skip
 
@@ -124,7 +129,7 @@ def test_a_configuration_that_was_a_finding_is_refused(name: str, configurations
     content = text.replace("BANK", str(configurations.folder / "bank")).encode()
     verdict = configurations.try_out(Configuration("attack", content))
     assert verdict.word == "refused", verdict.text
-    assert words in verdict.text.replace(str(configurations.folder), "").replace("sweep.yaml", "s.yaml")
+    assert words in verdict.text.replace(str(configurations.folder), "").replace("settings.yaml", "s.yaml")
 
 
 HEAP = "a\u0301\u0316" + "\u0301\u0316" * 80_000

@@ -34,6 +34,10 @@ def test_an_address_is_a_cluster_somewhere_else(address: str) -> None:
     [
         ("ray://head:10001", "a sweep's driver must live on the cluster.*http://HEAD:8265"),
         ("http://me:secret@head:8265", "the address holds a password. Ray's token comes from RAY_AUTH_TOKEN"),
+        ("ray://me:secret@head:10001", "the address holds a password"),
+        ("http://me:secret@head:port", "--cluster no address that can be read. Give it as http://HEAD:8265"),
+        ("http://me:secret@[::1", "no address that can be read"),
+        ("http://he ad:8265", "must be local, auto, inline, or http://HEAD:8265"),
         ("ftp://head", "must be local, auto, inline, or http://HEAD:8265"),
         ("http://head:8265/api/jobs", "must be local, auto, inline, or http://HEAD:8265"),
         ("loacl", "must be local, auto, inline, the address of a Ray's dashboard.*configs/clusters/"),

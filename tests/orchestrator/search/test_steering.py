@@ -50,6 +50,14 @@ def test_halving_finds_the_best_cell_with_a_third_of_the_epochs(
     assert spent.epochs <= 0.4 * GRID * len(seeds)
 
 
+@pytest.mark.parametrize("kind", ["asha", "halving"])
+def test_rungs_between_two_evaluations_are_those_of_the_next_one(tmp_path: Path, kind: str) -> None:
+    fine, spent = scheduled(tmp_path, ScheduleSpec.model_validate({"kind": kind, "first": 0.25}))
+    assert {len(seen.evaluations) for cell in fine.cells for seen in cell.seen.values()} >= {1, EPOCHS}
+    assert best(fine) == (2, 1e-3)
+    assert spent.epochs < GRID
+
+
 def test_promoted_cells_go_on_with_all_their_seeds(tmp_path: Path) -> None:
     source, _ = scheduled(tmp_path, ScheduleSpec(kind="asha"), (0, 1, 2))
     for cell in source.cells:
