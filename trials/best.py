@@ -23,19 +23,20 @@ class Best:
         score: Theirs.
         dev: What they did on dev.
         weights: Themselves; none before the first evaluation.
+        learning: The model's, which they are put back into.
     """
 
     dev: Evaluation
 
     def __init__(self, loaded: LoadedModel) -> None:
-        self._learning = [p for p in loaded.model.parameters() if p.requires_grad]
+        self.learning = [p for p in loaded.model.parameters() if p.requires_grad]
         self.score = -math.inf
         self.weights: list[torch.Tensor] = []
 
     def offer(self, score: float, dev: Evaluation) -> None:
         """Keep the weights if they score better than all before."""
         if score > self.score:
-            self.put(score, dev, [p.detach().clone() for p in self._learning])
+            self.put(score, dev, [p.detach().clone() for p in self.learning])
 
     def put(self, score: float, dev: Evaluation, weights: list[torch.Tensor]) -> None:
         """Take these for the best."""
@@ -44,7 +45,7 @@ class Best:
     @torch.no_grad()
     def restore(self) -> None:
         """Put the best weights back into the model."""
-        for parameter, best in zip(self._learning, self.weights, strict=True):
+        for parameter, best in zip(self.learning, self.weights, strict=True):
             parameter.copy_(best)
 
 

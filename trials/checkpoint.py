@@ -14,23 +14,21 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import save
 
 from trials.best import Best
-from trials.errors import CheckpointError
+from trials.kept import STATE, VERSION, Kept
 from trials.loop import Evaluation, Training
 from trials.record import EpochRecord
 from trials.seeding import GlobalStream
 from trials.spec import TrialSpec
+from trials.tasks.task import Split
 
-VERSION = 1
 SLOW_DISK = 200e6  # bytes/s: what keeping a trial is taken to cost before it was done once
-_JSON = "state.json"
 
 
 class Keeper(Protocol):
@@ -155,83 +153,51 @@ class TrialState:
             content |= {"best_score": self.best.score, "best_loss": self.best.dev.loss}
             tensors["best_dev/predicted"] = torch.from_numpy(self.best.dev.predicted)
             tensors["best_dev/probability"] = torch.from_numpy(self.best.dev.probability)
-        tensors[_JSON] = torch.frombuffer(bytearray(json.dumps(content).encode()), dtype=torch.uint8)
+        tensors[STATE] = torch.frombuffer(bytearray(json.dumps(content).encode()), dtype=torch.uint8)
         # Each a tensor of its own: safetensors takes no two that share memory.
         return save({name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()})
 
-    def go_on_from(self, kept: Kept) -> None:
-        """Put everything as it was. Raises CheckpointError where it does not fit."""
-        try:
-            with torch.no_grad():
-                for i, parameter in enumerate(self._learning()):
-                    parameter.copy_(kept.tensors[f"weights/{i}"])
-            optimizer = self.training.optimizer
-            moments: dict[int, dict[str, Any]] = {}
-            for name, tensor in kept.under("optimizer/").items():
-                index, _, key = name.partition("/")
-                moments.setdefault(int(index), {})[key] = tensor
-            optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
-            if kept.content["scaler"]:
-                self.training.scaler.load_state_dict(kept.content["scaler"])
-            self.dropout.states = list(kept.under("dropout/").values())
-            if kept.content["best_score"] is not None:
-                predicted, probability = kept.tensors["best_dev/predicted"], kept.tensors["best_dev/probability"]
-                dev = Evaluation(kept.content["best_loss"], predicted.numpy(), probability.numpy())
-                self.best.put(kept.content["best_score"], dev, list(kept.under("best/").values()))
-        except (KeyError, ValueError, RuntimeError) as error:
-            raise CheckpointError(f"{self.spec.label}: its checkpoint does not fit this trial ({error}).") from error
-        self.training.lr = float(kept.content["lr"])
-        self.records, self.losses, self.train_s = kept.records, kept.losses, float(kept.content["train_s"])
-        self.energy_j = kept.content.get("energy_j")  # a checkpoint of before this was measured has none
+    def go_on_from(self, kept: Kept, dev: Split, n_labels: int) -> None:
+        """Put everything as it was. Raises CheckpointError where it does not fit: then nothing has changed."""
+        kept.check(self._templates(kept))
+        if kept.has_best:
+            kept.check_predictions(dev, n_labels)
+        with torch.no_grad():
+            for i, parameter in enumerate(self._learning()):
+                parameter.copy_(kept.tensors[f"weights/{i}"])
+        optimizer = self.training.optimizer
+        moments: dict[int, dict[str, Any]] = {}
+        for name, tensor in kept.under("optimizer/").items():
+            index, _, key = name.partition("/")
+            moments.setdefault(int(index), {})[key] = tensor
+        optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+        if kept.state.scaler:
+            self.training.scaler.load_state_dict(dict(kept.state.scaler))
+        self.dropout.states = list(kept.under("dropout/").values())
+        if kept.state.best_score is not None and kept.state.best_loss is not None:
+            predicted, probability = kept.tensors["best_dev/predicted"], kept.tensors["best_dev/probability"]
+            best_dev = Evaluation(kept.state.best_loss, predicted.numpy(), probability.numpy())
+            self.best.put(kept.state.best_score, best_dev, list(kept.under("best/").values()))
+        self.training.lr = kept.state.lr
+        self.records, self.losses, self.train_s = list(kept.records), kept.state.losses, kept.state.train_s
+        self.energy_j = kept.state.energy_j
+
+    def _templates(self, kept: Kept) -> dict[str, torch.Tensor]:
+        """Tensors of the shapes and types that a checkpoint of this trial has."""
+        learning = self._learning()
+        found: dict[str, torch.Tensor] = {f"weights/{i}": p for i, p in enumerate(learning)}
+        for i in kept.numbers("optimizer/") & set(range(len(learning))):  # of what has learned by then
+            found |= {f"optimizer/{i}/step": torch.zeros(()), f"optimizer/{i}/exp_avg": learning[i]}
+            found[f"optimizer/{i}/exp_avg_sq"] = learning[i]
+        found |= {f"dropout/{i}": state for i, state in enumerate(self.dropout.states)}
+        if kept.has_best:
+            found |= {f"best/{i}": p for i, p in enumerate(self.best.learning)}
+        return found
 
     def _learning(self) -> list[torch.nn.Parameter]:
         """Parameters that learn at some time, in the order of the optimiser."""
         return [p for group in self.training.optimizer.param_groups for p in group["params"]]
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A checkpoint that was read.
-
-    Attributes:
-        tensors: By name.
-        content: The rest.
-        records: What the trial had yielded.
-        losses: Of the steps since the last of them.
-        step: Steps done.
-    """
-
-    tensors: dict[str, torch.Tensor]
-    content: dict[str, Any]
-    records: list[EpochRecord]
-    losses: tuple[float, ...]
-    step: int
-
-    @classmethod
-    def read(cls, content: bytes, spec: TrialSpec, device: torch.device) -> Kept | None:
-        """What is in it; None where it is broken or of something else: the trial then starts anew."""
-        try:
-            tensors = load(content)
-            found = json.loads(bytes(tensors.pop(_JSON).numpy()))
-            if (found["version"], found["trial_id"], found["device"]) != (VERSION, spec.trial_id, device.type):
-                return None
-            records = [_record(record) for record in found["records"]]
-            return cls(tensors, found, records, tuple(found["losses"]), int(found["step"]))
-        except (SafetensorError, KeyError, ValueError, TypeError, IndexError):
-            return None
-
-    def under(self, prefix: str) -> dict[str, torch.Tensor]:
-        """The tensors below a name, by what follows it, in the order of their numbers."""
-        found = {name.removeprefix(prefix): t for name, t in self.tensors.items() if name.startswith(prefix)}
-        return dict(sorted(found.items(), key=lambda item: int(item[0].partition("/")[0])))
-
-
 def _plain(record: EpochRecord) -> dict[str, Any]:
     return {k: v for k, v in asdict(record).items() if k != "reports"}
-
-
-def _record(values: dict[str, Any]) -> EpochRecord:
-    known, values = {field.name for field in fields(EpochRecord)}, {"energy_j": None} | values
-    if set(values) != known - {"reports"}:
-        raise ValueError("the record of another version")
-    return EpochRecord(**{**values, "step_losses": tuple(values["step_losses"]), "reports": ()})

@@ -78,7 +78,7 @@ def run_trial(
     dropout, best, thawing = GlobalStream(spec.seed, "dropout", device), Best(loaded), Thawing(spec, training)
     state = TrialState(spec, training, best, dropout, [])
     if kept:
-        state.go_on_from(kept)
+        state.go_on_from(kept, data.dev, len(data.labels))
     setup_s += clock.lap()
     yield from state.records
 

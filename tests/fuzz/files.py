@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import io
 import json
 import random
 from collections.abc import Callable
@@ -14,40 +12,23 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from orchestrator.cluster_file import find_cluster
 from orchestrator.model_card import base_licence
-from orchestrator.rerun import find_trial
-from orchestrator.status import status
-from orchestrator.store import open_store
-from orchestrator.store.plans import SweepPlan
 from orchestrator.sweep import expand, load_sweep
 from orchestrator.yaml_file import Document
-from tests.builders import make_spec, write_sweep
+from tests.builders import write_sweep
 from tests.fuzz.judging import Verdict, contents, judged
+from tests.fuzz.kind import Kind
 from tests.fuzz.mutations import mutated, mutated_json, mutated_parquet
-from tests.orchestrator.store.rows import epoch, prediction, tag, trial
+from tests.fuzz.store_files import store_kinds
 from tests.small_sweeps import write_bank, write_entities, write_reviews
 from trials.draft import Lookup
 from trials.sources.cache import complete, finish
 from trials.sources.draft import DataDraft
-from trials.spec import Columns, TrialSpec
+from trials.spec import Columns
 
 LIMIT_S = 5.0
-Mutate = Callable[[random.Random, bytes], bytes]
 TEXTS, SENTENCES = Columns(text="text", label="label"), Columns(tokens="tokens", tags="tags")
-
-
-class Kind(NamedTuple):
-    """A kind of input file.
-
-    Attributes:
-        path: Where the whole one is.
-        read: What reads it, or the folder it is in.
-        mutate: What happens to it.
-    """
-
-    path: Path
-    read: Callable[[], object]
-    mutate: Mutate = mutated
 
 
 class BrokenFile(NamedTuple):
@@ -66,7 +47,7 @@ class Files:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.seed = seed
-        self.kinds = {**_corpora(folder), **_store(folder / "store"), **_others(folder)}
+        self.kinds = {**_corpora(folder), **store_kinds(folder / "store"), **_others(folder)}
         self._whole = {name: kind.path.read_bytes() for name, kind in self.kinds.items()}
 
     def make(self, number: int) -> BrokenFile:
@@ -162,55 +143,6 @@ def _write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-# --- A store
-
-
-def _store(folder: Path) -> dict[str, Kind]:
-    """Its files; whichever is broken, all of the store is read."""
-    specs = [make_spec(seed=seed) for seed in range(3)]
-    ids = [spec.trial_id for spec in specs]
-    store = open_store(folder, must_exist=False)
-    store.append("epochs", [epoch(i, step=step) for i in ids for step in (1, 2)])
-    store.append("tags", [tag(i, name=name) for i in ids for name in ("NOUN", "VERB")])
-    store.append("predictions", [prediction(i, sentence=n) for i in ids for n in range(3)])
-    store.append("trials", [_trial_row(spec) for spec in specs])
-    plan = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)
-    store.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", plan))
-    kinds = {"store.json": Kind(folder / "store.json", lambda: _read_store(folder, ids[0]), mutated_json)}
-    for table in ("epochs", "trials", "tags", "predictions"):
-        (part,) = (folder / table).iterdir()  # without the digest in its name, by which it would be refused unread
-        part = part.rename(part.with_name("part-00000000000000000001-0123abcd.parquet"))
-        kinds[f"{table} part"] = Kind(part, lambda: _read_store(folder, ids[0]), mutated_parquet)
-    (plan_file,) = (folder / "sweeps" / "tiny").iterdir()
-    plan_file = plan_file.rename(plan_file.with_name("plan-00000000000000000001-0123abcd.json"))
-    return kinds | {"plan": Kind(plan_file, lambda: _read_store(folder, ids[0]), mutated_json)}
-
-
-def _trial_row(spec: TrialSpec) -> dict[str, Any]:
-    figures: dict[str, Any] = {
-        "best_score": 0.5,
-        "test_score": 0.4,
-        "train_s": 2.0,
-        "total_params": 1000,
-        "trainable_params": 250,
-    }
-    return trial(spec.trial_id, task="pos", corpus="tiny", device="cpu", **figures, spec=spec.model_dump_json())
-
-
-def _read_store(folder: Path, trial_id: str) -> None:
-    """Everything that is read of a store, and the commands that show it."""
-    store = open_store(folder)
-    for table in (store.trials(), store.epochs(), store.tags(), store.predictions(trial_id)):
-        table.validate(full=True)
-        table.to_pylist()
-    store.completed_ids(), store.attempts(), store.sweeps()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        status(str(folder), debug=True)
-        status(str(folder), as_json=True, debug=True)
-        status(str(folder), each_trial=True, debug=True)
-    find_trial(store, trial_id)
-
-
 # --- Other files
 
 
@@ -228,9 +160,12 @@ def _others(folder: Path) -> dict[str, Kind]:
     published.write_bytes((Path(__file__).parents[2] / "configs/published/emekaeze_pos.yaml").read_bytes())
     (cached / "train.jsonl").write_text("{}\n")
     finish(cached, name="a/b", kind="hub", source="hub:a/b@0", licence=None, files=["train.jsonl"])
+    cluster = folder / "yaml" / "cluster.yaml"
+    cluster.write_bytes((Path(__file__).parents[2] / "configs/clusters/gpus.yaml").read_bytes())
     manifest = Kind(cached / "manifest.json", lambda: _stays_inside(cached), mutated_json)
     return {
         "sweep.yaml": Kind(sweep, lambda: expand(*load_sweep(sweep, []), Lookup(offline=True))),
+        "cluster.yaml": Kind(cluster, lambda: find_cluster(str(cluster))),
         "README.md": Kind(card, lambda: base_licence(card.parent)),
         "published.yaml": Kind(published, lambda: Document.read(published)),
         "manifest.json": manifest,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
@@ -11,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
+from safetensors.torch import load, save
 
 INSERTED = (
     b"\0", b"\t", b"\n", b"\n\n", b"\r", b"\r\n", b" ", b",", b'"', b"'", b"\\", b"#", b"{", b"[", b"-", b"\xff",
@@ -146,9 +149,9 @@ def mutated_json(rng: random.Random, content: bytes) -> bytes:
             case 0:
                 inside.pop(key)
             case 1 if isinstance(inside, dict):
-                inside["unknown"] = rng.choice(JSON_VALUES)
+                inside["unknown"] = copy.deepcopy(rng.choice(JSON_VALUES))
             case _:
-                inside[key] = rng.choice(JSON_VALUES)
+                inside[key] = copy.deepcopy(rng.choice(JSON_VALUES))
         containers = list(_containers(whole))
         if not containers:
             break
@@ -208,3 +211,27 @@ def _column(rng: random.Random, size: int) -> pa.Array:
         ]
     )  # fmt: skip
     return pa.array([values[i % len(values)] for i in range(size)])
+
+
+# --- Safetensors
+
+
+def mutated_checkpoint(rng: random.Random, content: bytes) -> bytes:
+    """Another value in its JSON, a tensor more, less or of another shape; or an accident of its bytes."""
+    if rng.random() < 0.2:
+        return mutated(rng, content)
+    tensors = load(content)
+    if rng.random() < 0.6:
+        state = mutated_json(rng, bytes(tensors["state.json"].numpy()))
+        tensors["state.json"] = torch.frombuffer(bytearray(state or b" "), dtype=torch.uint8)
+        return save(tensors)
+    name = rng.choice(sorted(tensors))
+    odd = (torch.zeros(0), torch.ones(3, 5, dtype=torch.int64), torch.full_like(tensors[name], 1), torch.tensor(1.5))
+    match rng.randint(0, 2):
+        case 0:
+            del tensors[name]
+        case 1:
+            tensors[rng.choice(("unknown", "weights/x", "optimizer/x/y", "dropout/9", "best/999"))] = rng.choice(odd)
+        case 2:
+            tensors[name] = rng.choice(odd)
+    return save({key: tensor.clone() for key, tensor in tensors.items()})

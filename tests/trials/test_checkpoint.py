@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from tests.trials.conftest import TrialMaker, finished
-from trials.checkpoint import Checkpoints, Kept
+from trials.checkpoint import Checkpoints
 from trials.energy import EnergyMeter
 from trials.errors import PreemptedError
+from trials.kept import Kept
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.spec import TrialSpec

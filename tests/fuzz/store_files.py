@@ -1,0 +1,168 @@
+"""The files of a store: whichever is broken, all that reads it is asked."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from orchestrator.forecast.figure import Figure
+from orchestrator.forecast.kept import keep_forecast, kept_forecasts
+from orchestrator.forecast.values import CellForecast, Forecast
+from orchestrator.lease.claims import ClaimFolder
+from orchestrator.lease.holder import this_driver
+from orchestrator.plan import make_plan
+from orchestrator.rerun import find_trial
+from orchestrator.searching import source_of
+from orchestrator.status import status
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.plans import SweepPlan
+from orchestrator.study import cells_told
+from orchestrator.sweep import expand, load_sweep
+from tests.builders import make_spec, write_sweep
+from tests.fuzz.kind import Kind
+from tests.fuzz.mutations import mutated_checkpoint, mutated_json, mutated_parquet
+from tests.orchestrator.store.rows import epoch, prediction, tag, trial
+from trials.checkpoint import Checkpoints
+from trials.draft import Lookup
+from trials.errors import CheckpointError, DataError, DivergedError
+from trials.run import run_trial
+from trials.spec import TrialSpec
+
+CPU = torch.device("cpu")
+SEARCH = """
+name: searched
+trial: {data: {folder: BANK}}
+space: {freeze: [none, {strategy: first_k, depth: {int_uniform: [1, layers]}}], optim.lr: {log_uniform: [1e-5, 1e-2]}}
+search: {kind: tpe, cells: 3}
+"""
+ONE = """
+name: one
+trial: {data: {folder: BANK}, train_size: 4, optim: {epochs: 2, batch_size: 2}, freeze: {strategy: first_k, depth: 5}}
+"""
+
+
+def store_kinds(folder: Path) -> dict[str, Kind]:
+    """Its files; whichever is broken, all of the store is read."""
+    specs = [make_spec(seed=seed) for seed in range(3)]
+    ids = [spec.trial_id for spec in specs]
+    store = open_store(folder, must_exist=False)
+    store.append("epochs", [epoch(i, step=step) for i in ids for step in (1, 2)])
+    store.append("tags", [tag(i, name=name) for i in ids for name in ("NOUN", "VERB")])
+    store.append("predictions", [prediction(i, sentence=n) for i in ids for n in range(3)])
+    store.append("trials", [_trial_row(spec) for spec in specs])
+    plan = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)
+    store.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", plan))
+    kinds = {"store.json": Kind(folder / "store.json", lambda: _read_store(folder, ids[0]), mutated_json)}
+    for table in ("epochs", "trials", "tags", "predictions"):
+        (part,) = (folder / table).iterdir()  # without the digest in its name, by which it would be refused unread
+        part = part.rename(part.with_name("part-00000000000000000001-0123abcd.parquet"))
+        kinds[f"{table} part"] = Kind(part, lambda: _read_store(folder, ids[0]), mutated_parquet)
+    (plan_file,) = (folder / "sweeps" / "tiny").iterdir()
+    plan_file = plan_file.rename(plan_file.with_name("plan-00000000000000000001-0123abcd.json"))
+    plan_kind = Kind(plan_file, lambda: _read_store(folder, ids[0]), mutated_json)
+    return kinds | {"plan": plan_kind, **_beside(folder), **_searched(folder.parent), **_kept(folder.parent)}
+
+
+def _trial_row(spec: TrialSpec) -> dict[str, Any]:
+    figures: dict[str, Any] = {
+        "best_score": 0.5,
+        "test_score": 0.4,
+        "train_s": 2.0,
+        "total_params": 1000,
+        "trainable_params": 250,
+    }
+    return trial(spec.trial_id, task="pos", corpus="tiny", device="cpu", **figures, spec=spec.model_dump_json())
+
+
+def _read_store(folder: Path, trial_id: str) -> None:
+    """Everything that is read of a store, and the commands that show it."""
+    store = open_store(folder)
+    for table in (store.trials(), store.epochs(), store.tags(), store.predictions(trial_id)):
+        table.validate(full=True)
+        table.to_pylist()
+    store.completed_ids(), store.attempts(), store.sweeps()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        status(str(folder), debug=True)
+        status(str(folder), as_json=True, debug=True)
+        status(str(folder), each_trial=True, debug=True)
+    find_trial(store, trial_id)
+
+
+def _beside(folder: Path) -> dict[str, Kind]:
+    """What else a launch leaves there: what it was forecast to take, and that it runs."""
+    store = open_store(folder)
+    figure = Figure(1.0, 2.0, 3.0, "from a test")
+    cell = CellForecast("one", "one", ("a", "b"), 2, 4, figure, None, "from a test")
+    keep_forecast(
+        store.place, Forecast("tiny", 1.0, "cpu", 1, "a test", (cell,), figure, figure, None, None, None, None)
+    )
+    (forecast,) = (folder / "sweeps" / "tiny").glob("forecast-*")
+    forecast = forecast.rename(forecast.with_name("forecast-00000000000000000001-0123abcd.json"))
+    claims = ClaimFolder(store.place.at("leases").at("tiny"))
+    lease = folder / "leases" / "tiny" / claims.write("0" * 16, 1, this_driver(), holds=True)
+
+    def driver() -> None:
+        claims.holder(claims.look()["0" * 16])
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            status(str(folder), debug=True)
+
+    return {
+        "forecast": Kind(forecast, lambda: kept_forecasts(store.place, "tiny"), mutated_json),
+        "lease": Kind(lease, driver, mutated_json),
+    }
+
+
+def _searched(folder: Path) -> dict[str, Kind]:
+    """A cell that a search suggested."""
+    sweep, document = load_sweep(write_sweep(folder / "searched.yaml", SEARCH.replace("BANK", f"{folder}/bank")), [])
+    store, lookup = ResultStore(folder / "searched"), Lookup(offline=True)
+    source_of(make_plan(sweep, document, store, lookup), store).next()
+    (suggested,) = (folder / "searched" / "sweeps" / "searched").glob("suggested-*")
+    suggested = suggested.rename(suggested.with_name("suggested-00000000000000000001-0123abcd.json"))
+
+    def read() -> None:
+        make_plan(sweep, document, store, lookup)
+        list(cells_told(sweep, store, lookup))
+
+    return {"suggestion": Kind(suggested, read, mutated_json)}
+
+
+def _kept(folder: Path) -> dict[str, Kind]:
+    """A checkpoint, from which its trial goes on."""
+    (spec,) = expand(
+        *load_sweep(write_sweep(folder / "kept.yaml", ONE.replace("BANK", f"{folder}/bank")), []), Lookup()
+    )
+    file = _File(folder / "kept" / "checkpoint")
+    file.path.parent.mkdir()
+    list(run_trial(spec, device=CPU, checkpoints=Checkpoints(file, epochs=1)))
+    return {"checkpoint": Kind(file.path, lambda: _gone_on(spec, file), mutated_checkpoint)}
+
+
+def _gone_on(spec: TrialSpec, file: _File) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # two that wait for each other take seconds where the machine has other work
+    try:
+        records = list(run_trial(spec, device=CPU, checkpoints=Checkpoints(file)))
+    except (CheckpointError, DivergedError) as error:  # the trial ends in order
+        raise DataError(str(error)) from error
+    finally:
+        torch.set_num_threads(threads)
+    assert [record.step for record in records] == [2, 4], "other evaluations than those of the trial"
+
+
+@dataclass
+class _File:
+    """Keeps a trial in one file."""
+
+    path: Path
+
+    def load(self) -> bytes | None:
+        return self.path.read_bytes() if self.path.exists() else None
+
+    def save(self, step: int, content: bytes) -> None:
+        self.path.write_bytes(content)
