@@ -108,13 +108,7 @@ def find_cluster(text: str) -> ClusterSpec:
     """
     if text in WORDS or "://" in text:
         return ClusterSpec(address=_checked_address(text, "--cluster "))
-    path = Path(text).expanduser()
-    if path.suffix not in _FILES and not path.is_file():
-        raise ConfigError(
-            f"--cluster {text}: must be {', '.join(WORDS)}, the address of a Ray's dashboard as http://HEAD:8265, or a "
-            "file like those in configs/clusters/."
-        )
-    document = Document.read(path)
+    document = Document.read(_file(text))
     try:
         found = ClusterSpec.model_validate(document.content)
     except ValidationError as error:
@@ -124,6 +118,24 @@ def find_cluster(text: str) -> ClusterSpec:
     return found
 
 
+def _file(text: str) -> Path:
+    try:
+        path = Path(text).expanduser()
+        is_there = path.is_file()
+    except (OSError, RuntimeError) as error:  # too long; nobody's home
+        raise ConfigError(
+            [f"--cluster {text!r:.200} is no path ({getattr(error, 'strerror', None) or error})."]
+        ) from error
+    if path.suffix not in _FILES and not is_there:
+        raise ConfigError(
+            [
+                f"--cluster {text}: must be {', '.join(WORDS)}, the address of a Ray's dashboard as http://HEAD:8265, "
+                "or a file like those in configs/clusters/."
+            ]
+        )
+    return path
+
+
 def _checked_address(address: str, place: str) -> str:
     """The address. Raises ConfigError: not one that a sweep can be sent to."""
     if address in WORDS:
@@ -131,17 +143,20 @@ def _checked_address(address: str, place: str) -> str:
     try:
         parts, port = urlsplit(address), urlsplit(address).port
     except ValueError:  # its words may hold a password
-        raise ConfigError(f"{place}no address that can be read. Give it as http://HEAD:8265.") from None
+        raise ConfigError([f"{place}no address that can be read. Give it as http://HEAD:8265."]) from None
     if parts.username or parts.password:
         raise ConfigError(
             f"{place}the address holds a password. Ray's token comes from RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH."
         )
     if address.startswith("ray://"):
         raise ConfigError(
-            f"{place}{address}: a sweep's driver must live on the cluster, or a broken connection ends it. Give the "
-            "address of its dashboard, http://HEAD:8265, and the sweep goes there as a job."
+            [
+                f"{place}{address}: a sweep's driver must live on the cluster, or a broken connection ends it. Give "
+                "the address of its dashboard, http://HEAD:8265, and the sweep goes there as a job."
+            ]
         )
     is_plain = parts.scheme in ("http", "https") and parts.path in ("", "/") and not (parts.query or parts.fragment)
+    is_plain = is_plain and address.isprintable()  # urlsplit passes over ends of lines
     if not is_plain or not parts.hostname or not _HOST.fullmatch(parts.hostname) or port == 0:
-        raise ConfigError(f"{place}{address}: must be {', '.join(WORDS)}, or http://HEAD:8265 (https:// behind TLS).")
+        raise ConfigError([f"{place}{address}: must be {', '.join(WORDS)}, or http://HEAD:8265 (https:// behind TLS)."])
     return address.rstrip("/")

@@ -175,9 +175,11 @@ def _recipe(folder: Path) -> dict[str, Any]:
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder}: no model folder there. Make one with `permafrost export-model --trial ID`.")
     try:
-        content: dict[str, Any] = json.loads((folder / RECIPE).read_text(encoding="utf-8"))
+        content = json.loads((folder / RECIPE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{folder / RECIPE}: not readable ({error}). Export the model again.") from error
+    if not isinstance(content, dict):
+        raise ModelError(f"{folder / RECIPE}: no JSON object. Export the model again.")
     return content

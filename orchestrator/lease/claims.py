@@ -95,7 +95,7 @@ class ClaimFolder:
             return Holder(**json.loads(self.place.read(claim.names[-1]).decode("utf-8")))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise StoreError(
                 f"{path}: not a readable lease ({error}). If no driver runs this sweep, delete it."
             ) from error

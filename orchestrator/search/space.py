@@ -163,6 +163,8 @@ def again(
         met(name, axis)
         given = parameters[name]
         if axis.choice is not None:
+            if given not in range(len(axis.choice)):
+                raise LookupError(name)
             return int(given), axis.choice[int(given)]
         low, high = axis.whole if axis.int_uniform else (axis.uniform or axis.log_uniform or (0.0, 0.0))
         if not low <= given <= high:

@@ -149,6 +149,7 @@ class PartFolder:
                 None if columns is None else [n for n in pq.read_schema(pa.BufferReader(content)).names if n in columns]
             )
             table = pq.read_table(pa.BufferReader(content), partitioning=None, filters=wanted, columns=there)
+            table.validate(full=True)  # Parquet readers take any bytes for a text
         except (OSError, pa.ArrowException) as error:
             raise BrokenError(path, f"not a readable Parquet file ({error})") from error
         mark = (table.schema.metadata or {}).get(VERSION_KEY, b"")

@@ -9,6 +9,7 @@ The trials of a sweep are those of its newest plan and of the cells that were su
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -92,14 +93,14 @@ def suggestions(folder: Place) -> list[Suggested]:
         try:
             values = json.loads(content.decode("utf-8"))
             parameters = {str(key): _number(value) for key, value in values["parameters"].items()}
-            found.append(Suggested(int(values["number"]), parameters))
+            found.append(Suggested(int(_number(values["number"])), parameters))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise _broken_plan(path, error) from error
     return found
 
 
 def _number(value: object) -> int | float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if not isinstance(value, int | float) or isinstance(value, bool) or value in (math.inf, -math.inf):
         raise TypeError(f"{value!r} is no number")
     return value
 

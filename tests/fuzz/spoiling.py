@@ -51,6 +51,9 @@ KNOWN = (
 
 def spoil(rng: random.Random, tree: Tree) -> None:
     """Make a value or a key odd, somewhere in it."""
+    if not tree:  # all was taken away before
+        tree[rng.choice(UNKNOWN)] = odd_value(rng)
+        return
     container, key = rng.choice(list(_places(tree)))
     parts = [part for part in (tree, tree.get("trial"), tree.get("space"), container) if isinstance(part, dict)]
     match rng.randint(0, 9):

@@ -141,6 +141,11 @@ BROKEN = {
     ),
     "tsv": (b"text\x1b[31m\tlabel\n", "Known: label, text\\x1b[31m."),
     "manifest.json": (b"[" * 100_000, ""),
+    "lease": (b'{"a":' * 100_000, "not a readable lease"),
+    "suggestion": (
+        b'{"name": "a", "time": 1, "source": "", "trials": [], "number": Infinity, "parameters": {}}',
+        "not a readable plan",
+    ),
 }
 
 
