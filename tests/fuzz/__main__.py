@@ -42,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     for tried in itertools.chain(*tries):
         counts.setdefault(f"{tried.family} {tried.kind}", Counter())[tried.verdict.word] += 1
         if tried.verdict.word == "finding":
+            sys.stderr.write(f"{tried.family}:{tried.number}: {tried.verdict.text}\n")
             findings.append({"input": f"{tried.family}:{tried.number}", "kind": tried.kind, "text": tried.verdict.text})
     total = sum(counts.values(), Counter())
     told = {"seed": options.seed, "seconds": round(time.monotonic() - started, 1), "outcomes": dict(total)}
