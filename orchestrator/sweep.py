@@ -46,6 +46,7 @@ from trials.models.source import STARTER
 from trials.spec import Frozen, Positive, Predictions, Seed, TrialSpec
 
 MAX_TRIALS = 100_000  # of a sweep, seeds included
+MOST_SINCE = 300  # points that are looked at after one with a mistake, to tell of others too
 MAX_VALUES = 2_000  # inside `trial`, or inside one choice of the space; they are copied for every trial
 
 
@@ -231,7 +232,8 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
     specs = dict[str, TrialSpec]()
     problems: dict[str, int] = {}
     points = points_of(sweep.search, sweep.space, layers_of(sweep, lookup))
-    while True:
+    n_since = 0  # points since the first mistake
+    while n_since <= MOST_SINCE:
         try:
             point = next(points, None)
         except (LayersError, PlacedError) as error:
@@ -244,6 +246,7 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
         except (ValidationError, DraftError) as error:
             for text, code in _problems(document, point, error).items():
                 problems.setdefault(text, code)
+        n_since += bool(problems)
         if len(problems) > MOST_TOLD or len(specs) > MAX_TRIALS or _are_enough(sweep, len(specs)):
             break
     if len(specs) > MAX_TRIALS:

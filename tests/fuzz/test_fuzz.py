@@ -119,6 +119,11 @@ WAS_FOUND = {
         "goal: {choose_depth: {tolerance: 1, confidence: 0.5}}",
         "s.yaml:5: goal.choose_depth.confidence: Input should be greater than 0.5",
     ),
+    "a grid without end of one mistake": (
+        DATA + "space: {freeze: [{strategy: first_k, depth: {int_uniform: [1, layers]}}], lowercased: [true],\n"
+        "  cases: [{optim.lr: {int_uniform: [1, 9223372036854775807]}}]}",
+        "s.yaml:3: space.lowercased[0]: unknown 'lowercased'",
+    ),
     "an endless file": ("name: a\ntrial: {data: {train: /dev/zero, dev: /dev/zero, format: conllu}}", "is no file"),
 }  # fmt: skip
 
