@@ -21,6 +21,7 @@ import torch
 from safetensors.torch import save
 
 from trials.best import Best
+from trials.errors import CheckpointError
 from trials.kept import STATE, VERSION, Kept
 from trials.loop import Evaluation, Training
 from trials.record import EpochRecord
@@ -160,6 +161,8 @@ class TrialState:
     def go_on_from(self, kept: Kept, dev: Split, n_labels: int) -> None:
         """Put everything as it was. Raises CheckpointError where it does not fit: then nothing has changed."""
         kept.check(self._templates(kept))
+        if kept.state.scaler.keys() != self.training.scaler.state_dict().keys():
+            raise CheckpointError("its checkpoint does not fit this trial (scaler).")
         if kept.has_best:
             kept.check_predictions(dev, n_labels)
         with torch.no_grad():
