@@ -19,7 +19,7 @@ from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
-N_EMPTY, ROUNDS, N_ROWS, EPOCHS = 1_000, 5, 200_000, 10
+N_EMPTY, ROUNDS, N_ROWS, N_OPTUNA, EPOCHS = 1_000, 5, 200_000, 2_000, 10
 LARGE_TRIALS, LARGE_EPOCHS = 20_000, 50  # a million evaluations
 
 
@@ -56,8 +56,23 @@ def empty_trials(n: int = N_EMPTY) -> dict[str, Any]:
     }
 
 
-def rows_into_a_store(n: int = N_ROWS) -> dict[str, Any]:
-    """Epoch rows through the Recorder, trials ended and all, until everything is committed and compacted."""
+def rows_into_a_store(n: int = N_ROWS, n_optuna: int = N_OPTUNA, rounds: int = 3) -> dict[str, Any]:
+    """Epoch rows through the Recorder, trials ended and all, against one value an epoch into Optuna's journal file.
+
+    They take turns, and medians are kept: the first use of either pays for what it loads. Both flush to the disk.
+    """
+    found = [(_into_a_store(n), _into_optuna(n_optuna)) for _ in range(rounds)]
+    ours, optuna = (statistics.median(column) for column in zip(*found, strict=True))
+    return {
+        "n": n,
+        "rows_per_s": round(ours),
+        "optuna_values_per_s": round(optuna),
+        "times_optuna": round(ours / optuna, 1),
+    }
+
+
+def _into_a_store(n: int) -> float:
+    """Rows in a second, until everything is committed and compacted."""
     chosen = specs(n // EPOCHS)
     records = [make_record(step=10 * (e + 1), epoch=e + 1.0, last=e == EPOCHS - 1) for e in range(EPOCHS)]
     with tempfile.TemporaryDirectory() as folder:
@@ -69,8 +84,25 @@ def rows_into_a_store(n: int = N_ROWS) -> dict[str, Any]:
                 recorder.evaluated(spec, record)
             recorder.ended(spec, State.COMPLETED, None)
         recorder.close()
-        seconds = time.perf_counter() - started
-    return {"n": n, "seconds": round(seconds, 1), "rows_per_s": round((n + len(chosen)) / seconds)}
+        return (n + len(chosen)) / (time.perf_counter() - started)
+
+
+def _into_optuna(n: int) -> float:
+    """Values in a second."""
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with tempfile.TemporaryDirectory() as folder:
+        storage = optuna.storages.JournalStorage(JournalFileBackend(f"{folder}/journal"))
+        study = optuna.create_study(storage=storage)
+        started = time.perf_counter()
+        for _ in range(n // EPOCHS):
+            trial = study.ask()
+            for step in range(EPOCHS):
+                trial.report(0.5, step)
+            study.tell(trial, 0.5)
+        return (n + n // EPOCHS) / (time.perf_counter() - started)
 
 
 def a_large_store(n_trials: int = LARGE_TRIALS, n_epochs: int = LARGE_EPOCHS) -> dict[str, Any]:

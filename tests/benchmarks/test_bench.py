@@ -11,10 +11,10 @@ from tests.benchmarks import overhead, peers
 BENCHMARK = Path(__file__).parents[2] / "configs" / "sweeps" / "benchmark.yaml"
 
 
-def test_rows_go_into_a_store_faster_than_a_sweep_can_make_them() -> None:
-    found = overhead.rows_into_a_store(2_000)
+def test_rows_go_into_a_store_faster_than_values_into_optunas_journal() -> None:
+    found = overhead.rows_into_a_store(2_000, n_optuna=500)
     assert found["n"] == 2_000
-    assert found["rows_per_s"] > 2_000  # ten times less than `make bench` asks for, as any machine runs this
+    assert found["rows_per_s"] > found["optuna_values_per_s"] > 0  # of the same machine, in turns: its load hits both
 
 
 def test_a_store_of_many_trials_is_summarised_a_cell() -> None:
