@@ -107,6 +107,7 @@ class TrialQueue:
         verdict = self._verdicts.pop(spec.trial_id, None)
         following = self._following(attempt, state)
         if following is None:
+            self._failures.pop(spec.trial_id, None)
             self._numbers[spec.trial_id] = attempt.number + 1
             self._accumulation[spec.trial_id] = attempt.accumulation
             self._note(state, error)

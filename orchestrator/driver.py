@@ -15,6 +15,7 @@ from ray.tune.experiment import Trial
 from orchestrator.attempts import TrialQueue
 from orchestrator.events import Listener
 from orchestrator.feed import NoPick, PlannedTrials
+from orchestrator.forgetting import NoProgress
 from orchestrator.killed import KILLED, killed_workers_are_lost
 from orchestrator.search.source import Verdict, told_of
 from orchestrator.slots import Slots
@@ -60,7 +61,7 @@ def run_sweep(
                 run_config=tune.RunConfig(
                     name="sweep",
                     storage_path=litter,
-                    callbacks=[_Relay(queue, slots, listener, stop)],
+                    callbacks=[_Relay(queue, slots, listener, stop), NoProgress()],
                     stop=_StopOnVerdict(queue, stop),
                     checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                     verbose=0,
@@ -68,9 +69,6 @@ def run_sweep(
             ).fit()
     finally:
         shutil.rmtree(litter, ignore_errors=True)
-
-
-_KEPT = ("trial_id", "attempt", "label")  # of a config, once its trial is over
 
 
 def _resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
@@ -94,7 +92,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
 
     def __init__(self, queue: TrialQueue, slots: Slots, listener: Listener, stop: StopRequest) -> None:
         self._queue, self._slots, self._listener, self._stop = queue, slots, listener, stop
-        self._started: set[str] = set()
+        self._started: dict[str, int] = {}  # trial -> attempt
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles its callbacks into a snapshot that nobody reads
@@ -103,10 +101,10 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
         self._listener.tick()
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        attempt = self._queue.running(trial.config["trial_id"])
-        if attempt is not None and attempt.number == trial.config["attempt"] and trial.trial_id not in self._started:
-            self._started.add(trial.trial_id)
-            self._listener.started(attempt.spec, attempt.number)
+        spec, number = self._spec(trial), trial.config["attempt"]
+        if spec is not None and self._started.get(spec.trial_id) != number:
+            self._started[spec.trial_id] = number
+            self._listener.started(spec, number)
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -118,7 +116,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
             failed = result[FAILURE]
             self._end(spec, State(failed["state"]), failed["error"])
             return
-        # Taken out, as Tune keeps every trial's last result to the end, and this one may hold its predictions.
+        # Taken out, as Tune keeps last results for a while, and this one may hold predictions.
         record: EpochRecord = result[RECORD].pop("record")
         verdict: Verdict = result[RECORD].pop(VERDICT, Verdict.GO_ON)
         self._listener.evaluated(spec, record)
@@ -136,13 +134,6 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
             error = _error_of(trial)
             self._end(spec, _state_of_lost(error), f"its worker was lost: {error}")
 
-    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        # Tune keeps every trial to the end: its whole config twice, and the last values of whatever it reported.
-        trial.run_metadata.metric_analysis, trial.run_metadata.metric_n_steps = {}, {}
-        trial.run_metadata.last_result = {}
-        trial.config = trial._Trial__unresolved_config = {name: trial.config[name] for name in _KEPT}
-        trial.evaluated_params = {}
-
     def _spec(self, trial: Trial) -> TrialSpec | None:
         """What Tune's trial is an attempt of; None where that attempt is over."""
         attempt = self._queue.running(trial.config["trial_id"])
@@ -150,6 +141,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
 
     def _end(self, spec: TrialSpec, state: State, error: str | None) -> None:
         self._slots.give_back(spec.trial_id)
+        self._started.pop(spec.trial_id, None)
         again = self._queue.ended(spec, state, error)
         if again is None:
             self._listener.ended(spec, state, error)

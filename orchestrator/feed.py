@@ -10,6 +10,7 @@ from ray.tune.search import Searcher
 
 from orchestrator.attempts import TrialQueue
 from orchestrator.cluster import resources_of
+from orchestrator.forgetting import forget_finished
 from orchestrator.slots import Share, Slots
 from orchestrator.stop import StopRequest
 
@@ -59,3 +60,4 @@ class NoPick(FIFOScheduler):  # type: ignore[misc]  # Ray has no types here
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """None, so that the next trial takes the warm worker, and who waits for a new one keeps it."""
+        forget_finished(tune_controller._tune_controller)  # asked here before each event, and between two of them

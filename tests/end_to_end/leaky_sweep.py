@@ -1,12 +1,14 @@
-"""Trials on a real Ray of two slots that sleep, and keep some memory each; prints their states and their workers.
+"""Trials on a real Ray of two slots that sleep, and keep some memory each; prints their states, workers and a count.
 
 python -m tests.end_to_end.leaky_sweep STORE TRIALS SECONDS MEGABYTES START_S
 
-All workers but the first that is up take START_S seconds more to start.
+All workers but the first that is up take START_S seconds more to start. The count is of the most trials that Tune knew
+at the end of one.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -24,10 +26,25 @@ from orchestrator.search.source import Listed
 from orchestrator.slots import ANY, Share, Slots
 from orchestrator.stop import StopRequest
 from orchestrator.store import ResultStore
+from orchestrator.store.schema import State
 from orchestrator.sweep import CheckpointSpec, Limits
 from tests.builders import first_attempts, make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+
+
+class Counting(Recorder):
+    """Looks for Tune's trials in the memory of this process, its driver."""
+
+    most = 0
+
+    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        """Count every tenth time."""
+        super().ended(spec, state, error)
+        if spec.seed % 10 == 0:
+            from ray.tune.experiment import Trial
+
+            self.most = max(self.most, sum(isinstance(found, Trial) for found in gc.get_objects()))
 
 
 def main(folder: Path, n: int, seconds: float, megabytes: int, start_s: float) -> None:
@@ -54,15 +71,14 @@ def main(folder: Path, n: int, seconds: float, megabytes: int, start_s: float) -
                 time.sleep(seconds)
                 yield replace(make_record(last=True), device=f"worker {os.getpid()}")
 
-        recorder, queue = Recorder(store), TrialQueue(Listed(specs), first_attempts(specs), Limits())
+        recorder, queue = Counting(store), TrialQueue(Listed(specs), first_attempts(specs), Limits())
         settings = WorkerSettings("none", str(folder), CheckpointSpec())
         slots = Slots({ANY: Share()}, cluster.nodes)
         run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=Leaky)
         recorder.close()
     rows = store.trials().to_pylist()
-    sys.stdout.write(
-        json.dumps({"states": Counter(r["state"] for r in rows), "workers": Counter(r["device"] for r in rows)})
-    )
+    states, workers = (Counter(row[name] for row in rows) for name in ("state", "device"))
+    sys.stdout.write(json.dumps({"states": states, "workers": workers, "most_trials_of_tune": recorder.most}))
 
 
 if __name__ == "__main__":
