@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from orchestrator.checkpoints import forget
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import EPOCHS, State
@@ -95,6 +97,7 @@ class Recorder:
             self._over.clear()
         if self._commits >= COMPACT_EVERY:
             self._store.compact()
+            pa.default_memory_pool().release_unused()  # it would keep what the largest compaction so far took
             self._commits = 0
         self._flushed = time.monotonic()
         if is_commit:
