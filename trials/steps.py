@@ -14,6 +14,8 @@ def steps_an_epoch(spec: TrialSpec) -> int:
 
 def evaluation_steps(n_steps: int, epochs: int, eval_every: float) -> list[int]:
     """The steps after which dev is evaluated: every `eval_every` epochs, and at the end."""
+    if eval_every * n_steps <= epochs:  # less than a step, which may be far less
+        return list(range(1, n_steps + 1))
     n_evaluations = math.ceil(epochs / eval_every - 1e-9)
     stops = {round(k * eval_every * n_steps / epochs) for k in range(1, n_evaluations)}
     return sorted(stop for stop in stops | {n_steps} if 0 < stop <= n_steps)

@@ -11,9 +11,11 @@ from orchestrator.store.schema import State
 from tests.builders import make_record
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.steps import evaluation_steps
 from trials.tasks import TASKS
 
 MOST_ORDERS = 300  # a sweep of many trials is not played to its end
+_STEPS = 12  # an epoch
 _FAILURES = (State.DIVERGED, State.FAILED, State.OUT_OF_MEMORY)
 
 
@@ -64,16 +66,17 @@ def _stepped(run: _Run, source: Source, rng: random.Random) -> tuple[State | Non
 def records_of(spec: TrialSpec) -> Iterator[EpochRecord]:
     """What a trial reports, the same each time: scores with ties, also below 0, and costs that may be unknown."""
     rng = random.Random(spec.trial_id)
-    least, digits, n = rng.choice((-1.0, 0.0, 0.5)), rng.choice((0, 1, 9)), round(spec.optim.epochs / spec.eval_every)
-    for i in range(1, n + 1):
+    least, digits, epochs = rng.choice((-1.0, 0.0, 0.5)), rng.choice((0, 1, 9)), spec.optim.epochs
+    stops = evaluation_steps(_STEPS * epochs, epochs, spec.eval_every)
+    for step in stops:
         score = round(rng.uniform(least, 1.0), digits)
         yield make_record(
-            step=i,
-            epoch=i * spec.eval_every,
+            step=step,
+            epoch=step / _STEPS,
             score=score,
             metrics=dict.fromkeys(TASKS[spec.task].metrics, score),
-            examples_seen=round(i * spec.eval_every * spec.train_size),
+            examples_seen=round(step / _STEPS * spec.train_size),
             train_s=rng.random(),
             energy_j=rng.choice((None, rng.random())),
-            last=i == n,
+            last=step == stops[-1],
         )

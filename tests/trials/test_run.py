@@ -179,7 +179,13 @@ def test_freezing_everything_trains_the_head_alone(make_trial: TrialMaker) -> No
 
 @pytest.mark.parametrize(
     ("n_steps", "epochs", "eval_every", "expected"),
-    [(10, 2, 1.0, [5, 10]), (10, 2, 0.5, [2, 5, 8, 10]), (9, 3, 0.4, [1, 2, 4, 5, 6, 7, 8, 9]), (2, 2, 0.1, [1, 2])],
+    [
+        (10, 2, 1.0, [5, 10]),
+        (10, 2, 0.5, [2, 5, 8, 10]),
+        (9, 3, 0.4, [1, 2, 4, 5, 6, 7, 8, 9]),
+        (2, 2, 0.1, [1, 2]),
+        (3, 1, 5e-324, [1, 2, 3]),
+    ],
 )
 def test_evaluations_fall_on_steps_and_end_with_the_last(
     n_steps: int, epochs: int, eval_every: float, expected: list[int]
