@@ -25,13 +25,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from orchestrator.store.broken import BrokenError, NewerError
+from orchestrator.store.encoding import encoded, rewritten
 from orchestrator.store.names import is_intact, stamped
 from orchestrator.store.place import Place
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
@@ -39,7 +40,7 @@ from trials.errors import StoreError
 
 T = TypeVar("T")
 
-PART_BYTES = 8 * 2**20  # that compaction puts together: the rows of that many take some 100 MB while they are rewritten
+PART_BYTES = 8 * 2**20  # that compaction puts together
 _ATTEMPTS = 20  # a part may vanish between listing and reading while another process compacts
 
 
@@ -111,18 +112,21 @@ class PartFolder:
         """Put neighbours in age together, up to `PART_BYTES` or what the place's objects may hold. Killed at any moment
         it loses none.
 
-        A part that has its size is left alone, so this takes the time and the memory of what came since, however large
-        the table is.
+        A part that has its size is left alone, and rows are rewritten a group at a time, so this takes the time of what
+        came since, and the memory of a few groups, however large the table is.
 
         Raises:
             StoreError: as `read` does; or old parts could not be taken away, which harms nothing.
         """
         for old in list(_runs(self.sizes(), min(PART_BYTES, self.place.largest_bytes or PART_BYTES))):
             try:
-                rows = pa.concat_tables(self.place.each(self._read_part, old))
+                contents = self.place.each(self.place.read, old)
             except FileNotFoundError:  # another process compacts at the moment
                 return
-            self.write(rows, stamp_of(old[-1]) + 1)  # it takes its parts' place in the order, behind all of them
+            parts = zip(old, contents, strict=True)
+            rows = (group for name, content in parts for group in self._groups(name, pa.py_buffer(content)))
+            # It takes its parts' place in the order, behind all of them.
+            self._commit(rewritten(rows, self.place.largest_bytes), stamp_of(old[-1]) + 1)
             self.place.each(self.place.delete, old)
 
     def _read_part(self, name: str, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
@@ -138,20 +142,46 @@ class PartFolder:
             NewerError: a newer version wrote it.
             BrokenError: it is not what was written, or not ours.
         """
-        path = f"{self.place}/{name}"
-        if not is_intact(name, content):
-            said = "its bytes are not those that were written, by the digest in its name"
-            raise BrokenError(path, f"not a readable Parquet file ({said})")
+        self._check_digest(name, content)
         wanted = None if trial_id is None else [("trial_id", "==", trial_id)]
         schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
-        try:
+        with self._readable(name):
             there = (
                 None if columns is None else [n for n in pq.read_schema(pa.BufferReader(content)).names if n in columns]
             )
             table = pq.read_table(pa.BufferReader(content), partitioning=None, filters=wanted, columns=there)
-            table.validate(full=True)  # Parquet readers take any bytes for a text
+        return self._todays(name, table, schema)
+
+    def _groups(self, name: str, content: pa.Buffer) -> Iterator[pa.Table]:
+        """All rows of a part, one of its row groups at a time. Raises as `decoded` does.
+
+        Without Arrow's threads: each of them would keep memory of its own.
+        """
+        self._check_digest(name, content)
+        with self._readable(name):
+            file = pq.ParquetFile(pa.BufferReader(content))
+        for index in range(file.num_row_groups):
+            with self._readable(name):
+                group = file.read_row_group(index, use_threads=False)
+            yield self._todays(name, group, self.schema)
+
+    def _check_digest(self, name: str, content: pa.Buffer) -> None:
+        if not is_intact(name, content):
+            said = "its bytes are not those that were written, by the digest in its name"
+            raise BrokenError(f"{self.place}/{name}", f"not a readable Parquet file ({said})")
+
+    @contextmanager
+    def _readable(self, name: str) -> Iterator[None]:
+        try:
+            yield
         except (OSError, pa.ArrowException) as error:
-            raise BrokenError(path, f"not a readable Parquet file ({error})") from error
+            raise BrokenError(f"{self.place}/{name}", f"not a readable Parquet file ({error})") from error
+
+    def _todays(self, name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
+        """What was read of a part, with the columns of today."""
+        path = f"{self.place}/{name}"
+        with self._readable(name):
+            table.validate(full=True)  # Parquet readers take any bytes for a text
         mark = (table.schema.metadata or {}).get(VERSION_KEY, b"")
         version = int(mark) if mark.isdigit() and len(mark) < 9 else 0
         if version > SCHEMA_VERSION:
@@ -167,22 +197,14 @@ class PartFolder:
 
     def write(self, table: pa.Table, stamp_ns: int) -> list[str]:
         """Commit rows as parts of a certain age and return their names. Raises as `append` does."""
+        return self._commit(encoded(table, self.place.largest_bytes), stamp_ns)
+
+    def _commit(self, contents: Sequence[pa.Buffer], stamp_ns: int) -> list[str]:
         names = []
-        for place, content in enumerate(_encoded(table, self.place.largest_bytes)):
+        for place, content in enumerate(contents):
             names.append(stamped("part", stamp_ns + place, content, "parquet"))
             self.place.write(names[-1], content)
         return names
-
-
-def _encoded(table: pa.Table, limit: int | None) -> list[pa.Buffer]:
-    """The table as one Parquet file, or in order as several that are no larger than the limit."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    content = sink.getvalue()
-    if limit is None or content.size <= limit or len(table) < 2:
-        return [content]
-    half = len(table) // 2
-    return _encoded(table.slice(0, half), limit) + _encoded(table.slice(half), limit)
 
 
 def is_part(name: str) -> bool:

@@ -358,6 +358,25 @@ def test_compaction_leaves_parts_alone_that_have_their_size_however_large_the_ta
     assert steps(parts) == list(range(400))
 
 
+def test_rows_are_rewritten_a_group_at_a_time_and_groups_stay_of_one_size(
+    local: LocalPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = PartFolder(local.at("one"), EPOCHS)
+    one.append([noisy(0)])
+    row = one.read().nbytes
+    monkeypatch.setattr("orchestrator.store.encoding.GROUP_BYTES", 10.5 * row)
+    parts = PartFolder(local, EPOCHS)
+    for step in range(100):
+        parts.append([noisy(step)])
+        if step % 7 == 6:
+            parts.compact()
+    groups = pq.read_metadata(pa.BufferReader(parts.place.read(parts.names()[0])))
+    sizes = [groups.row_group(index).num_rows for index in range(groups.num_row_groups)]
+    assert sum(sizes) == 98
+    assert all(5 <= size <= 11 for size in sizes[:-1])
+    assert steps(parts) == list(range(100))
+
+
 def test_a_new_part_stands_where_the_parts_stood_that_it_replaces(parts: PartFolder) -> None:
     parts.append([epoch(step=1)])
     parts.append([epoch(step=2)])
