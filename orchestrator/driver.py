@@ -11,11 +11,11 @@ from typing import Any
 
 from ray import tune
 from ray.tune.experiment import Trial
+from ray.tune.progress_reporter import TrialProgressCallback
 
 from orchestrator.attempts import TrialQueue
 from orchestrator.events import Listener
 from orchestrator.feed import NoPick, PlannedTrials
-from orchestrator.forgetting import NoProgress
 from orchestrator.killed import KILLED, killed_workers_are_lost
 from orchestrator.search.source import Verdict, told_of
 from orchestrator.slots import Slots
@@ -61,7 +61,7 @@ def run_sweep(
                 run_config=tune.RunConfig(
                     name="sweep",
                     storage_path=litter,
-                    callbacks=[_Relay(queue, slots, listener, stop), NoProgress()],
+                    callbacks=[_Relay(queue, slots, listener, stop), _NoProgress()],
                     stop=_StopOnVerdict(queue, stop),
                     checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                     verbose=0,
@@ -148,6 +148,19 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
         else:
             self._listener.retried(spec, state, error)
         self._stop.reason = self._stop.reason or self._queue.broken
+
+
+class _NoProgress(TrialProgressCallback):  # type: ignore[misc]  # Ray has no types here
+    """In the place of the callback that Tune adds where there is none: it prints, and keeps what it printed of."""
+
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
+        """Print nothing."""
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Print nothing."""
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Print nothing."""
 
 
 def _error_of(trial: Trial) -> str:

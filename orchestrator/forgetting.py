@@ -9,8 +9,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-from ray.tune.progress_reporter import TrialProgressCallback
-
 KEPT = 100  # finished trials that Tune still knows: its table wants some, and no step forgets for one alone
 
 
@@ -27,16 +25,3 @@ def forget_finished(controller: Any) -> None:
     controller._trials[:] = [trial for trial in controller._trials if trial not in oldest]
     for trials in (*over, controller._trials_to_cache):
         trials -= oldest
-
-
-class NoProgress(TrialProgressCallback):  # type: ignore[misc]  # Ray has no types here
-    """In the place of the callback that Tune adds where there is none: it prints, and keeps what it printed of."""
-
-    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
-        """Print nothing."""
-
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Print nothing."""
-
-    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Print nothing."""
