@@ -176,7 +176,7 @@ def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch)
 def test_a_slow_server_is_not_waited_for_longer_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notify, "WAIT_S", 0.3)
     said: list[str] = []
-    with Hook(wait_s=3.0) as hook:
+    with Hook(wait_s=1.5) as hook:
         notifier(hook.secret_url, monkeypatch, said).over(DONE)
         assert hook.bodies == []  # it has not answered yet
     assert said == ["watch.notify: no answer after 0 s; a message may not have got there."]
