@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dashboards.dashboard_command import dashboard
-from dashboards.report_command import export, report
-from orchestrator.cli import app as app
+from dashboards.commands.dashboard import dashboard
+from dashboards.commands.report import export, report
+from orchestrator.commands.app import app as app
 
 app.command()(dashboard)
 app.command()(report)

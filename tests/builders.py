@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.sweep import expand, load_sweep
+from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.draft import Lookup
 from trials.record import EpochRecord
 from trials.spec import TrialSpec

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.launch import launch
+from orchestrator.commands.launch_command import launch
 from orchestrator.store import ResultStore, open_store
 from tests.builders import write_sweep
 from trials.starter import treebank_path

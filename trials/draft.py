@@ -13,12 +13,12 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from trials.conflicts import misfits
 from trials.errors import PermafrostError, unknown
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
-from trials.misfits import misfits
-from trials.models.source import STARTER, ModelDraft, find_model
 from trials.sources.cache import Progress, no_progress
-from trials.sources.draft import DataDraft
+from trials.sources.corpus_draft import DataDraft
+from trials.sources.local_models import STARTER, ModelDraft, find_model
 from trials.spec import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus

@@ -19,8 +19,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from trials.device import default_device
 from trials.errors import ModelError
+from trials.hardware.device import default_device
 from trials.models.adapters import merge_adapters
 from trials.models.load import load_tokenizer
 from trials.run import Trained

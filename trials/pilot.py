@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from trials.device import PeakMemory, default_device
-from trials.encoding import encode_for
-from trials.loop import EVAL_BATCH_SIZE, evaluate
+from trials.encoding.tokenize import encode_for
+from trials.hardware.device import PeakMemory, default_device
 from trials.run import new_model, new_training
 from trials.spec import TrialSpec
 from trials.tasks.task import Split
-from trials.thawing import Thawing
+from trials.training.gradual_unfreezing import Thawing
+from trials.training.loop import EVAL_BATCH_SIZE, evaluate
 
 N_STEPS = 3  # the optimiser's moments appear in the first, and the allocator has settled by the third
 

@@ -48,7 +48,7 @@ class EpochRecord:
         train_s: Seconds inside optimiser steps.
         eval_s: Seconds of evaluation on dev, and on test in the last record.
         energy_j: Joules that the device's own counter took in during those optimiser steps: of a GPU's board, or of the
-            CPU packages and all that ran on them. None where it cannot be read; see `trials.energy`.
+            CPU packages and all that ran on them. None where it cannot be read; see `trials.hardware.energy`.
         peak_memory_bytes: Largest memory of the process (on a GPU: of torch's allocator there) in this trial.
         test_score: The primary metric on test with the weights of the best dev score; only in the last record, and
             only where the corpus has a test split. It selects nothing.

@@ -13,27 +13,27 @@ from itertools import islice
 import numpy as np
 import torch
 
-from trials.batching import batches_of_like_length, shuffled_batches
-from trials.best import Best, split_report
-from trials.checkpoint import Checkpoints, TrialState
-from trials.device import PeakMemory, autocast, default_device, device_name, wait_for
-from trials.encoded import Encoded
-from trials.encoding import encode_for
-from trials.energy import EnergyMeter
+from trials.datasets.subsets import nested_subset, stratified_subset
+from trials.encoding.encoded_corpus import Encoded
+from trials.encoding.tokenize import encode_for
 from trials.errors import PreemptedError
-from trials.freeze.apply import freeze_parts
-from trials.graphs import graphs_wanted
-from trials.loop import Training, evaluate, never
+from trials.hardware.device import PeakMemory, autocast, default_device, device_name, wait_for
+from trials.hardware.energy import EnergyMeter
 from trials.models.load import LoadedModel, family_of, load_model
 from trials.prefix.use import take_prefix
 from trials.record import EpochRecord, SplitReport, known_sum
 from trials.seeding import GlobalStream, numpy_stream, torch_stream
 from trials.spec import Predictions, TrialSpec
-from trials.steps import evaluation_steps, examples_seen, steps_an_epoch
-from trials.subsets import nested_subset, stratified_subset
 from trials.tasks import TASKS
 from trials.tasks.task import Split
-from trials.thawing import Thawing
+from trials.training.batching import batches_of_like_length, shuffled_batches
+from trials.training.best_epoch import Best, split_report
+from trials.training.checkpoint import Checkpoints, TrialState
+from trials.training.cuda_graphs import graphs_wanted
+from trials.training.freezing import freeze_parts
+from trials.training.gradual_unfreezing import Thawing
+from trials.training.loop import Training, evaluate, never
+from trials.training.steps import evaluation_steps, examples_seen, steps_an_epoch
 
 
 @dataclass(frozen=True)

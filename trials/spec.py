@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from trials.conflicts import misfits
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS
-from trials.misfits import misfits
 
 SCHEMA_VERSION = 1  # of a trial's meaning: raise it when the same spec would give other numbers
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from dashboards.page import CONFIG
+from dashboards.app.components import CONFIG
+from dashboards.data.tables import rows_of
 from dashboards.report.forecasts import ABOUT, Forecasts
 from dashboards.report.pictures import PLOTLY_JS
 from dashboards.report.sections import Section
-from dashboards.tables import rows_of
 
 MOST_ROWS = 400
 

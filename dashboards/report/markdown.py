@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from dashboards.data.tables import as_markdown
 from dashboards.report.forecasts import ABOUT, Forecasts
 from dashboards.report.sections import Section
-from dashboards.tables import as_markdown
 
 MOST_ROWS = 60
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")

@@ -7,12 +7,12 @@ from typing import cast
 
 import pandas as pd
 
-from dashboards.analysis.choose import Saving, recommend
-from dashboards.analysis.describe import describe_cells
-from dashboards.analysis.savings import savings
-from dashboards.provenance import provenance
-from dashboards.query import COSTS
-from dashboards.selection import Selection
+from dashboards.data.page_query import COSTS
+from dashboards.data.provenance import provenance
+from dashboards.data.selection import Selection
+from orchestrator.analysis.choose import Saving, recommend
+from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.savings import savings
 from trials.spec import TrialSpec
 
 STATISTICS = (

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dashboards.theme import Figure
+from dashboards.views.theme import Figure
 from trials.errors import MissingError
 
 PLOTLY_JS = Path(__file__).parents[1] / "assets" / "plotly-cartesian-4.1.1.min.js"

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dashboards.frames import Snapshot
-from dashboards.provenance import Provenance, provenance
-from dashboards.query import Query
+from dashboards.data.frames import Snapshot
+from dashboards.data.page_query import Query
+from dashboards.data.provenance import Provenance, provenance
+from dashboards.data.selection import Selection, select
 from dashboards.report.method import answers, method
-from dashboards.selection import Selection, select
-from dashboards.theme import LIGHT
 from dashboards.views.part import Drawn, Part, compute
 from dashboards.views.registry import VIEWS
+from dashboards.views.theme import LIGHT
 from trials.errors import NothingMatchedError
 
 

@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from dashboards.frames import Frames
-from dashboards.query import Query
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import Query
+from dashboards.data.tables import as_csv, as_latex
 from dashboards.report.forecasts import forecasts
 from dashboards.report.html import as_html
 from dashboards.report.markdown import as_text
 from dashboards.report.pictures import KINDS, Studio
 from dashboards.report.sections import Section, sections
-from dashboards.tables import as_csv, as_latex
 from trials.errors import ConfigError, MissingError
 
 

@@ -29,7 +29,7 @@ from werkzeug.test import Client
 from dashboards.serving.access import Access
 from dashboards.serving.gate import MAX_BODY_BYTES
 from dashboards.serving.hardened import secured
-from orchestrator.command import say
+from orchestrator.config.console import say
 from trials.errors import ConfigError
 
 THREADS = 6

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboards.analysis.describe import describe_cells
-from dashboards.selection import Selection
-from dashboards.theme import Look, axis
+from dashboards.data.selection import Selection
+from dashboards.views.theme import Look, axis
+from orchestrator.analysis.describe import describe_cells
 
 KEYS = ["train_size", "cell", "freeze", "strategy", "depth", "embeddings", "n_layers"]
 LABELLED = 16  # beyond so many places an axis names train sizes only

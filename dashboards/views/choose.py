@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from dashboards.frames import Snapshot
-from dashboards.selection import Selection
-from dashboards.views import inferiority
+from dashboards.data.frames import Snapshot
+from dashboards.data.selection import Selection
+from dashboards.views import non_inferiority
 from dashboards.views.part import Part
-from dashboards.views.recommended import ERROR, recommended
+from dashboards.views.recommendation import ERROR, recommended
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
 from trials.spec import FreezeSpec
 
@@ -132,4 +132,4 @@ ANSWER = Part(
     prepare_answers,
     answers_table,
 )
-PARTS = (ANSWER, inferiority.FOREST)
+PARTS = (ANSWER, non_inferiority.FOREST)

@@ -7,13 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.analysis.describe import describe_cells
-from dashboards.analysis.pareto import pareto
-from dashboards.analysis.savings import COUNTED, with_compute_time
-from dashboards.query import COSTS
-from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis, layout
-from dashboards.views import saved, times
+from dashboards.data.page_query import COSTS
+from dashboards.data.selection import Selection
+from dashboards.views import savings, times
 from dashboards.views.marks import (
     cell_colour,
     cell_symbol,
@@ -25,6 +21,10 @@ from dashboards.views.marks import (
     with_note,
 )
 from dashboards.views.part import Part
+from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.pareto import pareto
+from orchestrator.analysis.savings import COUNTED, with_compute_time
 
 # What a cost is called on an axis, with its unit, and how many of the store's units one of these is.
 UNITS = {
@@ -208,4 +208,4 @@ PARAMS = Part(
     draw_params,
     no_costs,
 )
-PARTS = (PARETO, saved.SAVINGS, PARAMS, times.TIMES, saved.TABLE)
+PARTS = (PARETO, savings.SAVINGS, PARAMS, times.TIMES, savings.TABLE)

@@ -7,11 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.analysis.describe import LEAST_FOR_INTERVAL
-from dashboards.analysis.moments import Moments, t_ends
-from dashboards.query import AXES
-from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis, layout
+from dashboards.data.page_query import AXES
+from dashboards.data.selection import Selection
 from dashboards.views import speed, steps
 from dashboards.views.marks import (
     axis_name,
@@ -26,6 +23,9 @@ from dashboards.views.marks import (
     with_note,
 )
 from dashboards.views.part import Part
+from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.analysis.describe import LEAST_FOR_INTERVAL
+from orchestrator.analysis.moments import Moments, t_ends
 
 Row = dict[str, Any]
 _MOST_MARKERS = 12  # of a line; between them it stays a line, whose every point still tells its value

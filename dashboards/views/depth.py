@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis, dodge, layout
+from dashboards.data.selection import Selection
 from dashboards.views import forest, means
 from dashboards.views.cells import Cells, Places, cells_of, colour, freeze_axis, interval_bars, percent, places
 from dashboards.views.marks import name
 from dashboards.views.part import Part
 from dashboards.views.published import Overlay, overlay, published_columns, published_traces
+from dashboards.views.theme import Figure, Look, axis, dodge, layout
 
 MOST_DOTS = 5000
 _BINS = 60

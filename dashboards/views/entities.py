@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboards.analysis.describe import describe_cells
-from dashboards.predictions import EntityErrors, entity_errors, has_spans, predictions_of
-from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis, layout
-from dashboards.views.beside import Beside, beside, first_seeds
+from dashboards.data.predictions import EntityErrors, entity_errors, has_spans, predictions_of
+from dashboards.data.selection import Selection
 from dashboards.views.marks import name, numbers, with_note
 from dashboards.views.part import Part
+from dashboards.views.tag_cell import Beside, beside, first_seeds
+from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.analysis.describe import describe_cells
 
 SEEDS = 5
 KINDS = {"missed": "missed", "spurious": "spurious", "wrong_type": "wrong type", "wrong_boundary": "wrong boundary"}

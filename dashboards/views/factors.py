@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.analysis.convergence import BIAS_NOTE, expected_best
-from dashboards.analysis.savings import with_compute_time
-from dashboards.analysis.stability import instability, majority_share
-from dashboards.analysis.variance import Anova, anova
-from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis, layout
+from dashboards.data.selection import Selection
 from dashboards.views.marks import cell_colour, cell_symbol, cell_words, completed_of, few_cells, numbers, one_device
 from dashboards.views.marks import with_note as noted
 from dashboards.views.part import Part
+from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.analysis.convergence import BIAS_NOTE, expected_best
+from orchestrator.analysis.savings import with_compute_time
+from orchestrator.analysis.stability import instability, majority_share
+from orchestrator.analysis.variance import Anova, anova
 
 FACTORS = {
     "depth": "frozen layers",

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.analysis.paired import differences
-from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis, layout, zero_line
+from dashboards.data.selection import Selection
 from dashboards.views.cells import percent
 from dashboards.views.marks import with_note
 from dashboards.views.part import Part
+from dashboards.views.theme import Figure, Look, axis, layout, zero_line
+from orchestrator.analysis.paired import differences
 
 
 class Forest(NamedTuple):

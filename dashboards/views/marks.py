@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dashboards.analysis.savings import COUNTED
-from dashboards.theme import Figure, Look, axis, layout
 from dashboards.views.cells import Places
+from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.analysis.savings import COUNTED
 
 MOST_CELLS = 30  # in a figure that draws a line or a row a cell
 _LONGEST = 60

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis, layout
+from dashboards.data.selection import Selection
 from dashboards.views.cells import Cells, cells_of, freeze_axis, interval_bars, percent, places
 from dashboards.views.marks import name
 from dashboards.views.part import Part
 from dashboards.views.published import Overlay, overlay, published_columns, published_traces
+from dashboards.views.theme import Figure, Look, axis, layout
 
 
 class Bars(NamedTuple):

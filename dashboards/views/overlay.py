@@ -1,6 +1,6 @@
 """Published numbers that may stand beside ours: where metric, split, corpus and train size are the same; else why not.
 
-Which is which is decided by `orchestrator.comparison`; here are only the selected trials. Where the corpus is none of a
+Which is which `published.comparison` decides; here are only the selected trials. Where the corpus is none of a
 study's, that is told from one spec and nothing is read.
 """
 
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.frames import Snapshot
-from dashboards.query import Query
-from dashboards.selection import Selection
+from dashboards.data.frames import Snapshot
+from dashboards.data.page_query import Query
+from dashboards.data.selection import Selection
 from dashboards.views.marks import short
-from orchestrator.comparison import Line, Side, compare_study
-from orchestrator.differences import corpus_refusal
-from orchestrator.published import STUDIES, Study, load_study
+from orchestrator.published.comparison import Line, Side, compare_study
+from orchestrator.published.differences import corpus_refusal
+from orchestrator.published.study import STUDIES, Study, load_study
 from orchestrator.store.schema import METRICS
 from trials.spec import TrialSpec
 

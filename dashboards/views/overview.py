@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.selection import Selection
-from dashboards.theme import STATES, Figure, Look, axis, layout
+from dashboards.data.selection import Selection
 from dashboards.views.part import Part
+from dashboards.views.theme import STATES, Figure, Look, axis, layout
 from orchestrator.store.schema import State
 
 MOST_MARKS = 5000

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 
 import pandas as pd
 
-from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, message
+from dashboards.data.selection import Selection
+from dashboards.views.theme import Figure, Look, message
 
 Info = TypeVar("Info")
 

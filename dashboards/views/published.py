@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from dashboards.theme import Look
 from dashboards.views.marks import name, numbers
 from dashboards.views.overlay import NOTHING as NOTHING
 from dashboards.views.overlay import Overlay as Overlay
 from dashboards.views.overlay import overlay as overlay
 from dashboards.views.part import Part
+from dashboards.views.theme import Look
 
 _FIGURES = ("theirs_low", "theirs_high", "ours", "ours_low", "ours_high", "difference")
 

@@ -6,10 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboards.analysis.convergence import baseline_best, epochs_to
-from dashboards.analysis.describe import describe_cells
-from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis, dodge
+from dashboards.data.selection import Selection
 from dashboards.views.cells import Places, places
 from dashboards.views.marks import (
     axis_name,
@@ -24,6 +21,9 @@ from dashboards.views.marks import (
     with_note,
 )
 from dashboards.views.part import Part
+from dashboards.views.theme import Figure, Look, axis, dodge
+from orchestrator.analysis.convergence import baseline_best, epochs_to
+from orchestrator.analysis.describe import describe_cells
 from orchestrator.store.schema import METRICS
 
 SHARE = 0.95

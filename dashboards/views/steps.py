@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dashboards.selection import Selection
-from dashboards.step_losses import SEEDS, lowest_seeds, step_losses
-from dashboards.theme import Figure, Look, axis, layout
+from dashboards.data.selection import Selection
+from dashboards.data.step_losses import SEEDS, lowest_seeds, step_losses
 from dashboards.views.marks import cell_colour, cell_words, completed_of, few_cells, numbers, with_note
 from dashboards.views.part import Part
+from dashboards.views.theme import Figure, Look, axis, layout
 
 Row = dict[str, Any]
 MOST_STEP_CELLS = 8

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dashboards.analysis.paired import differences
-from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis, layout
-from dashboards.views import confused, entities
-from dashboards.views.beside import Beside, beside
+from dashboards.data.selection import Selection
+from dashboards.views import confusion, entities
 from dashboards.views.marks import name, numbers, with_note
 from dashboards.views.part import Part
+from dashboards.views.tag_cell import Beside, beside
+from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.analysis.paired import differences
 
 LEVELS = {"span": "entity types", "class": "classes", "token": "tags"}  # the first that a task has is its default
 MOST_TAGS = 40
@@ -159,4 +159,4 @@ DIFFERENCE = Part(
     draw_tags,
     no_tags,
 )
-PARTS = (confused.CONFUSION, DIFFERENCE, entities.ENTITIES)
+PARTS = (confusion.CONFUSION, DIFFERENCE, entities.ENTITIES)

@@ -6,10 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dashboards.analysis.describe import describe_cells
-from dashboards.analysis.savings import with_compute_time
-from dashboards.selection import Selection
-from dashboards.theme import Figure, Look, axis
+from dashboards.data.selection import Selection
 from dashboards.views.cells import Places, places
 from dashboards.views.marks import (
     axis_name,
@@ -22,6 +19,9 @@ from dashboards.views.marks import (
     with_note,
 )
 from dashboards.views.part import Part
+from dashboards.views.theme import Figure, Look, axis
+from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.savings import with_compute_time
 
 MOST_DEVICES = 4
 _PATTERNS = {"first_k": "/", "last_k": "\\", "alternating": "x", "all_encoder": ".", "layers": "-"}

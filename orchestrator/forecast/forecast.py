@@ -15,13 +15,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from orchestrator.cluster_file import Prices
+from orchestrator.forecast.cost_model import PREFIX_SD, SETUP_SD, CostModel, fit_model
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.history import History
-from orchestrator.forecast.model import PREFIX_SD, SETUP_SD, CostModel, fit_model
+from orchestrator.forecast.makespan import scheduled_s
 from orchestrator.forecast.observation import PILOT, Inputs, Observation
-from orchestrator.forecast.schedule import scheduled_s
-from orchestrator.forecast.shape import (
+from orchestrator.forecast.values import HOUR, CellForecast, Forecast, Where
+from orchestrator.forecast.work import (
     PrefixLedger,
     group_key,
     kept_here,
@@ -30,9 +30,9 @@ from orchestrator.forecast.shape import (
     shape_key,
     work_of,
 )
-from orchestrator.forecast.values import HOUR, CellForecast, Forecast, Where
+from orchestrator.sweeps.cluster_spec import Prices
 from trials.spec import TrialSpec
-from trials.steps import steps_an_epoch
+from trials.training.steps import steps_an_epoch
 
 DRAWS, FEWER_DRAWS, MANY_TRIALS = 400, 60, 10_000
 DISK_FACTOR = 1.5  # either way: corpora differ in how many predictions are kept

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from orchestrator.cluster_file import ClusterSpec
 from orchestrator.forecast.observation import Inputs, Observation
-from orchestrator.forecast.shape import PrefixLedger, group_key, memory_of, nothing_kept, work_of
+from orchestrator.forecast.work import PrefixLedger, group_key, memory_of, nothing_kept, work_of
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.store.specs import stored_spec
-from orchestrator.sweep import Resources
+from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps.sweep import Resources
 from trials.errors import StoreError
-from trials.processor import processor_name
+from trials.hardware.cpu_name import processor_name
 from trials.spec import TrialSpec
 
 MOST_ROWS, MOST_OTHERS = 1_000, 4  # rows; corpora and models other than the sweep's own, which have to be read for it

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from orchestrator.forecast.inputs import Lengths, Sizes, lengths_of, sizes_of
-from orchestrator.forecast.shape import Memory, PrefixWork, Work, group_key, shape_key
+from orchestrator.forecast.cost_inputs import Lengths, Sizes, lengths_of, sizes_of
+from orchestrator.forecast.work import Memory, PrefixWork, Work, group_key, shape_key
 from trials.errors import PermafrostError
 from trials.spec import TrialSpec
 

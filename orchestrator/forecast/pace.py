@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from orchestrator.forecast.shape import shape_key
+from orchestrator.forecast.work import shape_key
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from orchestrator.forecast.observation import PILOT, Inputs, Observation
-from orchestrator.forecast.shape import (
+from orchestrator.forecast.work import (
     PrefixLedger,
     cached_depth,
     group_key,

@@ -10,8 +10,8 @@ import sys
 
 import torch
 
-import orchestrator.inline  # noqa: F401  # what a trial's process holds beside the trial counts as its memory
-from trials.device import default_device
+import orchestrator.execution.inline  # noqa: F401  # what a trial's process holds beside the trial counts as its memory
+from trials.hardware.device import default_device
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.spec import TrialSpec

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.forecast.archive import kept_forecasts
 from orchestrator.forecast.figure import Figure
-from orchestrator.forecast.kept import kept_forecasts
 from orchestrator.forecast.values import HOUR, Forecast
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State

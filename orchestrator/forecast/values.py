@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orchestrator.cluster_file import Prices
 from orchestrator.forecast.figure import Figure
+from orchestrator.sweeps.cluster_spec import Prices
 
 HOUR = 3_600.0
 

@@ -20,8 +20,8 @@ What no lease can prevent: a driver that is stopped for minutes between `check` 
 writes is rows of an attempt of its own, of which readers take one.
 """
 
+from orchestrator.lease.acquire import LeaseHeldError, take_lease
 from orchestrator.lease.lease import Lease, LeaseLostError, Timing
-from orchestrator.lease.taking import LeaseHeldError, take_lease
-from orchestrator.lease.watching import running_driver
+from orchestrator.lease.running_driver import running_driver
 
 __all__ = ["Lease", "LeaseHeldError", "LeaseLostError", "Timing", "running_driver", "take_lease"]

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from orchestrator.lease.holder import Holder
-from orchestrator.store.place import Place
+from orchestrator.storage.storage import Place
 from trials.errors import StoreError
 
 _NAME = re.compile(r"([0-9a-f]{16})-(\d{8})-(asks|holds)\.json")

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.choose_depth import Answer, DepthGoal, Known, Spend, answer, decide
-from orchestrator.search.seen import Known as StoreKnown
-from orchestrator.search.seen import results_of
-from orchestrator.search.source import Order, Verdict
-from orchestrator.search.spec import DepthGoalSpec
+from orchestrator.search.trial_results import Known as StoreKnown
+from orchestrator.search.trial_results import results_of
 from orchestrator.store.schema import State
+from orchestrator.sweeps.search_spec import DepthGoalSpec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.tasks import TASKS

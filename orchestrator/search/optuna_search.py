@@ -21,10 +21,10 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from orchestrator.search.axis import Axis
-from orchestrator.search.seen import COSTS
-from orchestrator.search.space import Point, Space, Taken, walk
-from orchestrator.search.spec import SearchSpec
+from orchestrator.search.trial_results import COSTS
+from orchestrator.sweeps.axis import Axis
+from orchestrator.sweeps.search_spec import SearchSpec
+from orchestrator.sweeps.space import Point, Space, Taken, walk
 
 Distributions = dict[str, BaseDistribution]
 

@@ -22,12 +22,12 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
+from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.cell import Cell
-from orchestrator.search.found import found_lines
-from orchestrator.search.seen import Evaluation, Known, Seen, results_of
-from orchestrator.search.source import Order, Verdict
-from orchestrator.search.spec import RacingSpec
+from orchestrator.search.findings import found_lines
+from orchestrator.search.trial_results import Evaluation, Known, Seen, results_of
 from orchestrator.store.schema import State
+from orchestrator.sweeps.search_spec import RacingSpec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from orchestrator.search.spec import ScheduleSpec
+from orchestrator.sweeps.search_spec import ScheduleSpec
 
 
 class Scheduler(Protocol):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.search.source import Order, Source, Verdict
+from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import METRICS, State
 from trials.errors import StoreError

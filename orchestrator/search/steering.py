@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.cell import Cell
-from orchestrator.search.found import found_lines
+from orchestrator.search.findings import found_lines
 from orchestrator.search.schedule import Scheduler
-from orchestrator.search.seen import Evaluation, Known, Seen, results_of
-from orchestrator.search.source import Order, Verdict
-from orchestrator.search.spec import ScheduleSpec
+from orchestrator.search.trial_results import Evaluation, Known, Seen, results_of
 from orchestrator.store.schema import State
+from orchestrator.sweeps.search_spec import ScheduleSpec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 

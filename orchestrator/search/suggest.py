@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from orchestrator.search.axis import Axis
 from orchestrator.search.cell import Cell
 from orchestrator.search.optuna_search import Distributions, OptunaPoints, Told, distribution_of
-from orchestrator.search.points import Layers, at_random
-from orchestrator.search.space import Point, Space, again, walk
-from orchestrator.search.spec import SearchSpec
 from orchestrator.store.plans import Suggested
 from orchestrator.store.schema import State
+from orchestrator.sweeps.axis import Axis
+from orchestrator.sweeps.samplers import Layers, at_random
+from orchestrator.sweeps.search_spec import SearchSpec
+from orchestrator.sweeps.space import Point, Space, again, walk
 from trials.spec import TrialSpec
 
 Resolve = Callable[[Point], Sequence[TrialSpec] | None]  # the replicates of a point; None where it is no trial

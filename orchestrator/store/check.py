@@ -17,12 +17,12 @@ from pathlib import Path
 from safetensors import SafetensorError, deserialize
 
 from orchestrator.lease.claims import Claim, ClaimFolder
-from orchestrator.store.broken import BrokenError, NewerError
+from orchestrator.storage.errors import BrokenError, NewerError
+from orchestrator.storage.storage import Place, find_place
 from orchestrator.store.check_rows import check_rows
 from orchestrator.store.contents import Table, read_contents
 from orchestrator.store.diagnosis import Counted, Diagnosis, Report
 from orchestrator.store.names import is_intact, promised
-from orchestrator.store.place import Place, find_place
 from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_forecast, is_plan, is_suggestion, newest_plan
 from orchestrator.store.results import MARKER, check_marker
 from orchestrator.store.schema import TABLES, State

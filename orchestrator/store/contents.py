@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from orchestrator.store.broken import BrokenError, NewerError
+from orchestrator.storage.errors import BrokenError, NewerError
+from orchestrator.storage.storage import Place
 from orchestrator.store.parts import PartFolder, is_part
-from orchestrator.store.place import Place
 from orchestrator.store.schema import TABLES
 
 READ_ORDER = ("trials", "predictions", "tags", "epochs")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from orchestrator.lease.claims import ClaimFolder
 from orchestrator.lease.holder import Presence, this_driver
+from orchestrator.storage.storage import LITTER, LocalPlace, Place
 from orchestrator.store.check import CHECKPOINT, CHECKPOINTS, LEASES, QUARANTINE, completed_ids, diagnose
 from orchestrator.store.contents import Table
-from orchestrator.store.place import LITTER, LocalPlace, Place
 from trials.errors import StoreError
 
 OLD_S = 24 * 3600.0  # of a temporary file: no writer takes so long

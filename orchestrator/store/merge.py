@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from orchestrator.storage.storage import Place
 from orchestrator.store.check_rows import COMPUTED
 from orchestrator.store.contents import COMMIT_ORDER, KEYS, Table, latest, read_contents
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.place import Place
 from orchestrator.store.plans import is_forecast, is_plan, is_suggestion
 from orchestrator.store.results import MARKER, ResultStore, mark
 from orchestrator.store.schema import TABLES, State

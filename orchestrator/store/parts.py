@@ -7,7 +7,7 @@ Why no manifest decides which parts count. A manifest would be one more object t
 and what it would give is there without it:
 
 - *A commit is seen whole.* What belongs to a trial lies in four tables and is committed with the trial's own row last
-  (`orchestrator.recorder.COMMIT_ORDER`): that row is the commit record. Readers read the trials first and the other
+  (`execution.recorder.COMMIT_ORDER`): that row is the commit record. Readers read the trials first and the other
   tables then (`results`), so of a trial whose row they saw they see everything. One part may be split in two objects
   (`Place.largest_bytes`) for the same reason: until the trial's row is there nothing counts.
 - *Compaction loses and doubles nothing.* The new part is there before an old one is taken away, so at any moment each
@@ -31,10 +31,10 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from orchestrator.store.broken import BrokenError, NewerError
+from orchestrator.storage.errors import BrokenError, NewerError
+from orchestrator.storage.storage import Place
 from orchestrator.store.encoding import encoded, rewritten
 from orchestrator.store.names import is_intact, stamped
-from orchestrator.store.place import Place
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
 from trials.errors import StoreError
 

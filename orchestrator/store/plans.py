@@ -14,9 +14,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from orchestrator.store.broken import BrokenError
+from orchestrator.storage.errors import BrokenError
+from orchestrator.storage.storage import Place
 from orchestrator.store.names import is_intact, stamped
-from orchestrator.store.place import Place
 
 SWEEPS = "sweeps"
 
@@ -57,7 +57,7 @@ def is_suggestion(name: str) -> bool:
 
 
 def is_forecast(name: str) -> bool:
-    """Whether a file of this name is what a launch was forecast to take (`orchestrator.forecast.kept`)."""
+    """Whether a file of this name is what a launch was forecast to take (`orchestrator.forecast.archive`)."""
     return name.startswith("forecast-") and name.endswith(".json")
 
 

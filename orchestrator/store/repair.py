@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from orchestrator.storage.storage import LocalPlace, Place
 from orchestrator.store.check import QUARANTINE, completed_ids, diagnose, planned_labels
 from orchestrator.store.contents import READ_ORDER, Table
 from orchestrator.store.diagnosis import BadFile, Diagnosis, Finding
 from orchestrator.store.parts import PartFolder, stamp_of
-from orchestrator.store.place import LocalPlace, Place
 from orchestrator.store.results import MARKER, mark
 from orchestrator.store.schema import TABLES
 from trials.errors import StoreError

@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.store.broken import BrokenError, NewerError
+from orchestrator.storage.errors import BrokenError, NewerError
+from orchestrator.storage.storage import LocalPlace, Place, find_place
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.place import LocalPlace, Place, find_place
 from orchestrator.store.plans import SWEEPS, Suggested, SweepPlan, newest_plan, suggestions, write_plan
 from orchestrator.store.schema import SCHEMA_VERSION, TABLES, State
 from trials.errors import StoreError

@@ -18,12 +18,14 @@ import pyarrow as pa
 from orchestrator.store.contents import Table
 from orchestrator.store.schema import State
 from trials.spec import TrialSpec
-from trials.steps import evaluation_steps, steps_an_epoch
 from trials.tasks import TASKS
+from trials.training.steps import evaluation_steps, steps_an_epoch
 
 Row = dict[str, Any]
 Pair = tuple[str, int]  # trial_id, attempt
-AUTO_WORDS = 100_000  # as in trials.best, which needs torch: larger splits have no predictions by default
+AUTO_WORDS = (
+    100_000  # as in trials.training.best_epoch, which needs torch: larger splits have no predictions by default
+)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks import overhead, peers
-from trials.device import device_name
+from trials.hardware.device import device_name
 from trials.starter import model_path
 
 ROOT = Path(__file__).parents[2]

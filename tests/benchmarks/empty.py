@@ -10,17 +10,17 @@ from typing import Any
 
 from ray import tune
 
-from orchestrator.attempts import TrialQueue
-from orchestrator.cluster import Cluster
-from orchestrator.driver import run_sweep
-from orchestrator.recorder import Recorder
-from orchestrator.search.source import Listed
-from orchestrator.slots import ANY, Share, Slots
-from orchestrator.stop import StopRequest
+from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.slots import ANY, Share, Slots
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
+from orchestrator.ray_backend.cluster import Cluster
+from orchestrator.ray_backend.driver import run_sweep
+from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweep import CheckpointSpec, Limits
-from orchestrator.trainable import TrialTrainable, WorkerSettings
+from orchestrator.sweeps.sweep import CheckpointSpec, Limits
 from tests.benchmarks.overhead import driver_mb
 from tests.builders import first_attempts, make_record
 from trials.record import EpochRecord

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from orchestrator.recorder import Recorder, epoch_row, trial_row
-from orchestrator.slots import ANY, Share, Slots
+from orchestrator.execution.recorder import Recorder, epoch_row, trial_row
+from orchestrator.execution.slots import ANY, Share, Slots
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.summary import summarise
+from orchestrator.store.summary import summarise
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -35,7 +35,7 @@ def specs(n: int) -> list[TrialSpec]:
 
 def empty_trials(n: int = N_EMPTY) -> dict[str, Any]:
     """Our driver with its recorder and store, against Ray Tune alone with the same settings, on two slots."""
-    from orchestrator.cluster import local_cluster
+    from orchestrator.ray_backend.cluster import local_cluster
 
     with local_cluster() as cluster:
         from tests.benchmarks.empty import ours, raw_ray

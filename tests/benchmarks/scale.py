@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def measure(trials: int, slots: int, seconds: float) -> dict[str, Any]:
     """Seconds of the whole sweep, of what comes after all slots worked for the first time, and the driver's memory."""
-    from orchestrator.cluster import local_cluster
+    from orchestrator.ray_backend.cluster import local_cluster
 
     ideal = trials / slots * seconds
     with tempfile.TemporaryDirectory(prefix="scale-") as folder, local_cluster() as cluster:

@@ -16,7 +16,7 @@ import numpy as np
 
 from orchestrator.search.depth_search import Depths, DepthSearch
 from orchestrator.search.simulate import Table, simulate
-from orchestrator.search.spec import DepthGoalSpec
+from orchestrator.sweeps.search_spec import DepthGoalSpec
 from tests.benchmarks.choose_depth import wilson
 from tests.benchmarks.search_table import POINTS, World, score_of
 from trials.spec import TrialSpec

@@ -15,21 +15,21 @@ from typing import Literal
 
 import numpy as np
 
+from orchestrator.execution.trial_source import Source
 from orchestrator.search.cell import Cell
-from orchestrator.search.found import front
-from orchestrator.search.points import points_of
+from orchestrator.search.factory import cells_of
+from orchestrator.search.findings import front
 from orchestrator.search.race import Race
 from orchestrator.search.schedule import ToTheEnd, scheduler_of
-from orchestrator.search.seen import COSTS, Known, Seen, results_of
 from orchestrator.search.simulate import Table, simulate
-from orchestrator.search.source import Source
-from orchestrator.search.space import Point
-from orchestrator.search.spec import RacingSpec, ScheduleSpec, SearchSpec
 from orchestrator.search.steering import FixedCells, Steering, Suggester
 from orchestrator.search.suggest import LearnedCells
-from orchestrator.searching import cells_of
+from orchestrator.search.trial_results import COSTS, Known, Seen, results_of
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweep import SweepSpec, expand, layers_of, load_sweep, replicates
+from orchestrator.sweeps.samplers import points_of
+from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec, SearchSpec
+from orchestrator.sweeps.space import Point
+from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, load_sweep, replicates
 from trials.draft import Lookup
 from trials.spec import TrialSpec
 

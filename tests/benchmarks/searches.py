@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.search.found import front
-from orchestrator.search.spec import RacingSpec, ScheduleSpec
+from orchestrator.search.findings import front
+from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec
 from tests.benchmarks.search_depths import of_depths, share_of
 from tests.benchmarks.search_table import (
     STORE,

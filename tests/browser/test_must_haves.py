@@ -12,9 +12,9 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, Page
 
-from dashboards.app import make_app
-from dashboards.frames import Frames
-from dashboards.query import Query
+from dashboards.app.app import make_app
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import Query
 from dashboards.report.write import write_report
 from dashboards.views.registry import VIEWS
 from orchestrator.store import ResultStore, open_store

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from orchestrator.recorder import Recorder
+from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec

@@ -106,7 +106,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(n: int, folder: Path) -> tuple[list[Sample], dict[str, int]]:
-    from orchestrator.cluster import local_cluster
+    from orchestrator.ray_backend.cluster import local_cluster
 
     with local_cluster() as cluster:
         from tests.chaos.day_trials import run_day  # Ray reads the cluster's settings when it is imported

@@ -17,7 +17,7 @@ from tests.chaos.cluster import base_environment
 from tests.chaos.compare import Tables
 from tests.chaos.subject import Verdict
 
-TOOL = "orchestrator.store_command"
+TOOL = "orchestrator.commands.store"
 
 
 class Ours:

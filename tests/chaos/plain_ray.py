@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from orchestrator.sweep import expand, load_sweep
+from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.chaos.compare import Tables
 from tests.chaos.subject import N_EPOCHS, Verdict
 from trials.draft import Lookup
@@ -154,8 +154,8 @@ def trial(config: dict[str, Any]) -> None:
     import torch
     from ray import tune
 
-    from trials.checkpoint import Checkpoints
     from trials.run import run_trial
+    from trials.training.checkpoint import Checkpoints
 
     torch.set_num_threads(1)
     spec = TrialSpec.model_validate_json(config["spec"])

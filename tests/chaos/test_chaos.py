@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from orchestrator.recorder import Recorder
+from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from orchestrator.cli import app
-from orchestrator.manifests import KubeRay, Workers, manifests
-from orchestrator.manifests_command import as_yaml
+from orchestrator.commands.app import app
+from orchestrator.commands.manifests import as_yaml
+from orchestrator.deploy.kuberay import KubeRay, Workers, manifests
 from tests.docker.crd import SCHEMAS, problems
 from trials.errors import ConfigError
 

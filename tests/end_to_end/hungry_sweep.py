@@ -31,22 +31,22 @@ def main(folder: Path) -> None:
         "RAY_memory_monitor_refresh_ms": "100",
         "RAY_memory_usage_threshold": f"{(used + 3 * GIVEN) / total:.3f}",  # Ray and two workers take one
     }
-    from orchestrator.attempts import TrialQueue
-    from orchestrator.cluster import local_cluster
-    from orchestrator.recorder import Recorder
-    from orchestrator.search.source import Listed
-    from orchestrator.slots import ANY, Share, Slots
-    from orchestrator.stop import StopRequest
+    from orchestrator.execution.recorder import Recorder
+    from orchestrator.execution.slots import ANY, Share, Slots
+    from orchestrator.execution.stop_request import StopRequest
+    from orchestrator.execution.trial_queue import TrialQueue
+    from orchestrator.execution.trial_source import Listed
+    from orchestrator.ray_backend.cluster import local_cluster
     from orchestrator.store import ResultStore
-    from orchestrator.sweep import CheckpointSpec, Limits
+    from orchestrator.sweeps.sweep import CheckpointSpec, Limits
     from tests.builders import make_record, make_spec
     from trials.record import EpochRecord
     from trials.spec import TrialSpec
 
     store = ResultStore(folder)
     with local_cluster() as cluster:
-        from orchestrator.driver import run_sweep
-        from orchestrator.trainable import TrialTrainable, WorkerSettings
+        from orchestrator.ray_backend.driver import run_sweep
+        from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
 
         class Hungry(TrialTrainable):
             def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:

@@ -19,15 +19,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.attempts import TrialQueue
-from orchestrator.cluster import local_cluster
-from orchestrator.recorder import Recorder
-from orchestrator.search.source import Listed
-from orchestrator.slots import ANY, Share, Slots
-from orchestrator.stop import StopRequest
+from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.slots import ANY, Share, Slots
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
+from orchestrator.ray_backend.cluster import local_cluster
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweep import CheckpointSpec, Limits
+from orchestrator.sweeps.sweep import CheckpointSpec, Limits
 from tests.builders import first_attempts, make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -53,8 +53,8 @@ def main(folder: Path, n: int, seconds: float, megabytes: int, start_s: float) -
     specs = [make_spec(seed=seed) for seed in range(n)]
     store = ResultStore(folder)
     with local_cluster() as cluster:
-        from orchestrator.driver import run_sweep  # Ray reads the cluster's settings when it is imported
-        from orchestrator.trainable import TrialTrainable, WorkerSettings
+        from orchestrator.ray_backend.driver import run_sweep  # Ray reads the cluster's settings when it is imported
+        from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
 
         class Leaky(TrialTrainable):
             kept: tuple[bytes, ...] = ()

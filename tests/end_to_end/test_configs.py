@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import pytest
 
-from orchestrator.published import STUDIES, load_study
+from orchestrator.published.study import STUDIES, load_study
 from tests.end_to_end.conftest import environment
 from tests.servers import HubServer, UdServer
 from tests.stand_ins import hub_repos, treebanks, write_local_files
@@ -55,7 +55,7 @@ DOWNLOADS = {  # what each study names that is not on a fresh machine
 PLAN_ALL = """
 import json, sys
 from pathlib import Path
-from orchestrator.sweep import expand, load_sweep
+from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.draft import Lookup
 
 found = {}

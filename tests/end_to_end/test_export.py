@@ -18,8 +18,8 @@ from safetensors import safe_open
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 from typer.testing import CliRunner, Result
 
-from orchestrator.cli import app
-from orchestrator.predict import tagged_text
+from orchestrator.commands.app import app
+from orchestrator.commands.predict import tagged_text
 from orchestrator.store import ResultStore
 from tests.end_to_end.conftest import Command
 from tests.small_sweeps import POS, launched, write_bank, write_entities, write_reviews

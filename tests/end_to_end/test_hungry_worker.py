@@ -12,7 +12,7 @@ import pytest
 from ray.air.execution._internal import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 
-from orchestrator.killed import killed_workers_are_lost
+from orchestrator.ray_backend.oom_patch import killed_workers_are_lost
 from tests.end_to_end.conftest import environment
 
 pytestmark = pytest.mark.timeout(240)

@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 ASK = """
 import json, subprocess, sys, urllib.request
 from pathlib import Path
-from orchestrator.cluster import local_cluster
-from orchestrator.jobs import told_of
+from orchestrator.ray_backend.cluster import local_cluster
+from orchestrator.ray_backend.jobs import told_of
 with local_cluster(told_of("starter", "/a store")) as cluster:
     ray = Path(sys.executable).with_name("ray")
     token = subprocess.run([ray, "get-auth-token"], capture_output=True, text=True).stdout.strip()

@@ -27,7 +27,7 @@ import yaml
 
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.end_to_end.conftest import environment
-from tests.orchestrator.watching.prometheus import DOCKER, EXPORTED, program
+from tests.orchestrator.monitoring.prometheus import DOCKER, EXPORTED, program
 from tests.servers import LoopbackServer, Reply, Request
 
 pytestmark = pytest.mark.timeout(280)

@@ -21,9 +21,9 @@ pytestmark = [
 ASK = """
 import sys
 from pathlib import Path
-from orchestrator.cluster import own_cluster
-from orchestrator.reach import note_on_reach
-from orchestrator.store.place import LocalPlace
+from orchestrator.ray_backend.cluster import own_cluster
+from orchestrator.ray_backend.shared_storage_check import note_on_reach
+from orchestrator.storage.storage import LocalPlace
 with own_cluster():
     for folder in sys.argv[1:]:
         print(note_on_reach(LocalPlace(Path(folder))))

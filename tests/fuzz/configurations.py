@@ -10,13 +10,13 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.cluster_file import find_cluster
-from orchestrator.plan import Plan, make_plan
-from orchestrator.search.source import Waiting
-from orchestrator.searching import source_of
+from orchestrator.execution.trial_source import Waiting
+from orchestrator.search.factory import source_of
+from orchestrator.storage.address import is_address, parse_address
 from orchestrator.store import ResultStore
-from orchestrator.store.address import is_address, parse_address
-from orchestrator.sweep import load_sweep
+from orchestrator.sweeps.cluster_spec import find_cluster
+from orchestrator.sweeps.plan import Plan, make_plan
+from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import write_texts, write_treebank
 from tests.fuzz.attacks import ATTACKS
 from tests.fuzz.judging import Verdict, contents, judged

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from orchestrator.cluster_file import find_cluster
-from orchestrator.model_card import base_licence
-from orchestrator.sweep import expand, load_sweep
-from orchestrator.yaml_file import Document
+from orchestrator.commands.model_card import base_licence
+from orchestrator.config.yaml_document import Document
+from orchestrator.sweeps.cluster_spec import find_cluster
+from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.builders import write_sweep
 from tests.fuzz.judging import Verdict, contents, judged
 from tests.fuzz.kind import Kind
@@ -24,7 +24,7 @@ from tests.fuzz.store_files import store_kinds
 from tests.small_sweeps import write_bank, write_entities, write_reviews
 from trials.draft import Lookup
 from trials.sources.cache import complete, finish
-from trials.sources.draft import DataDraft
+from trials.sources.corpus_draft import DataDraft
 from trials.spec import Columns
 
 LIMIT_S = 5.0

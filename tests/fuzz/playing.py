@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from orchestrator.search.source import Source, Verdict
+from orchestrator.execution.trial_source import Source, Verdict
 from orchestrator.store.schema import State
 from tests.builders import make_record
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
-from trials.steps import evaluation_steps
 from trials.tasks import TASKS
+from trials.training.steps import evaluation_steps
 
 MOST_ORDERS = 300  # a sweep of many trials is not played to its end
 _STEPS = 12  # an epoch

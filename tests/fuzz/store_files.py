@@ -10,28 +10,28 @@ from typing import Any
 
 import torch
 
+from orchestrator.commands.optuna_study import cells_told
+from orchestrator.commands.status_command import status
+from orchestrator.execution.rerun import find_trial
+from orchestrator.forecast.archive import keep_forecast, kept_forecasts
 from orchestrator.forecast.figure import Figure
-from orchestrator.forecast.kept import keep_forecast, kept_forecasts
 from orchestrator.forecast.values import CellForecast, Forecast
 from orchestrator.lease.claims import ClaimFolder
 from orchestrator.lease.holder import this_driver
-from orchestrator.plan import make_plan
-from orchestrator.rerun import find_trial
-from orchestrator.searching import source_of
-from orchestrator.status import status
+from orchestrator.search.factory import source_of
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
-from orchestrator.study import cells_told
-from orchestrator.sweep import expand, load_sweep
+from orchestrator.sweeps.plan import make_plan
+from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.builders import make_spec, write_sweep
 from tests.fuzz.kind import Kind
 from tests.fuzz.mutations import mutated_checkpoint, mutated_json, mutated_parquet
 from tests.orchestrator.store.rows import epoch, prediction, tag, trial
-from trials.checkpoint import Checkpoints
 from trials.draft import Lookup
 from trials.errors import CheckpointError, DataError, DivergedError
 from trials.run import run_trial
 from trials.spec import TrialSpec
+from trials.training.checkpoint import Checkpoints
 
 CPU = torch.device("cpu")
 SEARCH = """

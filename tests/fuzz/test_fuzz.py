@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.sweep import MAX_TRIALS
+from orchestrator.sweeps.sweep import MAX_TRIALS
 from tests.fuzz.__main__ import main
 from tests.fuzz.configurations import Configuration, Configurations
 from tests.fuzz.files import BrokenFile, Files

@@ -11,14 +11,14 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from orchestrator.sweep import expand, load_sweep
+from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.builders import write_sweep, write_treebank
-from trials.checkpoint import Checkpoints
 from trials.draft import Lookup
 from trials.errors import CheckpointError
-from trials.kept import STATE
 from trials.run import run_trial
 from trials.spec import TrialSpec
+from trials.training.checkpoint import Checkpoints
+from trials.training.checkpoint_validation import STATE
 
 CPU = torch.device("cpu")
 Tensors = dict[str, torch.Tensor]

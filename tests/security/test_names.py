@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.export_model import export_model
-from orchestrator.reproduce import reproduce
-from orchestrator.status import status
+from orchestrator.commands.export_model import export_model
+from orchestrator.commands.reproduce import reproduce
+from orchestrator.commands.status_command import status
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
 from tests.builders import expanded, make_spec, write_sweep, write_treebank

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from orchestrator.model_card import base_licence
+from orchestrator.commands.model_card import base_licence
+from orchestrator.config.yaml_document import Document
 from orchestrator.store import open_store
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
-from orchestrator.yaml_file import Document
 from tests.fuzz.judging import judged
 from tests.orchestrator.store.rows import prediction, trial
 from tests.trials.conftest import save_tiny_model
@@ -24,7 +24,7 @@ from trials.datasets.table_reader import read_parquet
 from trials.errors import ConfigError, DataError, ModelError, StoreError
 from trials.export import Predictor
 from trials.models.load import load_model, load_tokenizer
-from trials.models.source import ModelDraft, find_model
+from trials.sources.local_models import ModelDraft, find_model
 from trials.spec import Columns, ModelSpec
 
 

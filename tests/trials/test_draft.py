@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tests.builders import make_spec, write_conllu, write_treebank
 from trials.draft import DraftError, FreezeDraft, Lookup, TrialDraft
 from trials.errors import DataError
-from trials.sources.draft import DataDraft
+from trials.sources.corpus_draft import DataDraft
 from trials.spec import FreezeSpec, TrialSpec
 
 MODEL = make_spec().model

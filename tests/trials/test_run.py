@@ -13,15 +13,15 @@ import torch
 
 from tests.builders import merged, write_conllu
 from tests.trials.conftest import TrialMaker, finished, save_tiny_model
-from trials.best import Best
 from trials.draft import Lookup, TrialDraft
 from trials.errors import DivergedError
-from trials.loop import Evaluation
 from trials.models.load import load_model
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.spec import OptimSpec, TrialSpec
-from trials.steps import evaluation_steps
+from trials.training.best_epoch import Best
+from trials.training.loop import Evaluation
+from trials.training.steps import evaluation_steps
 
 CPU = torch.device("cpu")
 MEASURED = {"setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "time"}

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from trials.node_cache import locked
+from trials.cache.node_cache import locked
 
 Compute = Callable[[Sequence[int]], Iterator[tuple[int, torch.Tensor]]]
 
@@ -26,7 +26,7 @@ class StatesFile:
     """The states of one split at one depth.
 
     Attributes:
-        folder: Of the depth; made by `trials.node_cache`.
+        folder: Of the depth; made by `trials.cache.node_cache`.
         lengths: (examples,) subwords of each example.
         width: Of a state.
     """

@@ -12,17 +12,17 @@ from typing import Any
 
 import torch
 
-from trials.batching import collate
-from trials.device import autocast
-from trials.encoded import Encoded
+from trials.cache.node_cache import existing_folder, node_folder
+from trials.encoding.encoded_corpus import Encoded
+from trials.hardware.device import autocast
 from trials.models.cut import section, start_at
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import LoadedModel, family_of
-from trials.node_cache import existing_folder, node_folder
 from trials.prefix.files import StatesFile
 from trials.prefix.rule import is_worth_it, prefix_depth, prefix_key
 from trials.spec import TrialSpec
 from trials.tasks.task import Split
+from trials.training.batching import collate
 
 GPU_BATCH = 64
 

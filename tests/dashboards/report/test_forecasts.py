@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.frames import Frames
-from dashboards.query import Query
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import Query
 from dashboards.report.forecasts import forecasts
 from dashboards.report.write import write_report
 from orchestrator.store import ResultStore

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.export import export_figure
-from dashboards.frames import Frames
-from dashboards.query import Query
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import Query
+from dashboards.report.figure_export import export_figure
 from dashboards.report.html import as_html
 from dashboards.report.pictures import Studio, find_browser
 from dashboards.report.sections import Section, sections

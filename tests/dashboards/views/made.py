@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from dashboards.frames import Frames
-from dashboards.query import parse_query
-from dashboards.selection import Selection, select
-from dashboards.theme import DARK, LIGHT
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import parse_query
+from dashboards.data.selection import Selection, select
 from dashboards.views.part import Drawn, Part, compute
+from dashboards.views.theme import DARK, LIGHT
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import Invented, specs, write_store
 from trials.spec import TrialSpec

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dashboards.theme import LIGHT
-from dashboards.views import cost, saved, times
+from dashboards.views import cost, savings, times
+from dashboards.views.theme import LIGHT
 from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.made import made, strictly
 
@@ -80,7 +80,7 @@ def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
 
 
 def test_savings_have_a_row_a_cell_and_cost(tmp_path: Path) -> None:
-    info = saved.prepare_saved(made(tmp_path / "s", trials=specs(train_sizes=(200,))))
+    info = savings.prepare_saved(made(tmp_path / "s", trials=specs(train_sizes=(200,))))
     counted = info.table[info.table["cost"] == "trainable_params"]
     assert counted["freeze"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert counted["saved"].iloc[0] == pytest.approx(2 * 7_087_872 / 134_352_401)
@@ -89,15 +89,15 @@ def test_savings_have_a_row_a_cell_and_cost(tmp_path: Path) -> None:
 
 def test_a_cost_of_two_devices_is_told_in_place_of_a_figure(tmp_path: Path) -> None:
     apart = Invented(device=lambda spec: "T4" if spec.freeze.depth == 6 else "cpu")
-    info = saved.prepare_saved(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
-    figure = strictly(saved.draw_saved(info, LIGHT))
+    info = savings.prepare_saved(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
+    figure = strictly(savings.draw_saved(info, LIGHT))
     words = next(trace for trace in figure["data"] if trace["mode"] == "text")
     assert words["text"] == [" compute time: different devices", " peak memory: different devices"]
     assert [round(y) for y in words["y"]] == [3, 3]
 
 
 def test_the_wide_table_leaves_out_costs_that_nobody_measured(tmp_path: Path) -> None:
-    table = saved.wide_table(saved.prepare_saved(made(tmp_path / "s", trials=specs(train_sizes=(200,)))))
+    table = savings.wide_table(savings.prepare_saved(made(tmp_path / "s", trials=specs(train_sizes=(200,)))))
     assert table["frozen"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert not [column for column in table if "energy" in column]
     assert table["trainable parameters (millions)"].iloc[0] == 120.1767

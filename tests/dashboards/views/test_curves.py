@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dashboards.frames import Frames
-from dashboards.query import parse_query
-from dashboards.selection import select
-from dashboards.theme import LIGHT
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import parse_query
+from dashboards.data.selection import select
 from dashboards.views import curves, speed, steps
+from dashboards.views.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, append, specs, write_store
 from tests.dashboards.views.made import made, strictly
 

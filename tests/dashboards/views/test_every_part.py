@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dashboards.selection import Selection
-from dashboards.theme import LIGHT
+from dashboards.data.selection import Selection
 from dashboards.views import choose, cost, curves, depth, factors, published, tags
 from dashboards.views.part import Part, compute
+from dashboards.views.theme import LIGHT
 from orchestrator.store import open_store
 from tests.dashboards.stores import Invented
 from tests.dashboards.views.made import LONG, SCRIPT, drawn, made, only, renamed, selected, strictly, without_baseline

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dashboards.theme import LIGHT
 from dashboards.views import factors
+from dashboards.views.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs
 from tests.dashboards.views.made import made, strictly
 

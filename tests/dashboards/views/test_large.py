@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dashboards.selection import Selection
-from dashboards.theme import LIGHT
+from dashboards.data.selection import Selection
 from dashboards.views import curves, depth, forest
 from dashboards.views.cells import MOST_TICKS, cells_of, places
 from dashboards.views.part import compute
+from dashboards.views.theme import LIGHT
 from tests.dashboards.stores import specs, write_store
 from tests.dashboards.views.made import selected
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.theme import DARK, LIGHT
 from dashboards.views import marks
+from dashboards.views.theme import DARK, LIGHT
 from tests.dashboards.stores import specs
 from tests.dashboards.views.made import LONG, SCRIPT, made
 

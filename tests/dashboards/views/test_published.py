@@ -10,10 +10,10 @@ import duckdb
 import pandas as pd
 import pytest
 
-from dashboards.mirror import Query
-from dashboards.selection import Selection, select
-from dashboards.theme import LIGHT
+from dashboards.data.duckdb_mirror import Query
+from dashboards.data.selection import Selection, select
 from dashboards.views import depth, means, published
+from dashboards.views.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs
 from tests.dashboards.views.made import drawn, made, only, strictly
 from trials.spec import TrialSpec

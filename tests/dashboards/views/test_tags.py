@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dashboards.selection import Selection
-from dashboards.theme import LIGHT
-from dashboards.views import confused, entities, tags
+from dashboards.data.selection import Selection
+from dashboards.views import confusion, entities, tags
+from dashboards.views.theme import LIGHT
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
 from tests.dashboards.views.made import drawn, made, selected, strictly
 from trials.spec import TrialSpec
@@ -46,7 +46,7 @@ def _worse_if_frozen(spec: TrialSpec) -> Labels:
 
 
 def test_confusion_is_a_share_of_each_gold_label_and_its_change(tmp_path: Path) -> None:
-    info = confused.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen))
+    info = confusion.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen))
     assert (info.labels, info.columns) == (("NOUN", "VERB", "X"), ("NOUN", "VERB", "X", "(cut off)"))
     assert info.shares.tolist() == [[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
     assert info.difference[0].tolist() == [-0.5, 0.5, 0, 0]
@@ -54,33 +54,33 @@ def test_confusion_is_a_share_of_each_gold_label_and_its_change(tmp_path: Path) 
 
 
 def test_a_change_diverges_around_zero(tmp_path: Path) -> None:
-    info = confused.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen))
-    shares, change = strictly(confused.draw_confusion(info, LIGHT))["data"]
+    info = confusion.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen))
+    shares, change = strictly(confusion.draw_confusion(info, LIGHT))["data"]
     assert (change["zmin"], change["zmid"], change["zmax"]) == (-50, 0, 50)
     assert change["colorscale"][1] == [0.5, LIGHT.paper]
     assert shares["z"][0] == [50, 50, 0, 0]
 
 
 def test_the_chosen_freeze_is_set_beside_the_baseline(tmp_path: Path) -> None:
-    info = confused.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen, search="?freeze=first+2"))
+    info = confusion.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen, search="?freeze=first+2"))
     assert info.beside.freeze == "first 2"
 
 
 def test_a_freeze_without_a_completed_trial_is_told(tmp_path: Path) -> None:
     selection = _kept(tmp_path / "s", _worse_if_frozen)
-    info = confused.prepare_confusion(replace(selection, query=selection.query.but(freeze="first 9")))
+    info = confusion.prepare_confusion(replace(selection, query=selection.query.but(freeze="first 9")))
     assert info.note == "There is no completed trial of 'first 9' here."
     assert info.beside.freeze == "all"
 
 
 def test_at_most_five_seeds_are_read(tmp_path: Path) -> None:
-    info = confused.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen, seeds=range(7)))
+    info = confusion.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen, seeds=range(7)))
     assert info.seeds == (5, 5)
 
 
 def test_rare_labels_are_put_together(tmp_path: Path) -> None:
     gold = [f"T{n:02}" for n in range(40) for _ in range(41 - n)]
-    info = confused.prepare_confusion(_kept(tmp_path / "s", lambda spec: gold, gold))
+    info = confusion.prepare_confusion(_kept(tmp_path / "s", lambda spec: gold, gold))
     assert info.labels == (*(f"T{n:02}" for n in range(30)), "(others)")
     assert np.diag(info.shares).tolist() == [1.0] * 31
     assert info.note == "10 rarer labels are put together as (others)."
@@ -88,7 +88,7 @@ def test_rare_labels_are_put_together(tmp_path: Path) -> None:
 
 def test_predictions_that_were_not_kept_are_told_with_the_way_out(tmp_path: Path) -> None:
     selection = made(tmp_path / "s")
-    for words in (drawn(confused.CONFUSION, selection).empty, drawn(entities.ENTITIES, selection).empty):
+    for words in (drawn(confusion.CONFUSION, selection).empty, drawn(entities.ENTITIES, selection).empty):
         assert words.startswith("No predictions on dev were kept")
         assert "predictions: all" in words
 
@@ -114,7 +114,7 @@ def test_an_unknown_level_is_told(tmp_path: Path) -> None:
 
 def test_names_of_labels_are_no_html(tmp_path: Path) -> None:
     selection = _kept(tmp_path / "s", lambda spec: ["<b>x</b>"] * 4, ["<b>x</b>", "<script>", "y", "z"])
-    figure = strictly(confused.draw_confusion(confused.prepare_confusion(selection), LIGHT))
+    figure = strictly(confusion.draw_confusion(confusion.prepare_confusion(selection), LIGHT))
     assert "<b>" not in str(figure)
     assert "<script>" not in str(figure)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.forecast.inputs import lengths_of, padded_length, sizes_of
-from orchestrator.forecast.shape import PrefixLedger, cached_depth, memory_of, nothing_kept, shape_key, work_of
+from orchestrator.forecast.cost_inputs import lengths_of, padded_length, sizes_of
+from orchestrator.forecast.work import PrefixLedger, cached_depth, memory_of, nothing_kept, shape_key, work_of
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
 from trials.models.load import load_tokenizer
 from trials.spec import TrialSpec

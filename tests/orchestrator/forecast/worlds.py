@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from orchestrator.forecast.cost_inputs import Lengths, Sizes
 from orchestrator.forecast.history import History, Target
-from orchestrator.forecast.inputs import Lengths, Sizes
 from orchestrator.forecast.observation import Inputs, Observation
-from orchestrator.forecast.shape import PrefixWork, memory_of, work_of
+from orchestrator.forecast.work import PrefixWork, memory_of, work_of
 from tests.builders import make_spec
 from trials.spec import TrialSpec
 from trials.starter import model_path, treebank_path

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 
-from orchestrator.search.axis import Axis
 from orchestrator.search.optuna_search import OptunaPoints, Told, distribution_of, frozen_trial, write_study
-from orchestrator.search.spec import SearchSpec
+from orchestrator.sweeps.axis import Axis
+from orchestrator.sweeps.search_spec import SearchSpec
 from tests.orchestrator.search.worlds import SIX_LAYERS
 
 TPE = SearchSpec(kind="tpe", cells=30, startup=4)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.attempts import TrialQueue
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import AtMost, Listed, Order, Verdict, Waiting
 from orchestrator.search.race import by_hoeffding, by_student, by_wilcoxon, residual_variance
 from orchestrator.search.schedule import Asha, Halving, Median
-from orchestrator.search.source import AtMost, Listed, Order, Verdict, Waiting
-from orchestrator.search.spec import ScheduleSpec
 from orchestrator.store.schema import State
-from orchestrator.sweep import Limits
+from orchestrator.sweeps.search_spec import ScheduleSpec
+from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.search.axis import Axis
-from orchestrator.search.found import front
+from orchestrator.search.factory import cells_of
+from orchestrator.search.findings import front
 from orchestrator.search.race import Race
 from orchestrator.search.schedule import ToTheEnd, scheduler_of
 from orchestrator.search.simulate import Spent, simulate
-from orchestrator.search.spec import RacingSpec, ScheduleSpec, SearchSpec
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.search.suggest import LearnedCells
-from orchestrator.searching import cells_of
 from orchestrator.store.schema import State
+from orchestrator.sweeps.axis import Axis
+from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec, SearchSpec
 from tests.orchestrator.search.worlds import DEPTHS, EPOCHS, RATES, SIX_LAYERS, grid_of, nothing_known, resolver, table
 from trials.spec import TrialSpec
 

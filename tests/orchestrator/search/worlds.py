@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.search.points import Layers
-from orchestrator.search.seen import Known
 from orchestrator.search.simulate import Table
-from orchestrator.search.space import Point
+from orchestrator.search.trial_results import Known
 from orchestrator.store import ResultStore
+from orchestrator.sweeps.samplers import Layers
+from orchestrator.sweeps.space import Point
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import typer
 
-from orchestrator.checkpoints import StoredCheckpoints
-from orchestrator.launch import launch
-from orchestrator.recorder import Recorder
+from orchestrator.commands.launch_command import launch
+from orchestrator.execution.checkpoint_store import StoredCheckpoints
+from orchestrator.execution.recorder import Recorder
 from orchestrator.store import open_store
 from orchestrator.store.check_rows import COMPUTED
 from orchestrator.store.contents import KEYS
 from tests.builders import expanded, write_sweep
 from tests.small_sweeps import POS, write_bank
-from trials.checkpoint import Checkpoints
 from trials.run import run_trial
+from trials.training.checkpoint import Checkpoints
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMMIT_ORDER
 from trials.spec import TrialSpec
-from trials.steps import evaluation_steps, steps_an_epoch
+from trials.training.steps import evaluation_steps, steps_an_epoch
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 

@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from orchestrator.lease import take_lease
+from orchestrator.storage.errors import NewerError
+from orchestrator.storage.storage import LocalPlace, Place
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.broken import NewerError
 from orchestrator.store.check import check_store
 from orchestrator.store.names import stamped
-from orchestrator.store.place import LocalPlace, Place
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
@@ -28,8 +28,8 @@ from tests.assets import make_store_v1 as v1
 from tests.builders import make_spec
 from tests.orchestrator.store.real import Real
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
-from trials import best
 from trials.errors import StoreError
+from trials.training import best_epoch as best
 
 SPEC = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2})
 SECOND = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2}, seed=1)

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.storage.storage import LocalPlace, Place
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from orchestrator.store.contents import KEYS, READ_ORDER, latest, read_contents, repeated
 from orchestrator.store.merge import Merged, merge
-from orchestrator.store.place import LocalPlace, Place
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import EPOCHS
 from tests.builders import make_spec

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.storage.storage import Place
 from orchestrator.store import ResultStore
 from orchestrator.store.names import digest, is_intact, promised, stamped
-from orchestrator.store.place import Place
 from tests.orchestrator.store.rows import epoch
 from trials.errors import StoreError
 

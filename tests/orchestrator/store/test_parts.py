@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from orchestrator.storage.storage import LocalPlace, Place
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.place import LocalPlace, Place
 from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY
 from tests.orchestrator.store.rows import epoch
 from trials.errors import StoreError

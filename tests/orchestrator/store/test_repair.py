@@ -11,11 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from orchestrator.storage.storage import LocalPlace, Place
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from orchestrator.store.names import stamped
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.place import LocalPlace, Place
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.repair import repair
 from orchestrator.store.results import MARKER

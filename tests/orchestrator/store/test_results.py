@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.storage.storage import LocalPlace, Place
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.place import LocalPlace, Place
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS

@@ -1,0 +1,1 @@
+"""The Dash app: its shell, controls, callbacks and the pages of a view."""

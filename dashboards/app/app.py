@@ -1,0 +1,139 @@
+"""The Dash app over a store.
+
+    app = make_app(Frames(open_store("results")))
+
+The URL is the only state. Controls write it (in the browser, `assets/permafrost.js`), and everything that is shown
+follows from it and from the store: `state` holds path, query and colour scheme, `version` the store's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dash
+from dash import ALL, ClientsideFunction, Input, Output, State
+from flask import Response, request
+
+from dashboards.app import controls as control
+from dashboards.app.callbacks import add_callbacks
+from dashboards.app.components import part_id
+from dashboards.app.page_cache import Screen
+from dashboards.app.shell import shell
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import parse_query
+from dashboards.data.tables import FORMATS, formatted
+from dashboards.report.html import as_html
+from dashboards.report.sections import sections
+from dashboards.report.write import versions_of
+from dashboards.views.part import compute
+from dashboards.views.registry import find_part
+from dashboards.views.theme import LIGHT
+from trials.errors import NothingMatchedError
+
+_INDEX = """<!DOCTYPE html>
+<html lang="en">
+<head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
+<body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body>
+</html>
+"""
+
+
+def make_app(frames: Frames) -> dash.Dash:
+    """The app over a store; `dashboards.serving` serves it."""
+    app = dash.Dash(
+        "permafrost",
+        assets_folder=str(Path(__file__).parents[1] / "assets"),
+        title="Permafrost",
+        update_title="",
+        suppress_callback_exceptions=True,
+        serve_locally=True,
+        use_pages=False,
+        enable_mcp=False,
+        index_string=_INDEX,
+        compress=False,
+    )
+    screen = Screen(frames)
+    app.layout = lambda: shell(screen.look().version)
+    _browser_callbacks(app)
+    add_callbacks(app, screen)
+    _exports(app, screen)
+    return app
+
+
+def _browser_callbacks(app: dash.Dash) -> None:
+    name = "permafrost"
+    app.clientside_callback(
+        ClientsideFunction(name, "state"),
+        Output("state", "data"),
+        Output("mantine", "forceColorScheme"),
+        Output("path", "data"),
+        Input("url", "pathname"),
+        Input("url", "search"),
+        State("state", "data"),
+    )
+    app.clientside_callback(
+        ClientsideFunction(name, "news"),
+        Input("state", "data"),
+        Input("version", "data"),
+        Input("rendered", "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction(name, "links"),
+        Output({"link": ALL}, "href"),
+        Output({"link": ALL}, "active"),
+        Input("path", "data"),
+        Input("later", "data"),
+        State({"link": ALL}, "id"),
+    )
+    values = [Input(control.control_id(each), "value") for each in (*control.NAMES, "theme")]
+    app.clientside_callback(
+        ClientsideFunction(name, "write"),
+        Output("url", "search"),
+        Output("state", "data", allow_duplicate=True),
+        *values,
+        Input("control-pause", "checked"),
+        State("resolved", "data"),
+        State("state", "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction(name, "open"),
+        Output("url", "pathname"),
+        Input(part_id("figure", ALL), "clickData"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction(name, "age"),
+        Output("age", "children"),
+        Input("second", "n_intervals"),
+        Input("about", "data"),
+    )
+
+
+def _exports(app: dash.Dash, screen: Screen) -> None:
+    """Files of what a page shows, by the page's own query."""
+
+    def export(name: str, kind: str) -> Response:
+        part = find_part(name)
+        if part is None or kind not in FORMATS:
+            return Response("There is no such figure or format.\n", 404, mimetype="text/plain")
+        selection = screen.select(f"?{request.query_string.decode('utf-8', 'replace')}")
+        drawn = compute(part, selection, LIGHT)
+        text = formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}")
+        named = {"Content-Disposition": f'attachment; filename="permafrost-{part.name}.{kind}"'}
+        return Response(text, mimetype=FORMATS[kind], headers=named)
+
+    def report() -> Response:
+        query, _ = parse_query(request.query_string.decode("utf-8", "replace"))
+        snapshot = screen.look()
+        query = query.but(sweep=query.sweep or next(iter(snapshot.sweeps), ""))
+        try:
+            found = sections(snapshot, query, versions_of(screen.frames))
+        except NothingMatchedError as error:
+            return Response(f"{error}\n", 404, mimetype="text/plain")
+        named = {"Content-Disposition": 'attachment; filename="permafrost-report.html"'}
+        return Response(as_html(query.sweep, found), mimetype="text/html", headers=named)
+
+    app.server.add_url_rule("/export/<name>.<kind>", view_func=export)
+    app.server.add_url_rule("/report.html", view_func=report)

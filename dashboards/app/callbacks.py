@@ -1,0 +1,216 @@
+"""What the server answers: pages, what is new on them, the controls' values, and rows of the grid."""
+
+# mypy: disable-error-code="untyped-decorator"
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import dash
+import dash_mantine_components as dmc
+from dash import MATCH, Input, Output, State, html, no_update
+from flask import Response, request
+from plotly.io.json import to_json_plotly
+
+from dashboards.app import controls as control
+from dashboards.app.components import figure_of, notices, part_card, part_id, table
+from dashboards.app.page_cache import Screen, look_of
+from dashboards.app.trial_page import trial_page
+from dashboards.app.trials_grid import GRID, answer_rows
+from dashboards.app.view_extras import extra, header_words
+from dashboards.data.page_query import parse_query
+from dashboards.data.provenance import provenance
+from dashboards.data.selection import Selection
+from dashboards.views.registry import VIEWS, View, find_part
+from trials.errors import StoreError
+
+_TRIAL = "/trial/"
+_CHOSEN = (*control.NAMES, "theme")
+_SHOWN_PROBLEMS = 8
+
+PageState = Mapping[str, str]  # path, search, scheme
+
+
+def add_callbacks(app: dash.Dash, screen: Screen) -> None:
+    """All of them."""
+    _add_pages(app, screen)
+    _add_news(app, screen)
+    _add_controls(app, screen)
+    _add_watch(app, screen)
+
+
+# --- Pages
+
+
+def _add_pages(app: dash.Dash, screen: Screen) -> None:
+    """Another path is another page; it comes with its first figure, so that this is there after one answer.
+
+    `rendered` says what that figure shows.
+    """
+
+    @app.callback(
+        Output("page", "children"),
+        Output("controls", "className"),
+        Output("rendered", "data"),
+        Input("path", "data"),
+        State("state", "data"),
+        prevent_initial_call=True,
+    )
+    def show_page(path: str, state: PageState) -> Any:
+        return *_page(screen, state), state
+
+
+def _page(screen: Screen, state: PageState) -> tuple[Any, str]:
+    """Components of a page, and which controls it has."""
+    path = state["path"]
+    if path.startswith(_TRIAL):
+        trial_id = unquote(path.removeprefix(_TRIAL))
+        return trial_page(screen.frames, screen.look(), trial_id, look_of(state)), "controls"
+    view = VIEWS.get(path)
+    if view is None:
+        words = "There is no such page. The views are at the top."
+        return dmc.Alert(words, title="Not found", color="red"), "controls"
+    selection = screen.select(state["search"])
+    title = html.Div([dmc.Title(view.name, order=1, size="h3"), dmc.Text(view.question)])
+    first, *others = view.parts or (None,)
+    drawn = [] if first is None else [part_card(first, screen.drawn(first, state))]
+    cards = [*_more(view, selection, screen), *drawn, *(part_card(part, None) for part in others)]
+    shown = " ".join(f"show-{name}" for name in view.controls)
+    return dmc.Stack([title, *cards], gap="md"), f"controls {shown}"
+
+
+def _more(view: View, selection: Selection, screen: Screen) -> list[Any]:
+    """What a view shows besides its parts."""
+    return [html.Div(extra(view, selection, screen.frames), id=part_id("extra", view.path))] if view.has_more else []
+
+
+# --- What is new on a page
+
+
+def _add_news(app: dash.Dash, screen: Screen) -> None:
+    """The same page with another query, or with new rows in the store.
+
+    Its parts are asked for one after the other by the browser (`assets/permafrost.js`), at an address each.
+    """
+
+    def part(scheme: str, name: str, opened: str = "") -> Response:
+        found = find_part(name)
+        if found is None:
+            return Response("There is no such figure.\n", 404, mimetype="text/plain")
+        search = f"?{request.query_string.decode('utf-8', 'replace')}"
+        drawn = screen.drawn(found, {"search": search, "scheme": scheme})
+        rows = table(drawn) if opened or found.draw is None else None
+        content = to_json_plotly({"graph": figure_of(found, drawn), "table": rows})
+        return Response(content, mimetype="application/json")
+
+    app.server.add_url_rule("/part/<any(light, dark):scheme>/<name>", view_func=part)
+    app.server.add_url_rule("/part/<any(light, dark):scheme>/<name>/<any(opened):opened>", view_func=part)
+
+    @app.callback(
+        output=Output(part_id("table", MATCH), "children"),
+        inputs={"opened": Input(part_id("numbers", MATCH), "value"), "state": State("state", "data")}
+        | {"name": State(part_id("numbers", MATCH), "id")},
+        prevent_initial_call=True,
+    )
+    def show_numbers(opened: str | None, state: PageState, name: Mapping[str, str]) -> Any:
+        found = find_part(name["part"])
+        return no_update if opened is None or found is None else table(screen.drawn(found, state))
+
+    @app.callback(
+        output=Output(part_id("extra", MATCH), "children"),
+        inputs={"state": Input("state", "data"), "version": Input("version", "data")}
+        | {"name": State(part_id("extra", MATCH), "id")},
+        prevent_initial_call=True,
+    )
+    def show_extra(state: PageState, version: int, name: Mapping[str, str]) -> Any:
+        view = VIEWS.get(name["part"])
+        if view is None or state["path"] != view.path:
+            return no_update
+        return extra(view, screen.select(state["search"]), screen.frames)
+
+
+# --- Controls
+
+
+def _add_controls(app: dash.Dash, screen: Screen) -> None:
+    """What the URL means, shown in the controls, and all that stands around a page, once its first figure is there."""
+
+    @app.callback(
+        output={
+            "values": [Output(control.control_id(name), "value") for name in _CHOSEN],
+            "lists": [Output(control.control_id(name), "data") for name in control.LISTED],
+            "pause": Output("control-pause", "checked"),
+            "stopped": Output("tick", "disabled"),
+            "resolved": Output("resolved", "data"),
+            "notices": Output("notices", "children"),
+            "footer": Output("footer", "children"),
+            "about": Output("about", "data"),
+            "ray": Output("ray", "children"),
+        },
+        inputs={
+            "state": Input("later", "data"),
+            "before": State("resolved", "data"),
+            "lists": [State(control.control_id(name), "data") for name in control.LISTED],
+        },
+        prevent_initial_call=True,
+    )
+    def show_controls(state: PageState, before: Mapping[str, Any] | None, lists: Sequence[Any]) -> Any:
+        selection = screen.select(state["search"])
+        query, _ = parse_query(state["search"])
+        values = control.chosen(selection) | {"theme": query.theme, "pause": query.pause}
+        values["defaults"] |= {"theme": "auto", "pause": "false"}
+        options, known = control.choices(selection), before or {}
+        return {
+            "values": [no_update if values[name] == known.get(name) else values[name] for name in _CHOSEN],
+            "lists": [
+                no_update if options[n] == old else options[n] for n, old in zip(control.LISTED, lists, strict=True)
+            ],
+            "pause": query.pause,
+            "stopped": query.pause,
+            "resolved": no_update if values == before else values,
+            **_around(selection),
+        }
+
+
+def _around(selection: Selection) -> dict[str, Any]:
+    alerts = (
+        notices(selection.notices, "yellow", "The address asks for what is not here"),
+        notices(selection.snapshot.problems[:_SHOWN_PROBLEMS], "red", "Some of the store cannot be read"),
+        notices([selection.incomplete] if selection.incomplete else [], "blue", "Incomplete"),
+    )
+    about, ray = header_words(selection)
+    empty = f"store {selection.snapshot.address}"
+    return {
+        "notices": dmc.Stack([alert for alert in alerts if alert is not None], gap="xs"),
+        "footer": provenance(selection).line() if selection.sweep else empty,
+        "about": about,
+        "ray": ray,
+    }
+
+
+# --- The store
+
+
+def _add_watch(app: dash.Dash, screen: Screen) -> None:
+    """Whether there is anything new; and rows of the grid."""
+
+    @app.callback(
+        Output("version", "data"), Input("tick", "n_intervals"), State("version", "data"), prevent_initial_call=True
+    )
+    def look_for_news(ticks: int, version: int) -> Any:
+        try:
+            found = screen.look().version
+        except StoreError:
+            return no_update  # a place that does not answer may do so at the next tick
+        return no_update if found == version else found
+
+    @app.callback(
+        Output(GRID, "getRowsResponse"),
+        Input(GRID, "getRowsRequest"),
+        State("state", "data"),
+        prevent_initial_call=True,
+    )
+    def show_rows(asked: Mapping[str, Any] | None, state: PageState) -> Any:
+        return no_update if asked is None else answer_rows(screen.select(state["search"]), asked)

@@ -1,0 +1,105 @@
+"""The controls: one for each field of the query that a person may set; which of them a view shows is its own matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import html
+
+from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, Query
+from dashboards.data.selection import Selection
+
+LABELS = {
+    "sweep": "Sweep",
+    "corpus": "Task and corpus",
+    "model": "Model",
+    "setup": "Other settings",
+    "size": "Train sizes",
+    "strategy": "Strategies",
+    "embeddings": "Embeddings",
+    "metric": "Metric",
+    "split": "Split",
+    "study": "Published study",
+    "cost": "Saved",
+    "axis": "Over",
+    "tolerance": "Tolerance (points)",
+    "budget": "Budget (most of it)",
+    "freeze": "Frozen",
+    "level": "Level",
+    "state": "State",
+}
+_MANY = ("size", "strategy")
+_NUMBERS: Mapping[str, Mapping[str, float]] = {
+    "tolerance": {"min": 0, "max": 100, "step": 0.1},
+    "budget": {"min": 0, "step": 1},
+}
+FIXED_CHOICES: Mapping[str, Mapping[str, str]] = {
+    "embeddings": {"any": "any", "frozen": "frozen", "learning": "learning"},
+    "split": {name: name for name in SPLITS},
+    "cost": COSTS,
+    "axis": AXES,
+    "state": {name: name for name in STATES},
+}
+assert set(FIXED_CHOICES["embeddings"]) == set(EMBEDDINGS)
+NAMES = tuple(LABELS)
+LISTED = tuple(name for name in NAMES if name not in FIXED_CHOICES and name not in _NUMBERS)  # from the store
+
+
+def control_id(name: str) -> str:
+    """Of its component."""
+    return f"control-{name}"
+
+
+def controls() -> list[Any]:
+    """All of them; CSS hides those that a view does not use."""
+    return [html.Div(_control(name), className=f"control control-{name}") for name in NAMES]
+
+
+def _control(name: str) -> Any:
+    common = {"id": control_id(name), "label": LABELS[name], "size": "xs"}
+    if name in _NUMBERS:
+        return dmc.NumberInput(**common, **_NUMBERS[name], debounce=300, allowNegative=False)
+    if name in _MANY:
+        return dmc.MultiSelect(**common, data=[], placeholder="all", clearable=True, w=190)
+    data = [{"value": value, "label": label} for value, label in FIXED_CHOICES.get(name, {}).items()]
+    return dmc.Select(**common, data=data, allowDeselect=False, w=170)
+
+
+def chosen(selection: Selection) -> dict[str, Any]:
+    """The value of each control, and what it is by default, as words: `defaults`."""
+    query = selection.query
+    values = {name: _value(query, name) for name in NAMES}
+    return values | {"defaults": {name: _word(getattr(Query(), name)) for name in NAMES}}
+
+
+def choices(selection: Selection) -> dict[str, list[dict[str, str]]]:
+    """What each control that depends on the store may be set to."""
+    options = dict(selection.options)
+    labels: Mapping[str, Callable[[str], str]] = {
+        "size": lambda word: f"{int(word):,}",
+        "setup": lambda word: word or "none",
+        "study": lambda word: word.replace("_", " ") or "all that fit",
+    }
+    return {
+        name: [{"value": word or " ", "label": labels.get(name, _spaced)(word)} for word in options.get(name, [])]
+        for name in LISTED
+    }
+
+
+def _spaced(word: str) -> str:
+    return word.replace("_", " ")
+
+
+def _value(query: Query, name: str) -> Any:
+    value = getattr(query, name)
+    if name in _MANY:
+        return [str(word) for word in value]
+    if name in _NUMBERS:
+        return "" if value is None else value
+    return value or " "
+
+
+def _word(value: object) -> str:
+    return "" if value is None or value == () else f"{value:g}" if isinstance(value, float) else str(value)

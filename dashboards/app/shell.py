@@ -1,0 +1,83 @@
+"""All that stays when the page changes: the bar with the views, the controls, and where the rest goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import dcc, html
+
+from dashboards.app import controls as control
+from dashboards.views.registry import VIEWS
+
+TICK_MS = 1500
+
+
+def shell(version: int) -> Any:
+    """All that stays when the page changes; `version` is the store's, so that the first look finds nothing new."""
+    stores = [
+        dcc.Location(id="url", refresh="callback-nav"),
+        dcc.Store(id="state"),
+        dcc.Store(id="version", data=version),
+        dcc.Store(id="path"),
+        dcc.Store(id="rendered"),
+        dcc.Store(id="later"),
+        dcc.Store(id="resolved"),
+        dcc.Store(id="about"),
+        dcc.Interval(id="tick", interval=TICK_MS),
+        dcc.Interval(id="second", interval=1000),
+    ]
+    bar = dmc.Group(
+        [
+            dmc.Anchor("Permafrost", href="/", id="home", fw=700, underline="never", refresh=False),
+            dmc.Text(id="age", size="xs", truncate="end", className="age"),
+            dmc.Group([html.Div(id="ray"), *_switches()], gap="xs", wrap="nowrap"),
+        ],
+        justify="space-between",
+        wrap="nowrap",
+        h=48,
+        px="md",
+    )
+    page = dmc.Stack(
+        [
+            html.Div(control.controls(), id="controls", className="controls"),
+            html.Div(id="notices"),
+            html.Div(id="page"),
+            html.Footer(html.Div(id="footer"), className="footer"),
+        ],
+        gap="md",
+    )
+    views = html.Nav(_links(), className="views", **{"aria-label": "Views"})
+    frame = [dmc.AppShellHeader([bar, views]), dmc.AppShellMain(html.Div(page, id="content", tabIndex="-1"))]
+    return dmc.MantineProvider(
+        [
+            *stores,
+            html.A("To the content", href="#content", className="skip-link"),
+            dmc.AppShell(frame, header={"height": 92}, padding="md"),
+        ],
+        id="mantine",
+        forceColorScheme="light",  # until the browser says otherwise; another value would draw all of this again
+        theme={"primaryColor": "blue", "primaryShade": {"light": 8, "dark": 5}, "defaultRadius": "sm"},
+    )
+
+
+def _links() -> list[Any]:
+    return [
+        dmc.NavLink(label=view.name, href=view.path, id={"link": view.path}, refresh=False) for view in VIEWS.values()
+    ]
+
+
+def _switches() -> list[Any]:
+    themes = [{"value": name, "label": name} for name in ("auto", "light", "dark")]
+    return [
+        dmc.Select(
+            id="control-theme",
+            data=themes,
+            value="auto",
+            size="xs",
+            w=84,
+            allowDeselect=False,
+            **{"aria-label": "Theme"},
+        ),
+        dmc.Switch(id="control-pause", label="Pause", size="xs", checked=False),
+    ]

@@ -1,0 +1,244 @@
+"""The page of one trial: how it was set, what it gave, what it predicted, and the other seeds of its cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_mantine_components as dmc
+import pandas as pd
+from dash import html
+
+from dashboards.app.components import frame_table, graph, trial_link
+from dashboards.data.frames import Frames, Snapshot
+from dashboards.data.page_query import SPLITS
+from dashboards.data.trial_outlook import trial_outlook
+from dashboards.views.curves import faint
+from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.analysis.outlook import end_sentence, more_sentence
+from orchestrator.forecast.curve import Outlook
+from trials.errors import StoreError
+
+MOST_SENTENCES = 30
+_COSTS = {
+    "setup_s": "set-up (s)",
+    "prefix_s": "frozen prefix (s)",
+    "train_s": "training (s)",
+    "eval_s": "evaluation (s)",
+    "peak_memory_bytes": "peak memory (bytes)",
+    "energy_j": "energy (J)",
+    "trainable_params": "trainable parameters",
+    "total_params": "parameters",
+    "device": "device",
+    "git_commit": "commit",
+}
+
+
+def trial_page(frames: Frames, snapshot: Snapshot, trial_id: str, look: Look) -> Any:
+    """The page, or words where there is no such trial."""
+    row = snapshot.trial(trial_id)
+    if row is None:
+        return dmc.Alert(
+            f"This store has no trial {trial_id[:40]!r}. See Trials for those it has.",
+            title="No such trial",
+            color="red",
+        )
+    trials = snapshot.sweeps[row["sweep"]].trials
+    epochs = snapshot.epochs(trials[trials["trial_id"] == trial_id])
+    found = trial_outlook(snapshot, row, epochs)
+    sections = [
+        dmc.Title(f"Trial {trial_id}", order=1, size="h3"),
+        dmc.Text(_sentence(row)),
+        *_error(row),
+        *_curve(epochs, look, found),
+        _section("Evaluations", frame_table(_evaluations(epochs))) if len(epochs) else None,
+        _section("What it cost", frame_table(_costs(row))),
+        _section("Other seeds of its cell", _siblings(trials, row)),
+        _section("Labels", _tags(frames, trials, trial_id)),
+        _section("Predictions on dev", *_predictions(frames, trial_id)),
+        _section("Settings", frame_table(_settings(snapshot, row))),
+    ]
+    return dmc.Stack([section for section in sections if section is not None], gap="md")
+
+
+def _section(title: str, *body: Any) -> Any:
+    return dmc.Paper(
+        [dmc.Title(title, order=2, size="h4"), html.Div(body, className="wide")],
+        p="md",
+        withBorder=True,
+        className="part",
+    )
+
+
+def _sentence(row: Any) -> str:
+    score = (
+        ""
+        if pd.isna(row["score"])
+        else f", {row['metric']} {100 * row['score']:.2f} % on dev (epoch {row['best_epoch']:g})"
+    )
+    test = "" if pd.isna(row["test_score"]) else f", {100 * row['test_score']:.2f} % on test"
+    return (
+        f"{row['model']} on {row['corpus']}, frozen: {row['freeze']}, train size {row['train_size']:,}, "
+        f"seed {row['seed']}: {str(row['state']).replace('_', ' ')}{score}{test}."
+    )
+
+
+def _error(row: Any) -> list[Any]:
+    said = row.get("error")
+    if said is None or pd.isna(said):
+        return []
+    return [dmc.Alert(html.Pre(str(said)[:8000], style={"whiteSpace": "pre-wrap"}), title="How it ended", color="red")]
+
+
+def _curve(epochs: pd.DataFrame, look: Look, found: Outlook | None) -> list[Any]:
+    if not len(epochs):
+        return []
+    told = [sentence for sentence in (end_sentence(found), more_sentence(found)) if sentence]
+    return [
+        _section(
+            "Scores and losses",
+            graph("trial-curve", "score and losses by epoch", curve_figure(epochs, look, found), kind="still"),
+            *(dmc.Text(sentence, size="sm") for sentence in told),
+        )
+    ]
+
+
+def curve_figure(epochs: pd.DataFrame, look: Look, found: Outlook | None = None) -> Figure:
+    """Score (left axis, percent) and losses (right axis) by epoch; of a running trial how the score may go on."""
+    lines = (
+        ("score", "score", "solid", "y", 100.0, "#0072B2"),
+        ("train_loss", "train loss", "dot", "y2", 1.0, "#D55E00"),
+        ("dev_loss", "dev loss", "dash", "y2", 1.0, "#009E73"),
+    )
+    data = [
+        {
+            "type": "scatter", "mode": "lines+markers", "name": name, "yaxis": place,
+            "line": {"dash": dash, "color": colour},
+            "x": epochs["epoch"].round(4).tolist(),
+            "y": [None if pd.isna(value) else round(factor * value, 4) for value in epochs[column]],
+        }
+        for column, name, dash, place, factor, colour in lines
+    ]  # fmt: skip
+    data += _ahead(epochs, found, colour=lines[0][-1])
+    right = {**axis("loss"), "overlaying": "y", "side": "right", "showgrid": False}
+    return {"data": data, "layout": layout(look, x=axis("epoch"), y=axis("score (%)"), height=320, yaxis2=right)}
+
+
+def _ahead(epochs: pd.DataFrame, found: Outlook | None, *, colour: str) -> list[dict[str, Any]]:
+    """The medians of the evaluations to come, dotted, in the band of their 80 % intervals; from the newest score on."""
+    scored = epochs[epochs["score"].notna()]
+    if found is None or found.is_over or not len(scored):
+        return []
+    now = scored.iloc[-1]
+    x = [round(float(now["epoch"]), 4), *(round(epoch, 4) for epoch in found.epochs)]
+    low, middle, high = (
+        [round(100 * value, 4) for value in (float(now["score"]), *(getattr(figure, name) for figure in found.path))]
+        for name in ("low", "median", "high")
+    )
+    band = {
+        "type": "scatter", "mode": "lines", "name": "score to come, 80 %", "yaxis": "y", "x": x + x[::-1],
+        "y": high + low[::-1], "fill": "toself", "fillcolor": faint(colour), "hoverinfo": "skip",
+        "line": {"dash": "dot", "width": 1, "color": colour},
+    }  # fmt: skip
+    line = {
+        "type": "scatter", "mode": "lines", "name": "score to come", "yaxis": "y", "x": x, "y": middle,
+        "line": {"dash": "dot", "color": colour},
+    }  # fmt: skip
+    return [band, line]
+
+
+def _evaluations(epochs: pd.DataFrame) -> pd.DataFrame:
+    names = {
+        "epoch": "epoch",
+        "step": "step",
+        "train_loss": "train loss",
+        "dev_loss": "dev loss",
+        "lr": "learning rate",
+        "train_s": "training (s)",
+    }
+    return epochs.assign(score=100 * epochs["score"]).rename(columns={"score": "score (%)", **names})[
+        ["epoch", "step", "score (%)", "train loss", "dev loss", "learning rate", "training (s)"]
+    ]
+
+
+def _costs(row: Any) -> pd.DataFrame:
+    found = {label: row.get(name) for name, label in _COSTS.items()}
+    values = {label: value for label, value in found.items() if value is not None and not pd.isna(value)}
+    return pd.DataFrame(
+        {"what": list(values), "value": [round(v, 3) if isinstance(v, float) else v for v in values.values()]},
+        dtype=object,
+    )
+
+
+def _siblings(trials: pd.DataFrame, row: Any) -> Any:
+    others = trials[(trials["cell"] == row["cell"]) & (trials["trial_id"] != row["trial_id"])]
+    if not len(others):
+        return dmc.Text("The cell has no other seed.")
+    shown = others.sort_values("seed").assign(score=100 * others["score"])
+    return frame_table(
+        shown[["trial_id", "seed", "state", "score", "train_s"]].rename(
+            columns={"trial_id": "trial", "score": "score (%)", "train_s": "training (s)"}
+        )
+    )
+
+
+def _tags(frames: Frames, trials: pd.DataFrame, trial_id: str) -> Any:
+    mine, snapshot = trials[trials["trial_id"] == trial_id], frames.refresh()
+    found = pd.concat([snapshot.tags(mine, split) for split in SPLITS], ignore_index=True)
+    if not len(found):
+        return dmc.Text("It has no table of labels.")
+    shown = found.assign(**{name: 100 * found[name] for name in ("precision", "recall", "f1")})
+    columns = {"precision": "precision (%)", "recall": "recall (%)", "f1": "F1 (%)"}
+    return frame_table(
+        shown[["split", "level", "tag", "support", "predicted", "correct", *columns]].rename(columns=columns)
+    )
+
+
+def _predictions(frames: Frames, trial_id: str) -> list[Any]:
+    """The first sentences with a wrong label, each wrong word marked."""
+    try:
+        rows = frames.store.predictions(trial_id).to_pylist()
+    except StoreError as error:
+        return [dmc.Text(str(error))]
+    dev = [row for row in rows if row["split"] == "dev"]
+    if not dev:
+        return [dmc.Text("Its predictions were not kept (predictions: all in the sweep keeps them).")]
+    wrong = [row for row in dev if row["gold"] != row["predicted"]]
+    right, shown = len(dev) - len(wrong), min(len(wrong), MOST_SENTENCES)
+    return [
+        dmc.Text(f"{right:,} of {len(dev):,} are wholly right. The first {shown} with a mistake:"),
+        *(_sentence_of(row) for row in wrong[:MOST_SENTENCES]),
+    ]
+
+
+def _sentence_of(row: Any) -> Any:
+    if len(row["forms"] or []) != len(row["gold"] or []):  # a text with one label
+        text, gold, predicted = " / ".join(row["forms"] or []), row["gold"], row["predicted"]
+        return html.P([text, " ", html.Mark(f"{gold} taken for {predicted}", className="wrong")], className="sentence")
+    words: list[Any] = []
+    for form, gold, predicted in zip(row["forms"], row["gold"], row["predicted"], strict=True):
+        if gold == predicted:
+            words += [form, " "]
+        else:
+            words += [
+                html.Mark(
+                    [form, html.Span(f" {gold} taken for {predicted or 'nothing'}", className="tag")], className="wrong"
+                ),
+                " ",
+            ]
+    return html.P(words, className="sentence", dir="auto")
+
+
+def _settings(snapshot: Snapshot, row: Any) -> pd.DataFrame:
+    flat = dict(_flat(snapshot.spec(row["cell"], int(row["seed"])).model_dump(mode="json")))
+    return pd.DataFrame({"setting": list(flat), "value": [str(value) for value in flat.values()]})
+
+
+def _flat(content: dict[str, Any], prefix: str = "") -> Any:
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield f"{prefix}{key}", value
+
+
+__all__ = ["curve_figure", "trial_link", "trial_page"]

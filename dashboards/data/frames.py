@@ -1,0 +1,343 @@
+"""What a store holds, as tidy frames that follow it: the only place where the dashboards read.
+
+    frames = Frames(open_store("results"))
+    snapshot = frames.refresh()                       # takes in only new parts; the same object if nothing is new
+    trials = snapshot.sweeps["starter"].trials        # a row a trial, planned ones too
+    epochs = snapshot.epochs(trials)                  # a row an evaluation
+
+Columns of `trials`: those of `cells.Cell.columns`, and `trial_id`, `state`, `setup`, `seed`, what the trial cost and
+scored (`_ENDED`), and `dev:NAME` and `test:NAME` for each metric. A trial without a row is `running`, `planned`, or
+`missing` where no driver runs the sweep.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboards.data.duckdb_mirror import Mirror, Numbers, Query, described, open_database
+from dashboards.data.spec_columns import Cell, CellReader, setup_labels
+from orchestrator.lease import running_driver
+from orchestrator.store import ResultStore
+from orchestrator.store.contents import BrokenPart
+from orchestrator.store.follower import Follower
+from orchestrator.store.plans import SweepPlan, newest_plan
+from orchestrator.store.schema import METRICS
+from trials.errors import StoreError
+from trials.spec import TrialSpec
+
+EVERYTHING = "all trials"  # the sweep of a store whose trials no plan names; a real one cannot have a space in its name
+_ENDED = (
+    "trial_id", "attempt", "state", "best_score", "test_score", "best_epoch", "last_epoch", "total_params",
+    "trainable_params", "setup_s", "prefix_s", "train_s", "eval_s", "peak_memory_bytes", "energy_j", "prefix_layers",
+    "device", "gpus", "threads", "accumulation", "git_commit", "error", "time",
+)  # fmt: skip
+_MAPS = {"dev": "best_metrics", "test": "test_metrics"}
+_NUMBERS = [
+    "score", "test_score", "best_epoch", "last_epoch", "total_params", "trainable_params", "setup_s", "prefix_s",
+    "train_s", "eval_s", "peak_memory_bytes", "energy_j", "prefix_layers", "gpus", "threads", "accumulation",
+]  # fmt: skip
+_DRIVER_EVERY_S = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """A sweep of the store.
+
+    Attributes:
+        trials: A row a trial, in the plan's order.
+        started: Unix time of its newest plan.
+        source: The YAML file that declared it.
+        ray: Address of the dashboard of its Ray, while it is running; empty else.
+        is_running: Whether a driver runs it.
+    """
+
+    name: str
+    trials: pd.DataFrame
+    started: float
+    source: str
+    ray: str
+    is_running: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What the store held at one moment.
+
+    Attributes:
+        version: Differs between any two that show something else.
+        address: Of the store.
+        sweeps: The newest first.
+        cells: Of all trials, by id.
+        problems: What cannot be read, in words.
+        n_rows: Evaluations.
+        last_row: Unix time of the newest row; None where there is none.
+        query: Asks the mirrored tables.
+        store: Where rows lie that are not mirrored: losses of steps, predictions.
+        need_tags: Sees to it that the table of tags is mirrored.
+    """
+
+    version: int
+    address: str
+    sweeps: Mapping[str, Sweep]
+    cells: Mapping[str, Cell]
+    problems: tuple[str, ...]
+    n_rows: int
+    last_row: float | None
+    query: Query
+    store: ResultStore
+    need_tags: Callable[[], None]
+
+    def epochs(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """The evaluations of some trials, by trial and step: with `trial_id`, `cell` and `seed`."""
+        chosen = _chosen(trials)
+        found = self.query.ask(
+            "SELECT e.* FROM epochs e JOIN chosen USING (t, attempt) ORDER BY t, step", chosen=chosen
+        )
+        return found.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
+
+    def tags(self, trials: pd.DataFrame, split: str) -> pd.DataFrame:
+        """The scores by label of some trials: with `trial_id`, `cell` and `seed`. The first call reads them all."""
+        self.need_tags()
+        sql = "SELECT g.* FROM tags g JOIN chosen USING (t, attempt) WHERE split = $split ORDER BY t, level, tag"
+        found = self.query.ask(sql, chosen=_chosen(trials), values={"split": split})
+        return found.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
+
+    def moments(self, trials: pd.DataFrame, column: str) -> pd.DataFrame:
+        """Of one column of `epochs`, over the seeds of a cell: `cell`, `epoch`, `n`, `mean`, `std` (n-1)."""
+        assert column in {"score", "train_loss", "dev_loss", *METRICS}, column
+        sql = f"""
+            SELECT cell, epoch, count({column}) AS n, avg({column}) AS mean, stddev_samp({column}) AS std
+            FROM epochs JOIN chosen USING (t, attempt) GROUP BY ALL HAVING n > 0 ORDER BY cell, epoch
+        """  # noqa: S608
+        codes, cells = pd.factorize(trials["cell"])
+        found = self.query.ask(sql, chosen=_chosen(trials).assign(cell=codes[trials["t"].ge(0)]))
+        return found.assign(cell=cells.to_numpy()[found["cell"]]) if len(found) else found
+
+    def spec(self, cell: str, seed: int) -> TrialSpec:
+        """The spec of a trial."""
+        same = self.cells[cell].spec.model_dump(mode="json")  # a copy would keep the cached ids
+        return TrialSpec.model_validate(same | {"seed": seed})
+
+    def trial(self, trial_id: str) -> Mapping[str, Any] | None:
+        """The row of a trial, of whichever sweep; None where there is none."""
+        for sweep in self.sweeps.values():
+            found = sweep.trials[sweep.trials["trial_id"] == trial_id]
+            if len(found):
+                return dict(found.iloc[0].to_dict()) | {"sweep": sweep.name}
+        return None
+
+
+def _chosen(trials: pd.DataFrame) -> pd.DataFrame:
+    return trials.loc[trials["t"] >= 0, ["t", "attempt"]].astype("int32")
+
+
+class Frames:
+    """A store, followed. `refresh` may be called from any thread.
+
+    Attributes:
+        store: The store.
+    """
+
+    def __init__(self, store: ResultStore) -> None:
+        self.store = store
+        self._lock = threading.Lock()
+        self._database = open_database()
+        self._numbers, self._cells = Numbers(), CellReader()
+        self._ended = Follower(store.place, "trials", [*_ENDED, *_MAPS.values(), "spec"])
+        self._epochs = Mirror(self._database, store, "epochs", self._numbers)
+        self._tags: Mirror | None = None
+        self._rows: list[pd.DataFrame] = []
+        self._broken: tuple[BrokenPart, ...] = ()
+        self._plans = _Plans(store, self._cells, self._numbers)
+        self._drivers: dict[str, tuple[bool, str]] = {}
+        self._drivers_at = 0.0
+        self._snapshot: Snapshot | None = None
+
+    def refresh(self) -> Snapshot:
+        """The store as it is now, and the same object as before where nothing changed.
+
+        Raises:
+            StoreError: it cannot be read at all.
+        """
+        with self._lock:
+            changed = [self._look_at_trials(), self._epochs.refresh(), self._plans.refresh(), self._look_at_drivers()]
+            if self._tags is not None:
+                changed.append(self._tags.refresh())
+            if self._snapshot is None or any(changed):
+                self._snapshot = self._made(self._snapshot.version + 1 if self._snapshot else 1)
+            return self._snapshot
+
+    def _need_tags(self) -> None:
+        """The table of tags is first read when somebody asks for it."""
+        with self._lock:
+            if self._tags is None:
+                self._tags = Mirror(self._database, self.store, "tags", self._numbers)
+                self._tags.refresh()
+
+    def _look_at_trials(self) -> bool:
+        if not self._ended.changed():
+            return False
+        news = self._ended.look()
+        self._broken = news.broken
+        new = [self._tidied(rows) for rows in news.rows]
+        self._rows = new if news.anew else [*self._rows, *new]
+        if len(self._rows) > 50:
+            self._rows = [pd.concat(self._rows, ignore_index=True)]
+        return True
+
+    def _tidied(self, rows: pa.Table) -> pd.DataFrame:
+        specs = zip(rows["trial_id"].to_pylist(), rows["spec"].to_pylist(), strict=True)
+        read = [self._cells.read(trial_id, spec or "") for trial_id, spec in specs]
+        metrics = {
+            f"{split}:{name}": pc.map_lookup(rows[column], name, "first")
+            for split, column in _MAPS.items()
+            for name in METRICS
+        }
+        frame = rows.select([name for name in _ENDED if name in rows.column_names]).to_pandas()
+        frame = frame.assign(**{k: v.to_pandas() for k, v in metrics.items() if v.null_count < len(v)})
+        frame["t"] = self._numbers.of(rows["trial_id"])
+        frame["cell"] = [found[0] if found else None for found in read]
+        frame["seed"] = [found[1] if found else -1 for found in read]
+        return frame[frame["cell"].notna()].rename(columns={"best_score": "score"})
+
+    def _look_at_drivers(self) -> bool:
+        if time.monotonic() - self._drivers_at < _DRIVER_EVERY_S:
+            return False
+        found = {}
+        for plan in self._plans.newest:
+            holder = running_driver(self.store.place, plan.name)
+            found[plan.name] = (holder is not None, holder.ray if holder else "")
+        changed, self._drivers, self._drivers_at = found != self._drivers, found, time.monotonic()
+        return changed
+
+    def _made(self, version: int) -> Snapshot:
+        ended = _newest(self._rows)
+        active = self._query().ask("SELECT t, max(attempt) AS attempt, max(time) AS time FROM epochs GROUP BY t")
+        sweeps = [self._sweep(plan, ended, active) for plan in self._plans.newest]
+        planned = set().union(*(set(sweep.trials["t"]) for sweep in sweeps)) if sweeps else set()
+        loose = not set(ended["t"]) <= planned
+        if loose or len(sweeps) > 1:
+            sweeps.append(self._everything(sweeps, ended))
+        stamps = [frame["time"].max() for frame in (ended, active) if frame["time"].notna().any()]
+        broken = [*described(self._broken, "trials"), *described(self._epochs.broken, "epochs")]
+        return Snapshot(
+            version=version,
+            address=self.store.address,
+            sweeps={sweep.name: sweep for sweep in sweeps},
+            cells=self._cells.by_id,
+            problems=(*broken, *self._plans.problems, *self._cells.unreadable.values()),
+            n_rows=self._epochs.n_rows,
+            last_row=max(stamps).timestamp() if stamps else None,
+            query=self._query(),
+            store=self.store,
+            need_tags=self._need_tags,
+        )
+
+    def _query(self) -> Query:
+        return Query(self._database)
+
+    def _sweep(self, plan: _Plan, ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:
+        is_running, ray = self._drivers.get(plan.name, (False, ""))
+        trials = plan.trials.merge(ended.drop(columns=["cell", "seed", "trial_id"]), on="t", how="left")
+        begun = trials["t"].map(dict(zip(active["t"], active["attempt"], strict=True)))
+        trials["attempt"] = trials["attempt"].fillna(begun).fillna(0).astype("int32")
+        waiting = np.where(begun.notna(), "running", "planned") if is_running else "missing"
+        trials["state"] = trials["state"].where(trials["state"].notna(), waiting)
+        return Sweep(plan.name, self._described(trials), plan.time, plan.source, ray, is_running)
+
+    def _everything(self, sweeps: Sequence[Sweep], ended: pd.DataFrame) -> Sweep:
+        waiting = [
+            s.trials.loc[~s.trials["t"].isin(ended["t"]), ["t", "trial_id", "cell", "seed", "attempt", "state"]]
+            for s in sweeps
+        ]
+        trials = pd.concat([ended, *waiting], ignore_index=True).drop_duplicates("t")
+        started = max((sweep.started for sweep in sweeps), default=0.0)
+        running = any(sweep.is_running for sweep in sweeps)
+        return Sweep(EVERYTHING, self._described(trials), started, "", "", running)
+
+    def _described(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """With the columns of each trial's cell, and all there have to be."""
+        used = [self._cells.by_id[cell] for cell in trials["cell"].unique()]
+        labels = setup_labels(used)
+        columns = pd.DataFrame([cell.columns | {"setup": labels[cell.cell_id]} for cell in used], columns=_CELL)
+        trials = trials.merge(columns, on="cell", how="left")
+        for name in _NUMBERS:
+            trials[name] = trials[name].astype("float64") if name in trials else np.nan
+        words = trials.select_dtypes("str").columns  # as plain objects they are looked up ten times faster
+        return trials.astype(dict.fromkeys(words, object)).reset_index(drop=True)
+
+
+_CELL = [
+    "cell", "baseline", "group", "task", "metric", "corpus", "model", "freeze", "strategy", "depth", "n_layers",
+    "embeddings", "train_size", "setup",
+]  # fmt: skip
+
+
+def _newest(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """One row a trial that has ended, that of its newest attempt."""
+    if not rows:
+        return pd.DataFrame({name: pd.Series(dtype=object) for name in ("t", "cell", "seed", "score", *_ENDED)})
+    frame = pd.concat(rows, ignore_index=True)
+    frame["time"] = frame["time"].fillna(pd.Timestamp(0, tz="UTC"))
+    return frame.sort_values(["t", "attempt"], kind="stable").drop_duplicates("t", keep="last")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A plan's trials whose specs can be read: `t`, `trial_id`, `cell`, `seed`."""
+
+    name: str
+    time: float
+    source: str
+    trials: pd.DataFrame
+
+
+class _Plans:
+    """The newest plan of each sweep, read again only where a folder has another one.
+
+    Attributes:
+        newest: The newest sweep first.
+        problems: Plans that cannot be read, in words.
+    """
+
+    def __init__(self, store: ResultStore, cells: CellReader, numbers: Numbers) -> None:
+        self.newest: tuple[_Plan, ...] = ()
+        self.problems: tuple[str, ...] = ()
+        self._place, self._cells, self._numbers = store.place.at("sweeps"), cells, numbers
+        self._read: dict[str, tuple[frozenset[str], _Plan | str | None]] = {}
+
+    def refresh(self) -> bool:
+        """Look again, and whether anything changed."""
+        listed = {name: frozenset(self._place.at(name).files()) for name in self._place.folders()}
+        if listed == {name: files for name, (files, _) in self._read.items()}:
+            return False
+        self._read = {name: self._look(name, files) for name, files in listed.items()}
+        found = [plan for _, plan in self._read.values()]
+        self.newest = tuple(sorted((p for p in found if isinstance(p, _Plan)), key=lambda plan: -plan.time))
+        self.problems = tuple(problem for problem in found if isinstance(problem, str))
+        return True
+
+    def _look(self, name: str, files: frozenset[str]) -> tuple[frozenset[str], _Plan | str | None]:
+        if name in self._read and self._read[name][0] == files:
+            return self._read[name]
+        try:
+            plan = newest_plan(self._place.at(name))
+        except StoreError as error:
+            return files, str(error)
+        return files, None if plan is None else self._framed(plan)
+
+    def _framed(self, plan: SweepPlan) -> _Plan:
+        read = [(trial_id, self._cells.read(trial_id, json.dumps(spec))) for trial_id, spec in plan.trials]
+        rows = [(self._numbers.number(i), i, *found) for i, found in read if found]
+        trials = pd.DataFrame(rows, columns=["t", "trial_id", "cell", "seed"]).drop_duplicates("t")
+        return _Plan(plan.name, plan.time, plan.source, trials)

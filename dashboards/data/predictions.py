@@ -1,0 +1,136 @@
+"""Which label was taken for which, and how entities went wrong, counted from kept predictions of a few trials."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboards.data.frames import Snapshot
+from dashboards.data.trial_rows import TrialRows
+from orchestrator.store import ResultStore
+from orchestrator.store.contents import KEYS
+from trials.metrics.spans import PREFIXES, spans
+
+CUT_OFF = "(cut off)"  # instead of the prediction of a word that is not in the input any more
+_COLUMNS = ["trial_id", "attempt", "split", "sentence", "gold", "predicted"]
+_MOST_KEPT = 40  # trials in memory
+_readers: WeakKeyDictionary[ResultStore, TrialRows] = WeakKeyDictionary()
+_lock = threading.Lock()
+Ids = npt.NDArray[np.int64]
+
+
+class Predicted(NamedTuple):
+    """Gold and predicted labels of one split of one trial, word by word (of a text: its one label).
+
+    Attributes:
+        names: The labels.
+        gold, predicted: (words,) ids into `names`; -1 for no prediction.
+        starts: (sentences,) index of each one's first word.
+    """
+
+    names: tuple[str, ...]
+    gold: Ids
+    predicted: Ids
+    starts: Ids
+
+
+class EntityErrors(NamedTuple):
+    """Counts of spans; each gold and each predicted span is counted once.
+
+    Attributes:
+        correct: Predicted with type and both borders right.
+        wrong_type: Both borders right.
+        wrong_boundary: The type right, a word shared, a border wrong.
+        missed: Gold spans that nothing above accounts for.
+        spurious: Predicted spans that nothing above accounts for.
+    """
+
+    correct: int
+    wrong_type: int
+    wrong_boundary: int
+    missed: int
+    spurious: int
+
+
+def predictions_of(snapshot: Snapshot, trials: pd.DataFrame, split: str) -> dict[str, Predicted]:
+    """What is kept of some trials, by trial id; those without predictions are not in it.
+
+    Raises:
+        StoreError: the place does not answer.
+    """
+    with _lock:
+        reader = _readers.get(snapshot.store)
+        if reader is None:
+            reader = TrialRows(snapshot.store, "predictions", _COLUMNS, KEYS["predictions"])
+            _readers[snapshot.store] = reader
+    reader.forget(_MOST_KEPT)
+    rows = reader.of(dict(zip(trials["trial_id"], trials["attempt"].astype(int), strict=True)))
+    rows = rows.filter(pc.equal(rows["split"], split))
+    ids = rows["trial_id"].unique().to_pylist()
+    return {trial_id: _read(rows.filter(pc.equal(rows["trial_id"], trial_id))) for trial_id in ids}
+
+
+def _read(rows: pa.Table) -> Predicted:
+    rows = rows.sort_by("sentence")
+    gold, predicted = (pc.list_flatten(rows[side].combine_chunks()) for side in ("gold", "predicted"))
+    names = tuple(sorted(set(pc.unique(gold).to_pylist()) | set(pc.unique(predicted).to_pylist()) - {None}))
+    known = pa.array(names, pa.string())
+    lengths = pc.list_value_length(rows["gold"]).to_numpy().astype(np.int64)
+    return Predicted(names, _ids(gold, known), _ids(predicted, known), np.cumsum(lengths) - lengths)
+
+
+def _ids(labels: pa.Array, known: pa.Array) -> Ids:
+    found: Ids = pc.fill_null(pc.index_in(labels, known), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def confusion(found: Predicted) -> pd.Series:
+    """How often each gold label was predicted as each: counts by (`gold`, `predicted`)."""
+    names = np.array([*found.names, CUT_OFF], dtype=object)  # -1 indexes the last
+    n = len(names)
+    counts = np.bincount((found.gold % n) * n + found.predicted % n, minlength=n * n)
+    at = np.flatnonzero(counts)
+    index = pd.MultiIndex.from_arrays([names[at // n], names[at % n]], names=["gold", "predicted"])
+    return pd.Series(counts[at], index=index, name="count")
+
+
+def has_spans(found: Predicted) -> bool:
+    """Whether the labels are those of spans."""
+    return any(name[:2] in PREFIXES for name in found.names)
+
+
+def entity_errors(found: Predicted) -> EntityErrors:
+    """Spans are read as the scores read them (strict IOB2).
+
+    Matched one to one in this order: same type and borders; same borders; same type and a shared word, from left to
+    right. What shares a word but neither type nor borders is a missed and a spurious span.
+    """
+    meant, guessed = (spans(side, found.starts, found.names) for side in (found.gold, found.predicted))
+    size = len(found.gold) + 1
+    ours, theirs = (side[:, 1] * size + side[:, 2] for side in (meant, guessed))  # a number for each start and end
+    _, at, to = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    correct = int((meant[at, 0] == guessed[to, 0]).sum())
+    gold, predicted = np.delete(meant, at, axis=0), np.delete(guessed, to, axis=0)
+    moved = sum(_moved(gold[gold[:, 0] == kind], predicted[predicted[:, 0] == kind]) for kind in np.unique(gold[:, 0]))
+    return EntityErrors(correct, len(at) - correct, moved, len(gold) - moved, len(predicted) - moved)
+
+
+def _moved(gold: Ids, predicted: Ids) -> int:
+    """How many spans (type, start, end) of one type, in order, share a word with one of the other side, one to one."""
+    count = i = j = 0
+    ours, theirs = gold[:, 1:].tolist(), predicted[:, 1:].tolist()
+    while i < len(ours) and j < len(theirs):
+        if ours[i][1] <= theirs[j][0]:
+            i += 1
+        elif theirs[j][1] <= ours[i][0]:
+            j += 1
+        else:
+            count, i, j = count + 1, i + 1, j + 1
+    return count

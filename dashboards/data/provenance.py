@@ -1,0 +1,76 @@
+"""Where the numbers of a page or a report come from: the line under every page, and the start of every export."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from dashboards.data.selection import Selection
+
+
+class Provenance(NamedTuple):
+    """What somebody needs to find the same numbers again.
+
+    Attributes:
+        sweep, store: Which trials.
+        config: First 12 hex digits of SHA-256 over the ids of the planned trials: every setting decides them.
+        commits, devices: Of the trials that ended, the most frequent first.
+        data: Corpus and the first 12 digits of its fingerprint.
+        trials, completed, rows: Counts; `rows` are evaluations in the store.
+        time: Of the newest row, UTC; empty where there is none.
+    """
+
+    sweep: str
+    store: str
+    config: str
+    commits: tuple[str, ...]
+    devices: tuple[str, ...]
+    data: tuple[str, ...]
+    trials: int
+    completed: int
+    rows: int
+    time: str
+
+    def line(self) -> str:
+        """All of it in one line."""
+        return " · ".join(
+            (
+                f"sweep {self.sweep} (config {self.config})",
+                f"commit {', '.join(commit[:10] for commit in self.commits[:3]) or 'none'}",
+                f"data {', '.join(self.data[:3]) or 'none'}",
+                f"device {', '.join(self.devices[:3]) or 'none'}",
+                f"{self.completed} of {self.trials} trials, {self.rows:,} evaluations",
+                f"last row {self.time or 'none'}",
+            )
+        )
+
+
+def provenance(selection: Selection) -> Provenance:
+    """Of the selected trials."""
+    trials, snapshot = selection.trials, selection.snapshot
+    digest = hashlib.sha256("\n".join(sorted(trials["trial_id"])).encode()).hexdigest()[:12]
+    specs = [snapshot.cells[cell].spec for cell in trials["cell"].unique()]
+    data = dict.fromkeys(f"{spec.data.name} {spec.data.fingerprint[:12]}" for spec in specs)
+    return Provenance(
+        sweep=selection.query.sweep or "none",
+        store=snapshot.address,
+        config=digest,
+        commits=_frequent(selection, "git_commit"),
+        devices=_frequent(selection, "device"),
+        data=tuple(data),
+        trials=len(trials),
+        completed=len(selection.completed),
+        rows=snapshot.n_rows,
+        time=_utc(snapshot.last_row),
+    )
+
+
+def _frequent(selection: Selection, column: str) -> tuple[str, ...]:
+    if column not in selection.trials:
+        return ()
+    return tuple(str(name) for name in selection.trials[column].dropna().value_counts().index)
+
+
+def _utc(stamp: float | None) -> str:
+    return "" if stamp is None else datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

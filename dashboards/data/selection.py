@@ -1,0 +1,165 @@
+"""What of a snapshot a page shows: the trials that its URL selects, and what else could be selected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from dashboards.data.frames import Snapshot, Sweep
+from dashboards.data.page_query import Query
+from orchestrator.published.study import STUDIES
+from orchestrator.store.schema import METRICS, State
+
+_ENDED = [state.value for state in State]
+_SIGNED = {"matthews", "pearson", "spearman"}
+_WELL = [State.COMPLETED.value, State.PRUNED.value]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The trials of one sweep, corpus, model and set-up: within one train size their scores may be compared.
+
+    Attributes:
+        snapshot: Where they come from.
+        sweep: Theirs; None in an empty store.
+        query: With the defaults replaced by what they stand for.
+        trials: The rows of `Sweep.trials` with the quality chosen in `column`; baselines of what is shown are among
+            them though a filter leaves them out.
+        column: `score` for a quality of 0 to 1, `value` for one that may be negative: intervals differ.
+        value_name: What it is, e.g. ``dev accuracy``.
+        options: What each control may be set to.
+        notices: What of the URL could not be shown, in words.
+    """
+
+    snapshot: Snapshot
+    sweep: Sweep | None
+    query: Query
+    trials: pd.DataFrame
+    column: str
+    value_name: str
+    options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+    @property
+    def completed(self) -> pd.DataFrame:
+        """The only trials that may enter a mean."""
+        return self.trials[(self.trials["state"] == State.COMPLETED.value) & self.trials[self.column].notna()]
+
+    @property
+    def others(self) -> pd.DataFrame:
+        """Those that ended otherwise."""
+        return self.trials[self.trials["state"].isin(_ENDED) & ~self.trials["state"].isin(_WELL)]
+
+    @property
+    def incomplete(self) -> str:
+        """In words, where not every planned trial is there; else empty."""
+        done = int((self.trials["state"] == State.COMPLETED.value).sum())
+        return "" if done == len(self.trials) else f"{done} of {len(self.trials)} planned trials are complete"
+
+
+def select(snapshot: Snapshot, query: Query) -> Selection:
+    """The trials that a query selects; what it names and the store does not have is told in a notice."""
+    if not snapshot.sweeps:
+        return Selection(snapshot, None, query, _no_trials(), "score", "score")
+    chooser = _Chooser()
+    sweep = snapshot.sweeps[chooser.choose("sweep", query.sweep, list(snapshot.sweeps))]
+    trials = sweep.trials.assign(corpus_key=sweep.trials["task"] + " " + sweep.trials["corpus"])
+    trials = _narrowed(trials, chooser, "corpus", query.corpus, "corpus_key")
+    trials = _narrowed(trials, chooser, "model", query.model, "model")
+    trials = _narrowed_setup(trials, chooser, query.setup)
+    sizes = chooser.filter("size", query.size, sorted(trials["train_size"].unique().tolist()))
+    strategies = chooser.filter("strategy", query.strategy, trials["strategy"].unique().tolist())
+    shown = trials[trials["train_size"].isin(sizes)]
+    wanted = shown["strategy"].isin(strategies)
+    if query.embeddings != "any":
+        wanted &= shown["embeddings"] == (query.embeddings == "frozen")
+    shown = shown[wanted | shown["cell"].isin(shown.loc[wanted, "baseline"])]
+    column, name = _value(shown, chooser, query)
+    _choose_more(shown, chooser, query)
+    resolved = query.but(
+        **chooser.chosen, size=query.size and tuple(sizes), strategy=query.strategy and tuple(strategies)
+    )
+    target = "value" if chooser.chosen["metric"] in _SIGNED else "score"
+    shown = shown.assign(**{target: shown[column]}).reset_index(drop=True)
+    return Selection(snapshot, sweep, resolved, shown, target, name, chooser.options, tuple(chooser.notices))
+
+
+def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: Query) -> None:
+    """What Tags sets beside the baseline, what it counts, and which published study is laid over."""
+    frozen = trials[trials["cell"] != trials["baseline"]].sort_values("depth", ascending=False, kind="stable")
+    labels = list(dict.fromkeys(frozen["freeze"])) or list(dict.fromkeys(trials["freeze"]))
+    if labels:
+        chooser.choose("freeze", query.freeze, labels)
+    spans = "dev:span_f1" in trials and bool(trials["dev:span_f1"].notna().any())
+    tagging = spans or (len(trials) > 0 and trials["task"].iloc[0] == "pos")
+    chooser.choose("level", query.level, ["span", "token"] if spans else ["token"] if tagging else ["class"])
+    if query.study and query.study not in ("off", *STUDIES):
+        chooser.notices.append(f"There is no study {query.study[:60]!r}; every one that fits is laid over.")
+    chooser.options["study"] = ["", "off", *STUDIES]
+    chooser.chosen["study"] = query.study if query.study in ("off", *STUDIES) else ""
+
+
+class _Chooser:
+    """Looks values up, and remembers what there was to choose from."""
+
+    def __init__(self) -> None:
+        self.chosen: dict[str, str] = {}
+        self.options: dict[str, list[str]] = {}
+        self.notices: list[str] = []
+
+    def choose(self, key: str, wanted: str, known: Sequence[str]) -> str:
+        self.options[key] = list(known)
+        if wanted and wanted not in known:
+            self.notices.append(f"There is no {key} {wanted[:60]!r} here; {known[0]!r} is shown.")
+        self.chosen[key] = wanted if wanted in known else known[0]
+        return self.chosen[key]
+
+    def filter(self, key: str, wanted: Iterable[object], known: Sequence[object]) -> list[object]:
+        self.options[key] = [str(word) for word in known]
+        absent = [str(word) for word in wanted if word not in known]
+        if absent:
+            self.notices.append(f"There is no {key} {', '.join(absent)[:60]} here.")
+        return [word for word in wanted if word in known] or list(known)
+
+
+def _narrowed(trials: pd.DataFrame, chooser: _Chooser, key: str, wanted: str, column: str) -> pd.DataFrame:
+    return trials[trials[column] == chooser.choose(key, wanted, trials[column].unique().tolist())]
+
+
+def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> pd.DataFrame:
+    """Those of one set-up, and the baselines they are compared with, whose label may say nothing of frozen parts."""
+    frozen = trials[trials["cell"] != trials["baseline"]]
+    chosen = chooser.choose("setup", wanted, (frozen if len(frozen) else trials)["setup"].unique().tolist())
+    mine = trials["setup"] == chosen
+    return trials[mine | trials["cell"].isin(trials.loc[mine, "baseline"])]
+
+
+def _value(trials: pd.DataFrame, chooser: _Chooser, query: Query) -> tuple[str, str]:
+    own = str(trials["metric"].iloc[0]) if len(trials) else "score"
+    known = [own, *(name for name in METRICS if name != own and f"dev:{name}" in trials)]
+    metric = chooser.choose("metric", query.metric, known)
+    column = {"dev": "score", "test": "test_score"}[query.split] if metric == own else f"{query.split}:{metric}"
+    if column not in trials:
+        chooser.notices.append(f"There is no {metric} on {query.split} here; dev {own} is shown.")
+        return "score", f"dev {own}"
+    return column, f"{query.split} {metric.replace('_', ' ')}"
+
+
+def _no_trials() -> pd.DataFrame:
+    columns = (
+        "trial_id",
+        "t",
+        "cell",
+        "baseline",
+        "state",
+        "value",
+        "seed",
+        "train_size",
+        "strategy",
+        "depth",
+        "freeze",
+        "embeddings",
+    )
+    return pd.DataFrame({name: pd.Series(dtype=object) for name in columns})

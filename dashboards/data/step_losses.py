@@ -1,0 +1,85 @@
+"""The training loss of every step, of a few trials: read when somebody looks at it."""
+
+from __future__ import annotations
+
+import threading
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboards.data.frames import Snapshot
+from dashboards.data.trial_rows import TrialRows
+from orchestrator.store import ResultStore
+from orchestrator.store.contents import KEYS
+
+SEEDS = 3  # of a cell, the lowest: what a figure shows, and what is kept in memory of a store
+_COLUMNS = ["trial_id", "attempt", "step", "step_losses"]
+_readers: WeakKeyDictionary[ResultStore, _Reader] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def step_losses(snapshot: Snapshot, trials: pd.DataFrame) -> pd.DataFrame:
+    """The losses of some trials, a row a step, by trial and step: `trial_id`, `step`, `loss`.
+
+    The first call of a store reads its evaluations once and keeps those of the `SEEDS` lowest seeds of every cell;
+    later ones read only new parts. The same question about the same snapshot gives the same frame.
+
+    Raises:
+        StoreError: the place does not answer.
+    """
+    with _lock:
+        reader = _readers.setdefault(snapshot.store, _Reader(snapshot.store))
+    return reader.of(snapshot, trials)
+
+
+def lowest_seeds(trials: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each cell's `SEEDS` lowest seeds."""
+    order = trials.sort_values("seed", kind="stable")
+    return order[order.groupby("cell").cumcount() < SEEDS].sort_index()
+
+
+class _Reader:
+    """The losses of one store, and the answers that were given about its newest snapshot."""
+
+    def __init__(self, store: ResultStore) -> None:
+        self._rows = TrialRows(store, "epochs", _COLUMNS, KEYS["epochs"])
+        self._version = 0
+        self._answers: dict[frozenset[str], pd.DataFrame] = {}
+
+    def of(self, snapshot: Snapshot, trials: pd.DataFrame) -> pd.DataFrame:
+        ids = frozenset(trials["trial_id"])
+        with _lock:
+            if snapshot.version != self._version:
+                self._version, self._answers = snapshot.version, {}
+            if ids in self._answers:
+                return self._answers[ids]
+        attempts = dict(zip(trials["trial_id"], trials["attempt"].astype(int), strict=True))
+        answer = _by_step(self._rows.of(attempts, _likely(snapshot)))
+        with _lock:
+            self._answers[ids] = answer
+        return answer
+
+
+def _likely(snapshot: Snapshot) -> set[str]:
+    frames = [sweep.trials[["trial_id", "cell", "seed"]] for sweep in snapshot.sweeps.values()]
+    known = pd.concat(frames, ignore_index=True).drop_duplicates("trial_id")
+    return set(lowest_seeds(known)["trial_id"])
+
+
+def _by_step(rows: pa.Table) -> pd.DataFrame:
+    """A row of `epochs` holds the losses of the steps up to `step`, the last of them at `step` itself."""
+    rows = rows.filter(pc.is_valid(rows["step_losses"])).sort_by([("trial_id", "ascending"), ("step", "ascending")])
+    lengths = pc.list_value_length(rows["step_losses"]).to_numpy().astype(np.int64)
+    last = rows["step"].to_numpy().astype(np.int64)
+    ends = np.cumsum(lengths)
+    within = np.arange(int(lengths.sum())) - np.repeat(ends - lengths, lengths)
+    return pd.DataFrame(
+        {
+            "trial_id": np.repeat(rows["trial_id"].to_numpy(zero_copy_only=False), lengths),
+            "step": np.repeat(last - lengths + 1, lengths) + within,
+            "loss": pc.list_flatten(rows["step_losses"]).to_numpy().astype(np.float64),
+        }
+    )

@@ -1,0 +1,62 @@
+"""One figure as a file, as the page of an address shows it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import parse_query
+from dashboards.data.selection import select
+from dashboards.data.tables import FORMATS, formatted
+from dashboards.report.pictures import KINDS, Studio
+from dashboards.views.part import Drawn, Part, compute
+from dashboards.views.registry import VIEWS, find_part
+from dashboards.views.theme import DARK, LIGHT
+from trials.errors import ConfigError, NothingMatchedError
+
+
+def export_figure(frames: Frames, name: str, url: str, path: Path) -> tuple[str, ...]:
+    """Write a figure or its table, and return what of the address could not be followed, in words.
+
+    Args:
+        frames: The store.
+        name: Of the part, e.g. `depth-strip`.
+        url: The page's address, or its part from `?` on.
+        path: Its ending says as what.
+
+    Raises:
+        ConfigError: no such part or ending, or the file cannot be written.
+        NothingMatchedError: there is nothing to show.
+        MissingError: a picture is asked for, and there is no Chromium.
+    """
+    part = find_part(name)
+    if part is None:
+        known = ", ".join(part.name for view in VIEWS.values() for part in view.parts)
+        raise ConfigError(f"{name}: no such figure. Known: {known}.")
+    query, notices = parse_query(urlsplit(url).query if "?" in url else url)
+    selection = select(frames.refresh(), query)
+    drawn = compute(part, selection, DARK if query.theme == "dark" else LIGHT)
+    if drawn.empty:
+        raise NothingMatchedError(f"{name}: {drawn.empty}")
+    content = _content(part, drawn, path)
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from error
+    return (*notices, *selection.notices)
+
+
+def _content(part: Part[object], drawn: Drawn, path: Path) -> bytes:
+    kind = path.suffix.removeprefix(".").lower()
+    if kind in FORMATS:
+        return formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}").encode()
+    if kind not in (*KINDS, "json"):
+        raise ConfigError(f"{path}: the ending must be one of {', '.join((*FORMATS, *KINDS, 'json'))}.")
+    if drawn.figure is None:
+        raise ConfigError(f"{path}: {part.name} is a table; its endings are {', '.join(FORMATS)}.")
+    if kind == "json":
+        return (json.dumps(drawn.figure, allow_nan=False) + "\n").encode()
+    with Studio() as studio:
+        return studio.picture(drawn.figure, kind, part.name)

@@ -1,0 +1,114 @@
+"""How much of the spread of scores goes with which factor: an analysis of variance of main effects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from orchestrator.analysis.rows import Floats, measured, numbers, refuse_twice, require
+
+_COLUMNS = ["factor", "df", "sum_sq", "eta_sq", "partial_eta_sq", "f", "p", "n"]
+
+
+@dataclass(frozen=True)
+class Anova:
+    """An analysis of variance.
+
+    Attributes:
+        table: One row a factor, largest share first, then "residual": `factor`, `df`, `sum_sq` (type II: beyond all
+            other factors), `eta_sq` (share of the total sum of squares), `partial_eta_sq` (of its own and the
+            residual), `f`, `p` (NaN without residual degrees of freedom), `n` (trials). In unbalanced sweeps the
+            shares need not add to 1: what two factors explain together belongs to neither.
+        dropped: Factors left out, and why in words.
+        n: Trials.
+        r_sq: Share of the spread that all factors explain together; NaN without spread.
+    """
+
+    table: pd.DataFrame
+    dropped: Mapping[str, str]
+    n: int
+    r_sq: float
+
+
+def anova(frame: pd.DataFrame, factors: Sequence[str], value: str = "score") -> Anova:
+    """Type II analysis of `value` of completed trials by categorical `factors` (a missing level is a level).
+
+    A factor with one level, or whose levels the other factors already fix, is dropped and named; of two that tell the
+    same, the later in `factors` goes.
+
+    Raises:
+        ValueError: A column is absent, or a cell has two completed trials of one seed.
+    """
+    require(frame, [*factors, value])
+    rows = frame[measured(frame, value)]
+    refuse_twice(rows)
+    scores = numbers(rows, value)
+    total = float(((scores - scores.mean()) ** 2).sum()) if len(scores) else 0.0
+    dummies, dropped = _kept(rows, factors)
+    if not dummies or total <= 1e-24 * max(1.0, float((scores**2).sum())):
+        reason = "all scores are equal" if dummies else ""
+        return Anova(pd.DataFrame(columns=_COLUMNS), dropped | dict.fromkeys(dummies, reason), len(rows), float("nan"))
+    full = _fit(scores, list(dummies.values()))
+    lines = [_line(name, full, _fit(scores, _without(dummies, name)), total) for name in dummies]
+    table = pd.DataFrame(lines).sort_values("sum_sq", ascending=False, kind="stable")
+    df_left = int(full.df_resid)
+    left = float(full.ssr) if df_left else 0.0
+    rest = {"factor": "residual", "df": df_left, "sum_sq": left, "eta_sq": left / total}
+    table = pd.concat([table, pd.DataFrame([rest])], ignore_index=True).assign(n=len(rows))
+    return Anova(table[_COLUMNS], dropped, len(rows), 1 - left / total)
+
+
+def _kept(rows: pd.DataFrame, factors: Sequence[str]) -> tuple[dict[str, Floats], dict[str, str]]:
+    """Dummy columns (rows, levels - 1) of the factors that can be told apart, and why the others cannot."""
+    dummies: dict[str, Floats] = {}
+    dropped: dict[str, str] = {}
+    for name in dict.fromkeys(factors):
+        codes, levels = pd.factorize(rows[name], use_na_sentinel=False)
+        if len(levels) < 2:
+            dropped[name] = "one level" if len(levels) else "no completed trial"
+        else:
+            dummies[name] = (codes[:, None] == np.arange(1, len(levels))).astype(np.float64)
+    for name in reversed(list(dummies)):
+        if _adds_nothing(len(rows), dummies[name], _without(dummies, name)):
+            columns = dummies.pop(name)
+            alone = [other for other, known in dummies.items() if _adds_nothing(len(rows), columns, [known])]
+            dropped[name] = f"fixed by {alone[0] if alone else ' and '.join(dummies)}"
+    return dummies, dropped
+
+
+def _without(dummies: Mapping[str, Floats], name: str) -> list[Floats]:
+    return [columns for other, columns in dummies.items() if other != name]
+
+
+def _basis(n: int, parts: Sequence[Floats]) -> Floats:
+    """Orthonormal columns (rows, rank) that span the mean and the dummies: overlapping factors leave no column over."""
+    columns, sizes, _ = np.linalg.svd(np.hstack([np.ones((n, 1)), *parts]), full_matrices=False)
+    basis: Floats = columns[:, sizes > sizes.max() * n * np.finfo(np.float64).eps]
+    return basis
+
+
+def _adds_nothing(n: int, columns: Floats, others: Sequence[Floats]) -> bool:
+    return len(_basis(n, [*others, columns]).T) == len(_basis(n, others).T)
+
+
+def _fit(scores: Floats, parts: Sequence[Floats]) -> Any:
+    from statsmodels.regression.linear_model import OLS
+
+    return OLS(scores, _basis(len(scores), parts)).fit()
+
+
+def _line(name: str, full: Any, reduced: Any, total: float) -> dict[str, Any]:
+    """A factor's row; `df` is what it adds to the others: below levels - 1 where it overlaps them."""
+    df = int(reduced.df_resid - full.df_resid)
+    added = max(0.0, float(reduced.ssr - full.ssr))
+    left = float(full.ssr) if full.df_resid else 0.0
+    line = {"factor": name, "df": df, "sum_sq": added, "eta_sq": min(1.0, added / total), "f": np.nan, "p": np.nan}
+    line["partial_eta_sq"] = added / (added + left) if added + left > 0 else np.nan
+    if full.df_resid:
+        f, p, _ = full.compare_f_test(reduced)
+        line |= {"f": float(f), "p": float(p)}
+    return line

@@ -1,0 +1,1 @@
+"""The commands of `permafrost`, one file each: they parse, call and print."""

@@ -1,0 +1,211 @@
+"""Corpora: fetch them before a sweep, list what is on this machine, look one over.
+
+permafrost data fetch ud:UD_English-EWT@2.16 hub:nyu-mll/glue/sst2@REVISION
+permafrost data fetch --sweep my.yaml
+permafrost data list
+permafrost data check my-treebank
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.config.console import DebugOption, JsonOption, download_progress, reported, say, stdout
+from orchestrator.sweeps.sweep import expand, load_sweep
+from trials.datasets.check import LENGTHS, CorpusCheck, check_corpus
+from trials.draft import Lookup
+from trials.errors import ConfigError, unknown
+from trials.sources.cache import Fetched, Progress, cache_root, fetched
+from trials.sources.corpus_draft import TABLES, DataDraft
+from trials.spec import Columns, DataSpec
+from trials.starter import BUNDLED_TREEBANKS
+from trials.tasks import TASKS
+from trials.tasks.reading import read_corpus
+
+app = typer.Typer(help="Fetch corpora, list them, look one over.", no_args_is_help=True)
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]...", help="ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION."),
+]
+SweepOption = Annotated[Path | None, typer.Option("--sweep", metavar="FILE", help="Everything this sweep needs.")]
+
+
+@app.command()
+def fetch(names: Names = None, sweep: SweepOption = None, debug: DebugOption = False) -> None:
+    """Download treebanks and datasets, and with --sweep a sweep's models too; what is there is not asked for again.
+
+    Examples:
+        permafrost data fetch ud:UD_English-EWT@2.16
+
+        permafrost data fetch --sweep configs/sweeps/emekaeze_pos.yaml
+    """
+    with reported(debug=debug), download_progress() as progress:
+        if not names and sweep is None:
+            raise ConfigError("nothing to fetch. Give a NAME like ud:UD_English-EWT@2.16, or --sweep FILE.")
+        before = {found.source for found in fetched()}
+        for name in names or ():
+            parse_name(name).resolve(progress=progress)
+        if sweep is not None:
+            expand(*load_sweep(sweep, []), Lookup(progress=progress))
+        there = fetched()
+    stdout.print(_list_table(there, new={found.source for found in there} - before))
+    say("everything asked for is on this machine.")
+
+
+@app.command("list")
+def list_(as_json: JsonOption = False, debug: DebugOption = False) -> None:
+    """List the bundled samples and what has been fetched, with licences.
+
+    Examples:
+        permafrost data list
+    """
+    with reported(debug=debug):
+        there = fetched()
+        if as_json:
+            rows = [asdict(found) | {"folder": str(found.folder)} for found in there]
+            print(json.dumps({"bundled": sorted(BUNDLED_TREEBANKS), "cache": str(cache_root()), "fetched": rows}))
+            return
+        stdout.print(f"bundled: {', '.join(sorted(BUNDLED_TREEBANKS))}", markup=False, highlight=False)
+        stdout.print(f"fetched, in {cache_root()}: {len(there) or 'nothing yet'}", markup=False, soft_wrap=True)
+        if there:
+            stdout.print(_list_table(there, new=set()))
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A bundled sample, a folder, or a fetched corpus.")],
+    task: Annotated[
+        str | None, typer.Option(help="The task to read it for; by default what its format suggests.")
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="Column of the text, by name or position from 0.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column of its label.")] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Count a corpus: sizes, labels, sentences that stand in two splits, lengths.
+
+    Examples:
+        permafrost data check UD_Naija-NSC-sample
+
+        permafrost data check my-corpus --task ner
+
+        permafrost data check SST-2 --task sst2 --text 0 --label 1
+    """
+    with reported(debug=debug):
+        if task is not None and task not in TASKS:
+            raise ConfigError(f"--task: {unknown(task, TASKS)}")
+        with download_progress() as progress:
+            data, task = _resolved(parse_name(name), task, _columns(text, label), progress)
+        found = check_corpus(read_corpus(task, data))
+        if as_json:
+            shared = {f"{split} in {other}": n for (split, other), n in found.shared.items()}
+            print(json.dumps({"name": data.name, "fingerprint": data.fingerprint, **asdict(found), "shared": shared}))
+            return
+        stdout.print(f"{data.name} ({data.format}, read for {task}), SHA-256 {data.fingerprint[:16]}", highlight=False)
+        for part in _check_parts(found):
+            stdout.print(part)
+
+
+def parse_name(name: str) -> DataDraft:
+    """The corpus that a word on the command line means, written as `permafrost data list` writes it.
+
+    Raises:
+        ConfigError: the name of a treebank or dataset without its release or revision.
+    """
+    if name in BUNDLED_TREEBANKS:
+        return DataDraft(bundled=name)
+    kind, _, rest = name.partition(":")
+    if kind not in ("ud", "hub"):
+        return DataDraft(folder=name)
+    identifier, _, version = rest.rpartition("@")
+    if not identifier or not version:
+        raise ConfigError(f"{name!r} has no version. Write ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION.")
+    if kind == "ud":
+        return DataDraft(ud=identifier, release=version)
+    owner, _, rest = identifier.partition("/")
+    repository, _, config = rest.partition("/")
+    return DataDraft(hub=f"{owner}/{repository}", config=config or None, revision=version)
+
+
+def _columns(text: str | None, label: str | None) -> Columns | None:
+    if text is None and label is None:
+        return None
+    return Columns(**{k: int(v) if v.lstrip("-").isdigit() else v for k, v in (("text", text), ("label", label)) if v})
+
+
+def _resolved(draft: DataDraft, task: str | None, columns: Columns | None, progress: Progress) -> tuple[DataSpec, str]:
+    """The corpus and the task to read it for."""
+    draft = draft.model_copy(update={"columns": columns})
+    data = draft.resolve(TASKS[task].columns if task else Columns(), progress=progress)
+    if task is None:
+        task = {"conllu": "pos", "columns": "ner"}.get(data.format, "classification")
+        if data.format in TABLES and columns is None:
+            data = data.model_copy(update={"columns": TASKS[task].columns})
+    return data, task
+
+
+def _list_table(there: list[Fetched], new: set[str]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("corpus", "MB", "licence", "folder"):
+        table.add_column(name, overflow="fold", justify="right" if name == "MB" else "left")
+    for found in there:
+        mark = " (new)" if found.source in new else ""
+        row = (found.source + mark, f"{found.n_bytes / 1e6:.1f}", found.licence or "not stated", str(found.folder))
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _check_parts(found: CorpusCheck) -> Iterator[Table | Padding | Text]:
+    for table in (_size_table(found), _length_table(found), _label_table(found)):
+        yield Padding(table, (1, 0, 0, 0))
+    for (split, other), n in found.shared.items():
+        if n:
+            total = found.splits[split].items
+            yield Text(f"{n} of {total:,} {split} items ({100 * n / total:.1f} %) stand word for word in {other}.")
+    for split, labels in found.unseen.items():
+        if labels:
+            names = ", ".join(f"{label} ({n})" for label, n in labels.items())
+            yield Text(f"{split} has labels that train lacks, each counted as an error: {names}.")
+
+
+def _size_table(found: CorpusCheck) -> Table:
+    rows = {name: (s.items, s.words, s.longest, s.repeated) for name, s in found.splits.items()}
+    return _figures(("split", "items", "words", "longest", "repeated"), rows)
+
+
+def _length_table(found: CorpusCheck) -> Table:
+    """Of its own, so that the figures of a large corpus fit eighty columns."""
+    bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
+    return _figures(("words", *bounds), {name: split.lengths for name, split in found.splits.items()})
+
+
+def _figures(head: Sequence[str], rows: Mapping[str, Sequence[int]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in head:
+        table.add_column(name, justify="left" if name == head[0] else "right", no_wrap=True)
+    for name, figures in rows.items():
+        table.add_row(name, *(f"{n:,}" for n in figures))
+    return table
+
+
+def _label_table(found: CorpusCheck, most: int = 60) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("label")
+    for name in found.splits:
+        table.add_column(name, justify="right")
+    labels = list(dict.fromkeys(label for split in found.splits.values() for label in split.labels))
+    for label in labels[:most]:
+        table.add_row(Text(label), *(f"{split.labels.get(label, 0):,}" for split in found.splits.values()))
+    if len(labels) > most:
+        table.add_row(f"and {len(labels) - most} more", *[""] * len(found.splits))
+    return table

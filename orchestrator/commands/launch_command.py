@@ -1,0 +1,219 @@
+"""Launch a sweep: plan it, run what the store does not have, show what was found.
+
+python -m orchestrator.launch
+python -m orchestrator.launch --sweep my.yaml --store results --set seeds=[0,1]
+python -m orchestrator.launch --sweep my.yaml --cluster http://head:8265 --store s3://bucket/results --detach
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.config.console import (
+    DEFAULT_STORE,
+    ClusterOption,
+    DebugOption,
+    JsonOption,
+    OfflineOption,
+    SettingsOption,
+    download_progress,
+    reported,
+    say,
+    stderr,
+    stdout,
+)
+from orchestrator.config.yaml_document import Document
+from orchestrator.execution.stop_request import StopRequest, leaving_on_sigterm
+from orchestrator.forecast.archive import keep_forecast
+from orchestrator.forecast.values import Forecast
+from orchestrator.lease import take_lease
+from orchestrator.session.budget import Bounds, hourly_price, too_small
+from orchestrator.session.outcome import outcome_of, say_end, trials_of
+from orchestrator.session.session import Running
+from orchestrator.session.tables import cell_tables, plan_lines
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.summary import summarise
+from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
+from orchestrator.sweeps.plan import Plan, brought_up_to_date, make_plan
+from orchestrator.sweeps.sweep import SweepSpec, load_sweep
+from trials.draft import Lookup
+
+DEFAULT_SWEEP = Path(__file__).parents[2] / "configs" / "sweeps" / "starter.yaml"
+
+
+def launch(
+    sweep: Annotated[
+        Path, typer.Option(metavar="FILE", help="The sweep, in YAML.", show_default="starter.yaml")
+    ] = DEFAULT_SWEEP,
+    cluster: ClusterOption = "local",
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            metavar="DIR",
+            help="The results store: a folder, s3://bucket/prefix, gs:// or hdfs://.",
+            show_default=f"the cluster file's, else {DEFAULT_STORE}",
+        ),
+    ] = None,
+    settings: SettingsOption = None,
+    offline: OfflineOption = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    simulate: Annotated[
+        str | None,
+        typer.Option("--simulate", metavar="STORE", help="Replay the sweep from the trials of a store; train nothing."),
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Submit it to the cluster and return.")] = False,
+    max_hours: Annotated[
+        float | None,
+        typer.Option("--max-hours", metavar="H", help="Stop after so many hours; launching again goes on."),
+    ] = None,
+    max_trials: Annotated[
+        int | None, typer.Option("--max-trials", metavar="N", help="Run so many trials; launching again goes on.")
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            "--max-cost", metavar="C", help="Stop when trials have cost so much, by the cluster file's prices."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Run a sweep; what the store already has is not run again.
+
+    Examples:
+        permafrost launch
+
+        permafrost launch --sweep my.yaml --store results --set seeds=[0,1]
+
+        permafrost launch --sweep my.yaml --cluster http://head:8265 --store s3://bucket/results
+
+        permafrost launch --sweep my.yaml --max-hours 8
+
+        permafrost launch --sweep asha.yaml --simulate results
+
+    Exit codes: 0 done, 1 some trials failed, 2 a wrong setting, 3 a file is absent or broken, 130 and 143 interrupted,
+    143 also at a bound.
+    """
+    with reported(debug=debug):
+        started = time.monotonic()
+        where, bounds = find_cluster(cluster), Bounds(max_hours, max_trials, max_cost)
+        bounds.check(where.prices)
+        declared, document = load_sweep(sweep, settings or [])
+        if simulate is not None:
+            _simulate(declared, document, simulate, where, offline=offline, as_json=as_json)
+            raise typer.Exit(0)
+        if where.is_remote:
+            from orchestrator.session.submit import submit
+
+            told = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
+            flags = [*(flag for flag, given in told.items() if given), *bounds.words()]
+            code = submit(where, document, sweep=declared.name, store=store or where.store, flags=flags, detach=detach)
+            raise typer.Exit(code)
+        results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
+        with download_progress() as progress:
+            lookup = Lookup(offline=offline, progress=progress)
+            plan = make_plan(where.over(declared), document, results, lookup)
+        code = _launch(plan, where, results, started, bounds, dry_run=dry_run, as_json=as_json)
+    raise typer.Exit(code)
+
+
+def _simulate(
+    sweep: SweepSpec, document: Document, store: str, cluster: ClusterSpec, *, offline: bool, as_json: bool
+) -> None:
+    from orchestrator.forecast.plan_forecast import slots_of
+    from orchestrator.search.replay import simulated
+
+    slots = slots_of(cluster, sweep.resources, 0.0)
+    with download_progress() as progress:
+        found = simulated(sweep, document, store, Lookup(offline=offline, progress=progress), slots=slots)
+    if as_json:
+        print(json.dumps(found.as_json()))
+    else:
+        for line in found.lines():
+            stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _launch(
+    plan: Plan,
+    cluster: ClusterSpec,
+    results: ResultStore,
+    started: float,
+    bounds: Bounds,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    for line in plan_lines(plan, results.address):
+        say(line)
+    found, stop = _forecast(plan, cluster, results, bounds, whole=dry_run), StopRequest()
+    if dry_run:
+        if as_json:
+            print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, dry_run=True))))
+        return 0
+    results.create()
+    with leaving_on_sigterm(), take_lease(results.place, plan.sweep.name, say=say) as lease:
+        results.add_plan(plan.declared())
+        plan = brought_up_to_date(plan, results)  # another driver may have been at it until now
+        running = Running.of(plan, cluster, results, lease, stop)
+        _run(running, bounds, found, started)
+    outcome = outcome_of(plan, results, time.monotonic() - started, dry_run=False)
+    bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
+    if as_json:
+        print(json.dumps(asdict(outcome)))
+    else:
+        _show(plan, results, running.source.found())
+    say_end(plan, results, outcome, stop)
+    return stop.exit_code if stop.asked else int(outcome.failed > 0)
+
+
+def _run(running: Running, bounds: Bounds, found: Forecast | None, started: float) -> None:
+    if not running.has_work:
+        asked = "every trial of this sweep is complete" if running.plan.runs_all else "what this sweep asks for is"
+        say(f"nothing to do: {asked} in the store.")
+        return
+    if found is not None:
+        keep_forecast(running.results.place, replace(found, time=time.time()))
+    running.go(bounds, hourly=_hourly(running.plan, running.cluster), began=started)
+
+
+def _show(plan: Plan, results: ResultStore, answer: Sequence[str]) -> None:
+    for table in cell_tables(summarise(trials_of(plan, results), results.trials())):
+        stdout.print(table)
+    for line in answer:
+        stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _forecast(
+    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, whole: bool
+) -> Forecast | None:
+    """Say what the plan will take, if the store has anything to tell it from: all of it, or in a line."""
+    if not plan.ahead:
+        return None
+    from orchestrator.forecast.plan_forecast import forecast_of  # importing scipy takes half a second
+    from orchestrator.forecast.text import forecast_line, forecast_shown
+
+    found = forecast_of(plan, results, cluster)
+    if whole:
+        for shown in forecast_shown(found):
+            stderr.print(shown)
+    elif found.is_known:
+        say(forecast_line(found))
+    small = too_small(bounds, found, _hourly(plan, cluster))
+    if small:
+        say(f"note    {small}")
+    return found if found.is_known else None
+
+
+def _hourly(plan: Plan, cluster: ClusterSpec) -> float:
+    """The price of one trial for an hour."""
+    resources = plan.sweep.resources
+    gpus = 1.0 if resources.gpus == "packed" else resources.gpus
+    return hourly_price(cluster.prices, resources.cpus, gpus, resources.device)

@@ -1,0 +1,123 @@
+"""Write what a cluster needs to run sweeps.
+
+permafrost manifests kuberay --store s3://bucket/results --workers-cpu 1:4 --out manifests
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from orchestrator.config.console import DebugOption, reported, say
+from orchestrator.deploy.kuberay import KubeRay, Workers, manifests
+from orchestrator.deploy.kuberay_pods import Manifest
+from orchestrator.sweeps.sweep import load_sweep
+from trials.errors import ConfigError
+
+app = typer.Typer(
+    help="Write the manifests of a cluster.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _manifests() -> None:
+    """Write the manifests of a cluster."""
+
+
+@app.command()
+def kuberay(
+    name: Annotated[str, typer.Option(metavar="N", help="Of the cluster, and part of all names.")] = "permafrost",
+    image: Annotated[
+        str, typer.Option(metavar="I", help="With its tag. Else permafrost:cpu, with GPU workers permafrost:cuda.")
+    ] = "",
+    workers_cpu: Annotated[str, typer.Option(metavar="MIN:MAX", help="Workers without a GPU.")] = "1:4",
+    workers_gpu: Annotated[str, typer.Option(metavar="MIN:MAX", help="Workers with one GPU each.")] = "0:0",
+    gpu_kind: Annotated[str, typer.Option(metavar="K", help="Only GPUs that nodes are labelled with.")] = "",
+    spot: Annotated[bool, typer.Option("--spot", help="Workers may run on spot machines, and rather do.")] = False,
+    store: Annotated[str, typer.Option(metavar="URL", help="The results store: s3://, gs:// or hdfs://.")] = "",
+    volume: Annotated[str, typer.Option(metavar="CLAIM", help="A claim for the results instead of a store.")] = "",
+    token_secret: Annotated[
+        str, typer.Option(metavar="S", help="The secret with Ray's token, key auth_token; else N-token.")
+    ] = "",
+    sweep: Annotated[Path | None, typer.Option(metavar="FILE", help="The sweep; else the starter sweep.")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")] = Path("manifests"),
+    debug: DebugOption = False,
+) -> None:
+    """Write RayCluster, RayJob, NetworkPolicy and the sweep's ConfigMap for KubeRay 1.5.1 or newer.
+
+    The cluster is for many sweeps, the job brings one of its own for one. No secret is written (docker/README.md).
+
+    Examples:
+        permafrost manifests kuberay --store s3://bucket/results --workers-gpu 0:8 --spot
+
+        permafrost manifests kuberay --volume results --sweep my.yaml --out my-cluster
+
+    Exit codes: 2 a wrong option or sweep, 3 a file that is absent or cannot be written.
+    """
+    with reported(debug=debug):
+        counts = _counts(workers_cpu, workers_gpu)
+        asked = KubeRay(
+            name=name,
+            image=image or ("permafrost:cuda" if counts[1].most else "permafrost:cpu"),
+            cpu=counts[0],
+            gpu=counts[1],
+            gpu_kind=gpu_kind,
+            spot=spot,
+            store=store,
+            volume=volume,
+            token_secret=token_secret,
+            sweep=_text(sweep) if sweep else "",
+        )
+        _write(manifests(asked), out)
+
+
+def _counts(cpu: str, gpu: str) -> list[Workers]:
+    counts, problems = [], list[str]()
+    for option, text in (("--workers-cpu", cpu), ("--workers-gpu", gpu)):
+        try:
+            counts.append(Workers.parse(option, text))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return counts
+
+
+def _text(sweep: Path) -> str:
+    load_sweep(sweep, [])  # a mistake is told here, and not by a pod an hour later
+    return sweep.read_text(encoding="utf-8")
+
+
+def _write(found: dict[str, Manifest], out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, manifest in found.items():
+            (out / name).write_text(as_yaml(manifest), encoding="utf-8")
+            say(f"written {out / name}")
+    except OSError as error:
+        raise ConfigError(f"--out: {out} cannot be written: {error.strerror}.", exit_code=3) from error
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes equal parts twice instead of by reference, and text of several lines as it is."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Plain.add_representer(str, _block)
+
+
+def as_yaml(manifest: Manifest) -> str:
+    """The text of one file; the same for equal manifests."""
+    return yaml.dump(manifest, Dumper=_Plain, sort_keys=False, width=120, allow_unicode=True)

@@ -1,0 +1,145 @@
+"""The card of an exported model: what it was trained on, what was frozen, how it scores and how sure that is."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from orchestrator.config.yaml_document import MAX_BYTES, parsed
+from orchestrator.store import ResultStore
+from orchestrator.store.schema import State
+from orchestrator.store.specs import stored_spec
+from trials.errors import ConfigError
+from trials.sources.cache import fetched
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+
+Row = dict[str, Any]
+_PIPELINES = {"tokens": "token-classification", "text": "text-classification"}
+
+
+def model_card(spec: TrialSpec, row: Row, store: ResultStore, *, score: float, licence: str | None) -> str:
+    """Markdown with the hub's YAML header, from the trial's row in a store.
+
+    `score` is what the exported weights score on dev, which a GPU's arithmetic may move from the row's; `licence` is
+    what the person says, None for that of the encoder where its own card states one.
+    """
+    licence = licence or base_licence(Path(spec.model.path)) or "unknown"
+    header = {
+        "license": licence,
+        "library_name": "transformers",
+        "pipeline_tag": _PIPELINES[TASKS[spec.task].head],
+        "base_model": spec.model.name,
+        "datasets": [spec.data.name],
+        "metrics": [name for name, _ in row["best_metrics"] or ()],
+    }
+    seeds = _replicates(spec, store)
+    parts = [
+        f"---\n{yaml.safe_dump(header, sort_keys=False, allow_unicode=True)}---",
+        f"# {spec.model.name}, fine-tuned for {spec.task} on {spec.data.name}",
+        f"Fine-tuned with Permafrost: trial `{spec.trial_id}`, seed {spec.seed}.",
+        "## Scores\n\n" + _scores(spec, row, score) + "\n\n" + _over_seeds(seeds),
+        "## Freezing\n\n" + _freezing(spec, row),
+        "## Data\n\n" + _data(spec),
+        "## Training\n\n" + _training(spec, row),
+        f"## Licence\n\n{licence}. Both the encoder's and the data's licence apply: check that you may share this.",
+        "## Use\n\n" + _use(spec),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def base_licence(folder: Path) -> str | None:
+    """The licence that a model folder's own card states."""
+    try:
+        text = (folder / "README.md").read_text(encoding="utf-8")[:MAX_BYTES]
+        header = parsed(text.split("---")[1], "README.md")[0] if text.startswith("---") else {}
+        return str(header["license"]) if isinstance(header, dict) and header.get("license") else None
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return None
+
+
+def _replicates(spec: TrialSpec, store: ResultStore) -> list[Row]:
+    """The completed trials of the same cell."""
+    rows = [row for row in store.trials().to_pylist() if row["state"] == State.COMPLETED]
+    return [row for row in rows if stored_spec(row["spec"], row["trial_id"]).cell_id == spec.cell_id]
+
+
+def _scores(spec: TrialSpec, row: Row, score: float) -> str:
+    best, test = dict(row["best_metrics"] or ()), dict(row["test_metrics"] or ())
+    lines = ["| metric | dev | test |", "|---|---|---|"]
+    for name, value in (best or {"score": row["best_score"]}).items():
+        lines.append(f"| {name} | {value:.4f} | {f'{test[name]:.4f}' if name in test else ''} |")
+    chosen = spec.score or TASKS[spec.task].metrics[0]
+    note = f"The weights are those of epoch {row['best_epoch']:g}, the best by dev {chosen}; test selected nothing."
+    if score != row["best_score"]:
+        note += f" Trained again for this folder, they score {score:.4f} on dev."
+    return "\n".join(lines) + f"\n\n{note}"
+
+
+def _over_seeds(rows: list[Row]) -> str:
+    scores = [row["best_score"] for row in rows]
+    if len(scores) < 2:
+        return "One seed: how much of the score is luck is not known."
+    seeds = ", ".join(str(row["seed"]) for row in rows)
+    mean, std = statistics.fmean(scores), statistics.stdev(scores)
+    return f"Over the seeds {seeds} of the same settings: {mean:.4f} ± {std:.4f} (mean, standard deviation)."
+
+
+def _freezing(spec: TrialSpec, row: Row) -> str:
+    layers = ", ".join(map(str, spec.freeze.layers)) or "none"
+    share = 1 - row["trainable_params"] / row["total_params"]
+    return (
+        f"Frozen encoder layers, counted from the embeddings: {layers} of {spec.model.n_layers}; embeddings "
+        f"{'frozen' if spec.freeze.embeddings else 'trained'}. {row['trainable_params']:,} of {row['total_params']:,} "
+        f"parameters were trained ({100 * share:.1f} % saved)."
+    )
+
+
+def _data(spec: TrialSpec) -> str:
+    sizes = dict(zip(("train", "dev", "test"), spec.data.sizes or (), strict=False))
+    counts = ", ".join(f"{n:,} {split}" for split, n in sizes.items() if n)
+    source = f" ({spec.data.source})" if spec.data.source else ""
+    licence = next((f.licence for f in fetched() if f.source == spec.data.source), None) or _licence_beside(spec)
+    return (
+        f"{spec.data.name}{source}: {counts or 'sizes not recorded'} items, of which "
+        f"{spec.train_size:,} were trained on. Licence: {licence or 'not stated'}. "
+        f"SHA-256 of the splits: `{spec.data.fingerprint}`."
+    )
+
+
+def _licence_beside(spec: TrialSpec) -> str | None:
+    """The first line of a LICENSE file beside the train split, else what a README there says after `Licence:`."""
+    folder = Path(spec.data.train[0]).parent
+    lines = [line.strip() for path in sorted(folder.glob("LICEN[SC]E*")) for line in _lines(path)]
+    said = [line.partition(":") for path in sorted(folder.glob("README*")) for line in _lines(path)]
+    lines += [value.strip().rstrip(".") for key, _, value in said if key.strip().lower() in ("licence", "license")]
+    return next(filter(None, lines), None)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _training(spec: TrialSpec, row: Row) -> str:
+    optim = ", ".join(f"{key} {value}" for key, value in spec.optim.model_dump(exclude_none=True).items())
+    versions = ", ".join(f"{name} {version}" for name, version in row["versions"] or ())
+    return (
+        f"AdamW: {optim}. Precision {spec.precision}, at most {spec.max_length} subwords"
+        f"{', lower-cased' if spec.lowercase else ''}. {row['train_s']:.0f} s of training on {row['device']}; "
+        f"{versions}."
+    )
+
+
+def _use(spec: TrialSpec) -> str:
+    task = _PIPELINES[TASKS[spec.task].head]
+    return (
+        "```python\nfrom transformers import pipeline\n\n"
+        f'pipeline("{task}", model="FOLDER")("A sentence.")\n```\n\n'
+        "or, for whole files: `permafrost predict FOLDER INPUT`."
+    )

@@ -1,0 +1,142 @@
+"""What a sweep would run and what that would take, before anything runs.
+
+python -m orchestrator.commands.plan_command --sweep my.yaml
+python -m orchestrator.commands.plan_command --sweep my.yaml --pilot  # where the store has no trial of this device
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from orchestrator.commands.launch_command import DEFAULT_SWEEP
+from orchestrator.config.console import (
+    DEFAULT_STORE,
+    ClusterOption,
+    DebugOption,
+    JsonOption,
+    OfflineOption,
+    SettingsOption,
+    download_progress,
+    reported,
+    run,
+    say,
+    stdout,
+)
+from orchestrator.forecast.archive import as_json as forecast_as_json
+from orchestrator.forecast.values import Forecast
+from orchestrator.session.tables import plan_lines
+from orchestrator.store import open_store
+from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
+from orchestrator.sweeps.plan import Plan, make_plan
+from orchestrator.sweeps.sweep import load_sweep
+from trials.draft import Lookup
+from trials.errors import ConfigError
+from trials.training.steps import steps_an_epoch
+
+
+def plan(
+    sweep: Annotated[
+        Path, typer.Option(metavar="FILE", help="The sweep, in YAML.", show_default="starter.yaml")
+    ] = DEFAULT_SWEEP,
+    cluster: ClusterOption = "local",
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            metavar="DIR",
+            help="The results store, whose trials tell what others will take.",
+            show_default=f"the cluster file's, else {DEFAULT_STORE}",
+        ),
+    ] = None,
+    settings: SettingsOption = None,
+    pilot: Annotated[
+        bool, typer.Option("--pilot", help="Run a few dozen steps of each shape that the store does not tell of.")
+    ] = False,
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            "--slots", metavar="N", min=1, help="Trials at the same time.", show_default="what there is room for"
+        ),
+    ] = None,
+    offline: OfflineOption = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show what a sweep would run, and forecast its time, energy, memory, disk and cost. Nothing is written.
+
+    Examples:
+        permafrost plan --sweep my.yaml --store results
+
+        permafrost plan --sweep my.yaml --pilot
+
+        permafrost plan --sweep my.yaml --cluster gpus.yaml --slots 16 --json
+
+    Exit codes: 0 planned, 2 a wrong setting, 3 a file is absent or broken.
+    """
+    with reported(debug=debug):
+        where = find_cluster(cluster)
+        declared, document = load_sweep(sweep, settings or [])
+        if where.is_remote:
+            if pilot:
+                raise ConfigError("--pilot: runs on this machine, which tells nothing of a cluster's. Leave it out.")
+            from orchestrator.session.submit import submit
+
+            told = {"--offline": offline, "--json": as_json, "--debug": debug}
+            flags = ["--dry-run", *(flag for flag, given in told.items() if given)]
+            code = submit(where, document, sweep=declared.name, store=store or where.store, flags=flags, detach=False)
+            raise typer.Exit(code)
+        results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
+        with download_progress() as progress:
+            fetched: list[str] = []
+
+            def told_of(name: str, done_bytes: int, total_bytes: int | None) -> None:
+                if name not in fetched:
+                    fetched.append(name)
+                progress(name, done_bytes, total_bytes)
+
+            found = make_plan(where.over(declared), document, results, Lookup(offline=offline, progress=told_of))
+        from orchestrator.forecast.plan_forecast import forecast_of  # importing scipy takes half a second
+
+        piloting: Callable[[str], None] | None = say if pilot else None
+        forecast = forecast_of(found, results, where, pilot=piloting, slots=slots)
+        if as_json:
+            print(json.dumps(_as_json(found, forecast, fetched, results.address, where)))
+        else:
+            _show(found, forecast, fetched, results.address)
+
+
+def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str) -> None:
+    from orchestrator.forecast.text import forecast_shown
+
+    downloads = f"downloads {len(fetched)} files, now in the cache: {', '.join(fetched[:3])}" if fetched else None
+    for line in (*plan_lines(plan, store), downloads):
+        if line:
+            stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+    for shown in forecast_shown(forecast):
+        stdout.print(shown)
+
+
+def _as_json(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> dict[str, Any]:
+    return {
+        "sweep": plan.sweep.name,
+        "store": store,
+        "cluster": cluster.address,
+        "trials": plan.n_trials,
+        "cells": plan.n_cells,
+        "complete": plan.n_skipped,
+        "to_run": len(plan.ahead),
+        "epochs": sum(spec.optim.epochs for spec in plan.ahead),
+        "steps": sum(steps_an_epoch(spec) * spec.optim.epochs for spec in plan.ahead),
+        "downloads": fetched,
+        "notes": list(plan.notes),
+        "forecast": forecast_as_json(forecast),
+    }
+
+
+if __name__ == "__main__":
+    run(plan)

@@ -1,0 +1,139 @@
+"""Tag text or CoNLL-U, or classify lines, with an exported model.
+
+permafrost predict my-tagger text.txt
+permafrost predict my-tagger dev.conllu -o tagged.conllu
+echo "A fine film." | permafrost predict my-classifier -
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.config.console import DebugOption, reported, run
+from trials.datasets.text_file import normalised, read_lines
+from trials.errors import DataError
+
+if TYPE_CHECKING:
+    from trials.export import Predicted, Predictor
+
+STDIN = "-"
+# Numbers with their points, words with their inner apostrophes and hyphens, every other visible character by itself.
+_WORDS = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['\u2019\-]\w+)*|[^\w\s]")
+_NO_WORD = re.compile(r"#.*|\d+[-.]\d+", re.DOTALL)  # how lines of CoNLL-U start that are kept as they are
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder of `permafrost export-model`.")],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="Text, a sentence a line; CoNLL-U; or - for stdin.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="By default stdout.")] = None,
+    split_at_spaces: Annotated[
+        bool, typer.Option("--split-at-spaces", help="The words are separated already; do not split off punctuation.")
+    ] = False,
+    debug: DebugOption = False,
+) -> None:
+    """Predict with a model. CoNLL-U comes back with its tags in place, text as a word and a tag a line.
+
+    A classifier gives a label, its probability and the text, separated by tabs.
+
+    Examples:
+        permafrost predict my-tagger text.txt
+
+        permafrost predict my-tagger dev.conllu -o tagged.conllu
+    """
+    with reported(debug=debug):
+        lines = _stdin_lines() if source == STDIN else read_lines(Path(source))
+
+        from trials.export import Predictor
+
+        predictor = Predictor(model)
+        conllu = source.removesuffix(".gz").endswith(".conllu")
+        if not predictor.tags_words:
+            found = classified(predictor, lines)
+        elif conllu:
+            found = tagged_conllu(predictor, source, lines)
+        else:
+            found = tagged_text(predictor, lines, split_at_spaces=split_at_spaces)
+        _write("".join(f"{line}\n" for line in found), out)
+
+
+def classified(predictor: Predictor, lines: Sequence[str]) -> list[str]:
+    """`label TAB probability TAB text` of every line that holds any."""
+    texts = [line for line in lines if line.strip()]
+    return [f"{p.label}\t{_share(p)}\t{text}" for text, p in zip(texts, predictor.texts(texts), strict=True)]
+
+
+def tagged_text(predictor: Predictor, lines: Sequence[str], *, split_at_spaces: bool) -> list[str]:
+    """`word TAB tag` a line, an empty line after each sentence."""
+    sentences = [line.split() if split_at_spaces else _WORDS.findall(line) for line in lines]
+    sentences = [words for words in sentences if words]
+    found: list[str] = []
+    for words, labels in zip(sentences, predictor.words(sentences), strict=True):
+        found += [f"{word}\t{p.label}" for word, p in zip(words, labels, strict=True)] + [""]
+    return found
+
+
+def tagged_conllu(predictor: Predictor, source: str, lines: Sequence[str]) -> list[str]:
+    """The same lines with predicted tags: in UPOS, or `NER=` in MISC if the model finds entities."""
+    rows = [line.split("\t") for line in lines]
+    words = _words(source, rows)
+    for numbers, labels in zip(words, predictor.words([[rows[n][1] for n in ns] for ns in words]), strict=True):
+        for number, p in zip(numbers, labels, strict=True):
+            _put(rows[number], p, entities=predictor.task == "ner")
+    return ["\t".join(row) for row in rows]
+
+
+def _words(source: str, rows: Sequence[list[str]]) -> list[list[int]]:
+    """The row numbers of each sentence's words."""
+    words: list[list[int]] = [[]]
+    for number, row in enumerate(rows):
+        if not "".join(row).strip():
+            words.append([])
+        elif row[0].isdigit():
+            if len(row) != 10:
+                raise DataError(f"{source}:{number + 1}: a token line has {len(row)} columns, CoNLL-U needs 10.")
+            words[-1].append(number)
+        elif not _NO_WORD.fullmatch(row[0]):
+            raise DataError(
+                f"{source}:{number + 1}: starts with {row[0]!r}, which no line of CoNLL-U does. Mend it; if the file "
+                "is text, give it another suffix."
+            )
+    return words
+
+
+def _put(row: list[str], predicted: Predicted, *, entities: bool) -> None:
+    if not entities:
+        row[3] = predicted.label
+        return
+    kept = [entry for entry in row[9].split("|") if entry != "_" and not entry.startswith("NER=")]
+    row[9] = "|".join([*kept, f"NER={predicted.label}"])
+
+
+def _stdin_lines() -> list[str]:
+    try:
+        return normalised(sys.stdin.read()).removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"stdin: not UTF-8 text ({error.reason}). Convert it first.") from error
+
+
+def _share(predicted: Predicted) -> str:
+    return "" if predicted.probability is None else f"{predicted.probability:.4f}"
+
+
+def _write(text: str, out: Path | None) -> None:
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{out}: cannot be written ({error.strerror}).") from error
+
+
+if __name__ == "__main__":
+    run(predict)

@@ -1,0 +1,248 @@
+"""Care for a store: is it whole, make it whole, tidy it, take its tables elsewhere, put two together.
+
+permafrost store verify --store results
+permafrost store repair --store results
+permafrost store compact --store results
+permafrost store gc --store results --yes
+permafrost store export tables --format csv --store results
+permafrost store merge other-results results
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, say, stdout
+from orchestrator.storage.storage import Place, find_place
+from orchestrator.store import open_store
+from orchestrator.store.check import LEASES, check_store
+from orchestrator.store.diagnosis import BadFile, Counted
+from orchestrator.store.export import Format, export
+from orchestrator.store.garbage import collect, find_garbage
+from orchestrator.store.maintenance import alone, broken_claims
+from orchestrator.store.merge import Merged, merge
+from orchestrator.store.repair import Repaired, repair, set_aside
+from orchestrator.store.schema import TABLES
+from trials.errors import ConfigError
+
+app = typer.Typer(
+    help="Look a store through, repair it, tidy it, export it, merge two.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def verify(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debug: DebugOption = False) -> None:
+    """Read everything and tell what is not as it should be; a sweep may be running.
+
+    Examples:
+        permafrost store verify --store results
+
+        permafrost store verify --store s3://bucket/results --json
+
+    Exit codes: 0 nothing is wrong, 1 something is, 3 no store there or one of a newer version.
+    """
+    with reported(debug=debug):
+        report = check_store(store)
+        if as_json:
+            _print_json(asdict(report) | {"ok": report.ok})
+        else:
+            for finding in report.findings:
+                _line(str(finding))
+            for note in report.notes:
+                _line(f"note: {note}")
+            for table in _tables(report.counted):
+                stdout.print(table)
+            n = len(report.findings)
+            _line(f"{report.store}: " + (f"{n} findings; `permafrost store repair` sees to them." if n else "clean."))
+    raise typer.Exit(int(not report.ok))
+
+
+@app.command("repair")
+def repair_(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debug: DebugOption = False) -> None:
+    """Move what is broken to STORE/quarantine, so that the rest can be used; nothing is deleted.
+
+    A completed trial of which something is lost runs again at the next launch.
+
+    Examples:
+        permafrost store repair --store results
+
+    Exit codes: 0 the store is clean now, 1 something is wrong that it leaves as it is, 3 no store there.
+    """
+    with reported(debug=debug):
+        place = find_place(store)
+        check_store(place)  # before anything is written: it may be no store
+        stuck = broken_claims(place, say=say)
+        if stuck:
+            set_aside(place, [BadFile((LEASES, sweep), name, "not a readable lease") for sweep, name in stuck])
+        with alone(place, "repair", say=say):
+            done = repair(place)
+        if as_json:
+            _print_json(asdict(done) | {"leases": [f"{LEASES}/{sweep}/{name}" for sweep, name in stuck]})
+        else:
+            _tell_repaired(place, done, len(stuck))
+    raise typer.Exit(int(bool(done.left)))
+
+
+@app.command()
+def compact(store: StoreOption = DEFAULT_STORE, debug: DebugOption = False) -> None:
+    """Put the small parts of each table together, as each launch does at its end.
+
+    Examples:
+        permafrost store compact --store results
+    """
+    with reported(debug=debug):
+        results = open_store(store)
+        before = _parts(results.place)
+        with alone(results.place, "compact", say=say):
+            results.compact()
+        after = _parts(results.place)
+        for name, n in before.items():
+            _line(f"{name}: {n} parts, now {after[name]}")
+
+
+@app.command()
+def gc(
+    store: StoreOption = DEFAULT_STORE,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it what would go is only listed.")] = False,
+    debug: DebugOption = False,
+) -> None:
+    """List, and with --yes delete, what nobody can need: leftovers of killed writers, checkpoints of completed trials.
+
+    The quarantine is left alone.
+
+    Examples:
+        permafrost store gc --store results
+
+        permafrost store gc --store results --yes
+    """
+    with reported(debug=debug):
+        place = open_store(store).place
+        garbage = find_garbage(place)
+        if yes and garbage:
+            with alone(place, "delete", say=say):
+                collect(place, garbage)
+        for one in garbage:
+            _line(f"{one.path}  {one.n_bytes:,} bytes, {one.why}")
+        size = f"{len(garbage)} files, {sum(one.n_bytes for one in garbage) / 1e6:.1f} MB"
+        _line(
+            "nothing to delete." if not garbage else f"deleted {size}." if yes else f"{size}; delete them with --yes."
+        )
+
+
+@app.command("export")
+def export_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are written.")],
+    form: Annotated[Format, typer.Option("--format", help="What is written.")] = Format.CSV,
+    store: StoreOption = DEFAULT_STORE,
+    debug: DebugOption = False,
+) -> None:
+    """Write the tables for other programs, without duplicates, and what each column means.
+
+    Examples:
+        permafrost store export tables --store results
+
+        permafrost store export tables --store results --format parquet
+    """
+    with reported(debug=debug):
+        for name, n in export(open_store(store), folder, form).items():
+            _line(f"{folder / name}.{form}  {n:,} rows")
+
+
+@app.command("merge")
+def merge_(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The store that is read.")],
+    into: Annotated[str, typer.Argument(metavar="INTO", help="The store that gets what it lacks.")],
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Add every attempt and plan of FROM to INTO; a trial that both have complete is kept as INTO has it.
+
+    Examples:
+        permafrost store merge laptop-results s3://bucket/results
+
+    Exit codes: 0 done, 1 done, but some trial has other numbers in FROM than in INTO, 3 one of them needs repair.
+    """
+    with reported(debug=debug):
+        theirs, ours = open_store(source), open_store(into, must_exist=False)
+        if theirs.address == ours.address:
+            raise ConfigError(f"{theirs.address}: FROM and INTO are the same store. Give two.")
+        with alone(ours.place, "merge", say=say):
+            done = merge(theirs, ours)
+        if as_json:
+            _print_json(asdict(done))
+        else:
+            _tell_merged(done)
+    raise typer.Exit(int(bool(done.differing)))
+
+
+def _tables(counted: Counted) -> list[Table]:
+    rows = {name: (counted.parts[name], counted.rows[name], counted.n_bytes[name]) for name in TABLES}
+    tables = [_figures(("table", "parts", "rows", "bytes"), rows)]
+    if counted.states:
+        tables.append(_figures(("trials", "n"), {state: (n,) for state, n in counted.states.items()}))
+    if counted.checkpoints:
+        tables.append(_figures(("checkpoints", "n"), {what: (n,) for what, n in counted.checkpoints.items()}))
+    if counted.leases:
+        tables.append(_figures(("leases", "n"), {sweep: (n,) for sweep, n in counted.leases.items()}))
+    return tables
+
+
+def _figures(head: tuple[str, ...], rows: Mapping[str, tuple[int, ...]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in head:
+        table.add_column(name, justify="left" if name == head[0] else "right", no_wrap=True)
+    for name, figures in rows.items():
+        table.add_row(name, *(f"{n:,}" for n in figures))
+    return table
+
+
+def _tell_repaired(place: Place, done: Repaired, stuck: int) -> None:
+    for file in done.files:
+        _line(f"moved {file}")
+    if stuck:
+        _line(f"moved {stuck} leases that nobody could read and no driver renewed")
+    for trial_id, why in done.trials.items():
+        _line(f"trial {trial_id} no longer counts as completed: {why}")
+    for trial_id, label in done.again.items():
+        _line(f"trial {trial_id} runs at the next launch: {label}")
+    for folder in done.folders:
+        _line(f"kept in {folder}, with why.json")
+    for finding in done.left:
+        _line(f"left as it is: {finding}")
+    if not (done.folders or stuck):
+        _line(f"{place}: nothing to repair.")
+
+
+def _tell_merged(done: Merged) -> None:
+    rows = ", ".join(f"{n:,} of {name}" for name, n in done.rows.items() if n) or "no rows"
+    _line(f"added {rows}: {done.attempts} attempts; {done.plans} plans")
+    if done.kept:
+        _line(f"{len(done.kept)} trials are complete in both and kept as INTO has them")
+    for trial_id, where in done.differing.items():
+        _line(f"trial {trial_id} has other numbers in FROM: {where}")
+
+
+def _parts(place: Place) -> dict[str, int]:
+    return {name: len(place.at(name).files()) for name in TABLES}
+
+
+def _line(text: str) -> None:
+    stdout.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    typer.echo(json.dumps(content))
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,1 @@
+"""YAML documents with line numbers, validation messages, and the console."""

@@ -1,0 +1,1 @@
+"""Kubernetes manifests, and checks that a machine is ready."""

@@ -1,0 +1,136 @@
+"""The pods of a KubeRay cluster: what runs in them, with which rights, on which nodes; plain dictionaries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orchestrator.deploy.kuberay import KubeRay
+
+Manifest = dict[str, Any]
+
+RESULTS, SWEEP_FILE = "/results", "/etc/permafrost/sweep.yaml"
+ENTRYPOINT = ["python", "/opt/permafrost/entrypoint.py"]
+USER = 10001  # of the images, docker/Dockerfile
+_ENDING_S = 10  # for Ray, when the trials are kept
+# How the clouds mark machines that may be taken back: taints of GKE and AKS; labels of these and of EKS and Karpenter.
+_SPOT_TAINTS = {"cloud.google.com/gke-spot": "true", "kubernetes.azure.com/scalesetpriority": "spot"}
+_SPOT_LABELS = {**_SPOT_TAINTS, "eks.amazonaws.com/capacityType": "SPOT", "karpenter.sh/capacity-type": "spot"}
+
+
+def template(asked: KubeRay, role: str, resources: Manifest, gpus: int = 0) -> Manifest:
+    """The pods of a head (`ray-head`) or of a group of workers (`ray-worker`)."""
+    head = role == "ray-head"
+    spec = _pod() | {
+        "containers": [_container(asked, role, resources)],
+        "volumes": _volumes(asked, head=head),
+        "terminationGracePeriodSeconds": asked.grace_s + _ENDING_S,
+    }
+    if not head:
+        spec |= _placed(asked, gpus) | {"automountServiceAccountToken": False}
+    else:
+        del spec["automountServiceAccountToken"]  # the autoscaler beside it asks Kubernetes for pods
+    return {"metadata": {"labels": asked.labels}, "spec": spec}
+
+
+def _container(asked: KubeRay, role: str, resources: Manifest) -> Manifest:
+    head = role == "ray-head"
+    ports = {"metrics": 8080} | ({"gcs-server": 6379, "dashboard": 8265, "client": 10001} if head else {})
+    return {
+        "name": role,
+        "image": asked.image,
+        "command": [*ENTRYPOINT, "kuberay"],
+        "env": [{"name": "PERMAFROST_GRACE_S", "value": str(asked.grace_s)}],
+        # Keys to the bucket, where the pods' own identity does not open it.
+        "envFrom": [{"secretRef": {"name": f"{asked.name}-store", "optional": True}}],
+        "ports": [{"name": name, "containerPort": port} for name, port in ports.items()],
+        "resources": resources,
+        **closed(),
+        **_probes(["http://127.0.0.1:8265/api/gcs_healthz"] if head else []),
+        "volumeMounts": [
+            {"name": volume["name"], "mountPath": _PLACES[volume["name"]]} for volume in _volumes(asked, head=head)
+        ],
+    }
+
+
+_PLACES = {
+    "tmp": "/tmp",  # noqa: S108
+    "shm": "/dev/shm",  # noqa: S108  # Ray's object store
+    "cache": "/var/cache/permafrost",
+    "results": RESULTS,
+    "sweep": "/etc/permafrost",
+}
+
+
+def _volumes(asked: KubeRay, *, head: bool) -> list[Manifest]:
+    found: list[Manifest] = [
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+        {"name": "cache", "emptyDir": {}},
+    ]
+    if asked.volume:
+        found.append({"name": "results", "persistentVolumeClaim": {"claimName": asked.volume}})
+    if asked.sweep and head:
+        # Optional, so that a cluster without a job does not wait for it.
+        found.append({"name": "sweep", "configMap": {"name": f"{asked.name}-sweep", "optional": True}})
+    return found
+
+
+def _pod() -> Manifest:
+    return {
+        "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }  # fmt: skip
+
+
+def closed() -> Manifest:
+    """A container that gets no rights and writes into its volumes only."""
+    return {
+        "securityContext": {
+            "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True,
+        }
+    }  # fmt: skip
+
+
+def _probes(ready: list[str]) -> Manifest:
+    check = {"exec": {"command": [*ENTRYPOINT, "healthy"]}, "timeoutSeconds": 5}
+    return {
+        "startupProbe": {**check, "periodSeconds": 5, "failureThreshold": 36},
+        "livenessProbe": {**check, "periodSeconds": 10, "failureThreshold": 6},
+        "readinessProbe": {**check, "exec": {"command": [*ENTRYPOINT, "healthy", *ready]}, "periodSeconds": 10},
+    }
+
+
+def amount(cpu: str, memory: str, gpus: int = 0) -> Manifest:
+    """What a container gets, no less and no more, in Kubernetes' units."""
+    most = {"cpu": cpu, "memory": memory} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    return {"requests": dict(most), "limits": most}
+
+
+def _placed(asked: KubeRay, gpus: int) -> Manifest:
+    """On which nodes a worker may run, and on which it would rather."""
+    tolerated = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}] if gpus else []
+    found: Manifest = {}
+    if asked.spot:
+        tolerated += [
+            {"key": key, "operator": "Equal", "value": value, "effect": "NoSchedule"}
+            for key, value in _SPOT_TAINTS.items()
+        ]
+        wishes = [
+            {"weight": 100, "preference": {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}}
+            for key, value in _SPOT_LABELS.items()
+        ]
+        found["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
+    if gpus and asked.gpu_kind:
+        found["nodeSelector"] = {"nvidia.com/gpu.product": asked.gpu_kind}
+    return found | ({"tolerations": tolerated} if tolerated else {})
+
+
+def submitter(asked: KubeRay) -> Manifest:
+    """The pod that hands a job to the head; KubeRay gives it its command."""
+    container = {"name": "submitter", "image": asked.image, **closed(), "resources": amount("500m", "1Gi")}
+    container["volumeMounts"] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108
+    return {**_pod(), "restartPolicy": "Never", "containers": [container], "volumes": [{"name": "tmp", "emptyDir": {}}]}

@@ -1,0 +1,262 @@
+"""Is this machine ready for a sweep? Small checks, each a function that says what it found and how to mend it.
+
+No check can hang or raise: each runs on a thread of its own with a time limit, and what goes wrong in it is a finding.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from orchestrator.store import open_store
+from orchestrator.sweeps.sweep import expand, load_sweep
+from trials.draft import Lookup
+from trials.errors import PermafrostError
+from trials.hardware.cpu_name import processor_name
+from trials.sources.cache import cache_root
+
+Level = Literal["ok", "warn", "fail"]
+LIMIT_S = 90.0  # of a check; importing torch from a cold disk is the slowest
+CONNECT_S = 5.0
+LOW_BYTES, TOO_FEW_BYTES = 5e9, 5e8
+OLDEST_PYTHON = (3, 11)
+DISTRIBUTION = "permafrost-sweeps"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+HUB, TREEBANKS = "https://huggingface.co", "https://api.github.com"
+_DEVICES = """
+import json, torch
+found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+print(json.dumps([[one.name, one.total_memory] for one in found]))
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found.
+
+    Attributes:
+        check: Its name.
+        level: ``ok``; ``warn`` where something will be missing or slow; ``fail`` where a sweep will not run.
+        what: What is so.
+        fix: How to mend it; empty where nothing is to be done.
+    """
+
+    check: str
+    level: Level
+    what: str
+    fix: str = ""
+
+
+Check = Callable[[], Iterator[Finding]]
+
+
+def checks(store: str, sweep: Path | None, settings: Sequence[str], address: str) -> dict[str, Check]:
+    """Every check by its name, for a store, a sweep or none, and the cluster's address or word."""
+    found: dict[str, Check] = {
+        "python": python,
+        "packages": packages,
+        "devices": devices,
+        "store": lambda: writable_store(store),
+        "cache": lambda: disk("cache", cache_root(), "Set PERMAFROST_CACHE to a folder on a larger disk."),
+        "ray": lambda: ray_token(os.environ, Path.home()),
+        "browser": lambda: browser(os.environ),
+    }
+    if "://" in address:
+        found["cluster"] = lambda: reachable("cluster", address, "Check the address of its dashboard, and the network.")
+    if sweep is not None:
+        found["sweep"] = lambda: sweep_inputs(sweep, settings)
+    return found
+
+
+def examined(wanted: Mapping[str, Check], limit_s: float = LIMIT_S) -> Iterator[Finding]:
+    """The findings of checks, in their order; one that hangs or raises is a finding itself."""
+    for name, check in wanted.items():
+        yield from _guarded(name, check, limit_s)
+
+
+def _guarded(name: str, check: Check, limit_s: float) -> list[Finding]:
+    found: list[Finding] = []
+
+    def go() -> None:
+        try:
+            found.extend(check())
+        except Exception as error:  # whatever it is, the other checks are to be made
+            text = f"could not be checked ({type(error).__name__}: {error})"
+            found.append(Finding(name, "fail", text, "Look at what it names."))
+
+    thread = threading.Thread(target=go, name=f"check {name}", daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if thread.is_alive():
+        return [Finding(name, "fail", f"gave no answer within {limit_s:g} s", "A disk or a network may hang.")]
+    return found
+
+
+def python(version: tuple[int, ...] = sys.version_info[:3]) -> Iterator[Finding]:
+    """Whether Python is new enough."""
+    text = ".".join(map(str, version))
+    if version[:2] < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        yield Finding("python", "fail", f"Python {text} is too old", f"Use Python {oldest} or newer.")
+    else:
+        yield Finding("python", "ok", f"Python {text} on {platform.machine()}")
+
+
+def packages(requirements: Sequence[str] | None = None) -> Iterator[Finding]:
+    """Whether every package that is required is there, in a version that is allowed."""
+    wanted = importlib.metadata.requires(DISTRIBUTION) or [] if requirements is None else requirements
+    needed = [one for one in map(_requirement, wanted) if one is not None]
+    bad = 0
+    for one in needed:
+        try:
+            there = importlib.metadata.version(one.name)
+        except importlib.metadata.PackageNotFoundError:
+            bad += 1
+            yield Finding("packages", "fail", f"{one.name} is not installed", f'pip install "{one}"')
+            continue
+        if not one.specifier.contains(there, prereleases=True):
+            bad += 1
+            yield Finding("packages", "warn", f"{one.name} {there} was not tested", f'pip install "{one}"')
+    if not bad:
+        shown = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers", "ray"))
+        yield Finding("packages", "ok", f"{len(needed)} packages, {shown}")
+
+
+def _requirement(text: str) -> Requirement | None:
+    """What is required always; None for extras."""
+    try:
+        found = Requirement(text)
+    except InvalidRequirement:
+        return None
+    return found if found.marker is None or found.marker.evaluate({"extra": ""}) else None
+
+
+def devices(python_words: Sequence[str] = (sys.executable, "-c", _DEVICES)) -> Iterator[Finding]:
+    """The CPU with its memory, and the GPUs that torch sees; asked in a process of its own, as a driver may hang."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    yield Finding("devices", "ok", f"{processor_name()}, {os.cpu_count()} cores, {total / 1e9:.0f} GB of memory")
+    try:
+        done = subprocess.run(python_words, capture_output=True, text=True, timeout=LIMIT_S - 10, check=True)
+        gpus = json.loads(done.stdout.strip().splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        yield Finding("devices", "fail", "torch did not answer which GPUs there are", "Check the driver: nvidia-smi")
+        return
+    except (subprocess.CalledProcessError, ValueError, IndexError) as error:
+        last = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1]
+        yield Finding("devices", "fail", f"torch does not work ({last})", "pip install --force-reinstall torch")
+        return
+    for name, n_bytes in gpus:
+        yield Finding("devices", "ok", f"GPU {name}, {n_bytes / 1e9:.0f} GB")
+    if not gpus and Path("/proc/driver/nvidia").is_dir():
+        fix = "Install a build of torch for CUDA, of the version that the driver supports."
+        yield Finding("devices", "warn", "this machine has an NVIDIA driver, but torch sees no GPU", fix)
+
+
+def writable_store(address: str) -> Iterator[Finding]:
+    """Whether the store can be read and written, and has room."""
+    fix = "Give another place with --store, or ask for access to this one."
+    try:
+        place = open_store(address, must_exist=False).place
+    except PermafrostError as error:
+        yield Finding("store", "fail", str(error), fix)
+        return
+    if "://" in place.address:
+        yield Finding("store", "ok", f"{place.address} answers")
+    else:
+        yield from disk("store", Path(place.address), "Give a folder on another disk with --store.")
+
+
+def disk(check: str, folder: Path, fix: str, *, low: float = LOW_BYTES) -> Iterator[Finding]:
+    """Whether a folder, or the one it will be made in, can be written and has room."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        yield Finding(check, "fail", f"{folder} cannot be written", fix)
+        return
+    free = shutil.disk_usage(there).free
+    level: Level = "fail" if free < TOO_FEW_BYTES else "warn" if free < low else "ok"
+    yield Finding(check, level, f"{folder}: {free / 1e9:.1f} GB free", "" if level == "ok" else fix)
+
+
+def ray_token(environment: Mapping[str, str], home: Path) -> Iterator[Finding]:
+    """Whether Ray finds the token that its clusters ask for. The token itself is never shown."""
+    path, mode = environment.get("RAY_AUTH_TOKEN_PATH"), environment.get("RAY_AUTH_MODE", "token")
+    if mode.lower() == "disabled":
+        fix = "Unset RAY_AUTH_MODE: else whoever reaches the dashboard's port can run code as you."
+        yield Finding("ray", "warn", "Ray asks nobody for a token", fix)
+    elif environment.get("RAY_AUTH_TOKEN"):
+        yield Finding("ray", "ok", "Ray's token is in RAY_AUTH_TOKEN")
+    elif path and not (os.access(path, os.R_OK) and Path(path).is_file()):
+        fix = "Write the cluster's token there (`ray get-auth-token` shows it on its head), or unset the variable."
+        yield Finding("ray", "fail", f"RAY_AUTH_TOKEN_PATH names {path}, which cannot be read", fix)
+    elif path or (home / ".ray" / "auth_token").is_file():
+        yield Finding("ray", "ok", f"Ray's token is in {path or '~/.ray/auth_token'}")
+    else:
+        yield Finding("ray", "ok", "no token of Ray's yet; the first local cluster makes one")
+
+
+def reachable(check: str, url: str, fix: str, timeout_s: float = CONNECT_S) -> Iterator[Finding]:
+    """Whether anybody listens at a URL's host and port."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname or "", port), timeout=timeout_s).close()
+    except OSError as error:
+        yield Finding(check, "fail", f"{parts.hostname}:{port} cannot be reached ({error})", fix)
+    else:
+        yield Finding(check, "ok", f"{parts.hostname}:{port} answers")
+
+
+def sweep_inputs(
+    path: Path, settings: Sequence[str], *, hub: str | None = None, treebanks: str = TREEBANKS
+) -> Iterator[Finding]:
+    """Whether a sweep's data and models are here; where they are not, whether they could be fetched."""
+    try:
+        declared, document = load_sweep(path, list(settings))
+        n = len(expand(declared, document, Lookup(offline=True)))
+    except PermafrostError as error:
+        if error.exit_code != 3:
+            yield Finding("sweep", "fail", str(error), "Correct what it names.")
+            return
+        text = json.dumps(document.content)
+        hosts = {hub or os.environ.get("HF_ENDPOINT") or HUB: '"hub"', treebanks: '"ud"'}
+        asked = [host for host, key in hosts.items() if key in text]
+        fix = f"permafrost data fetch --sweep {path}, on a machine with a network and the same cache"
+        unreachable = [one.what for host in asked for one in reachable("sweep", host, fix) if one.level == "fail"]
+        if not asked or unreachable:
+            why = f" ({'; '.join(unreachable)})" if unreachable else ""
+            yield Finding(
+                "sweep", "fail", f"{error}{why}", fix if asked else "Put the files where the sweep names them."
+            )
+        else:
+            what = "not all of its data and models are here yet; the launch fetches them"
+            yield Finding("sweep", "warn", what, f"permafrost data fetch --sweep {path}, to have them before")
+        return
+    yield Finding("sweep", "ok", f"{declared.name}: {n:,} trials, all data and models are here")
+
+
+def browser(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether there is a Chromium for the pictures of reports and exports."""
+    named = environment.get("PERMAFROST_CHROMIUM")
+    fix = "apt install chromium, or name one in PERMAFROST_CHROMIUM"
+    if named and not os.access(named, os.X_OK):
+        yield Finding("browser", "warn", f"PERMAFROST_CHROMIUM names {named}, which cannot be run", fix)
+        return
+    found = named or next((there for name in BROWSERS if (there := shutil.which(name))), None)
+    if found is None:
+        yield Finding("browser", "warn", "no Chromium, so reports have no SVG, PDF and PNG", fix)
+    else:
+        yield Finding("browser", "ok", f"pictures are drawn with {found}")

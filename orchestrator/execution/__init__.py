@@ -1,0 +1,1 @@
+"""Running trials, without Ray: the queue, its sources, events, the recorder, checkpoints."""

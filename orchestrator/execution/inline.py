@@ -1,0 +1,76 @@
+"""Run planned trials in this process, one after the other: the reference for Ray, and the place for a breakpoint."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from orchestrator.execution.checkpoint_store import StoredCheckpoints
+from orchestrator.execution.events import Listener, failure
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import Attempt, TrialQueue
+from orchestrator.execution.trial_source import Verdict, told_of
+from orchestrator.store.schema import State
+from orchestrator.sweeps.sweep import CheckpointSpec, Resources
+from trials.run import run_trial
+from trials.spec import Predictions
+from trials.training.checkpoint import Checkpoints
+
+
+def run_inline(
+    queue: TrialQueue,
+    listener: Listener,
+    *,
+    resources: Resources,
+    predictions: Predictions,
+    store: str,
+    checkpoint: CheckpointSpec,
+    stop: StopRequest,
+) -> None:
+    """Run the trials of a queue in order and tell the listener; the same rows as `run_sweep`, but for times."""
+    torch.set_num_threads(resources.cpus)
+    while not (stop.asked or queue.is_over):
+        attempt = queue.take()
+        if attempt is None:
+            time.sleep(0.1)  # one waits to be tried again
+            continue
+        listener.started(attempt.spec, attempt.number)
+        error: str | None = None
+        try:
+            kept = _kept(store, attempt, checkpoint)
+            state, error = _run(attempt, queue, listener, predictions, kept, stop)
+            if state is None:
+                return
+        except Exception as raised:
+            state, error = failure(raised)
+        told = listener.ended if queue.ended(attempt.spec, state, error) is None else listener.retried
+        told(attempt.spec, state, error)
+        stop.reason = stop.reason or queue.broken
+
+
+def _run(
+    attempt: Attempt,
+    queue: TrialQueue,
+    listener: Listener,
+    predictions: Predictions,
+    kept: Checkpoints | None,
+    stop: StopRequest,
+) -> tuple[State | None, str | None]:
+    """Run an attempt; how it ended, and why if before its end. None where it was stopped with the sweep."""
+    records = run_trial(attempt.spec, predictions=predictions, checkpoints=kept, accumulation=attempt.accumulation)
+    for record in records:
+        verdict = queue.evaluated(attempt.spec, record)
+        listener.evaluated(attempt.spec, record)
+        if record.last:
+            return State.COMPLETED, None
+        if stop.asked or verdict is not Verdict.GO_ON:
+            records.close()
+            return (None, None) if verdict is Verdict.GO_ON else (State.PRUNED, told_of(verdict, record))
+    raise AssertionError("a trial ends with its last record")
+
+
+def _kept(store: str, attempt: Attempt, every: CheckpointSpec) -> Checkpoints | None:
+    if every.is_off:
+        return None
+    return Checkpoints(StoredCheckpoints(store, attempt.spec.trial_id, attempt.number), **every.times())

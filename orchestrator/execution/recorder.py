@@ -1,0 +1,234 @@
+"""The one writer: turns what a driver tells into rows and commits them to the store in batches."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from orchestrator.execution.checkpoint_store import forget
+from orchestrator.store import ResultStore
+from orchestrator.store.schema import EPOCHS, State
+from trials.datasets.corpus import Item
+from trials.record import EpochRecord, SplitReport, known_sum
+from trials.spec import TrialSpec
+from trials.tasks.reading import read_corpus
+from trials.tasks.task import labels_of, words_of
+
+COMMIT_ORDER = ("epochs", "tags", "predictions", "trials")
+COMPACT_EVERY = 200  # commits; between them that many small parts a table
+FLUSH_EVERY_S = 1.0  # what a killed driver can lose of finished trials, and how many small parts a second there are
+
+
+class Recorder:
+    """A `Listener` that writes. Close it, also after an error: what it still holds is committed then.
+
+    `before_commit` is asked first each time; it raises where another driver has taken over, and nothing is written.
+    `committed` is told how many seconds each commit took, what came with it included.
+    """
+
+    def __init__(
+        self,
+        store: ResultStore,
+        before_commit: Callable[[], None] = lambda: None,
+        committed: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        self._store, self._before_commit, self._committed = store, before_commit, committed
+        self._attempts: dict[str, int] = {}
+        self._over: set[str] = set()
+        self._commits = 0
+        self._records: dict[str, list[EpochRecord]] = {}
+        self._held: dict[str, list[dict[str, Any]]] = {table: [] for table in COMMIT_ORDER}
+        self._flushed = time.monotonic()
+
+    def started(self, spec: TrialSpec, attempt: int) -> None:
+        """Begin an attempt."""
+        self._records[spec.trial_id], self._attempts[spec.trial_id] = [], attempt
+
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
+        """Hold an epoch row."""
+        self._records[spec.trial_id].append(record)
+        attempt = self._attempts[spec.trial_id]
+        self._held["epochs"].append(epoch_row(spec, attempt, record))
+        for report in record.reports:
+            self._held["tags"] += tag_rows(spec, attempt, report)
+            self._held["predictions"] += prediction_rows(spec, attempt, report)
+        self.tick()
+
+    def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        """Hold the attempt's row; the trial's checkpoint stays."""
+        self._hold(spec, state, error)
+
+    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        """Hold the trial's row."""
+        self._over.add(spec.trial_id)
+        self._hold(spec, state, error)
+
+    def _hold(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        records = self._records.pop(spec.trial_id, [])
+        self._held["trials"].append(trial_row(spec, self._attempts[spec.trial_id], records, state, error))
+        self.tick()
+
+    def tick(self) -> None:
+        """Commit, if the last time is long enough ago."""
+        if time.monotonic() - self._flushed >= FLUSH_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commit what is held: trials last, so that a trial in the store has all that belongs to it there."""
+        began, is_commit = time.monotonic(), any(self._held.values())
+        if is_commit:
+            self._before_commit()
+            self._commits += 1
+        for table, rows in self._held.items():
+            self._store.append(table, rows)
+            rows.clear()
+        if self._over:
+            forget(self._store.place, self._over)  # only now: their rows are there
+            self._over.clear()
+        if self._commits >= COMPACT_EVERY:
+            self._store.compact()
+            pa.default_memory_pool().release_unused()  # it would keep what the largest compaction so far took
+            self._commits = 0
+        self._flushed = time.monotonic()
+        if is_commit:
+            self._committed(self._flushed - began)
+
+    def close(self) -> None:
+        """Commit the rest and put the small parts together."""
+        self.flush()
+        self._store.compact()
+
+
+def epoch_row(spec: TrialSpec, attempt: int, record: EpochRecord) -> dict[str, Any]:
+    """A row of `schema.EPOCHS`: what of the record has a column there."""
+    columns = {name: getattr(record, name) for name in EPOCHS.names if hasattr(record, name)}
+    key = {"trial_id": spec.trial_id, "attempt": attempt}
+    return {**columns, **record.metrics, **key, "energy_j": _own_energy_j(record), "time": _utc(record.time)}
+
+
+def _own_energy_j(record: EpochRecord) -> float | None:
+    """None of a GPU that others ran on too: its counter does not say whose the energy is."""
+    return None if 0 < record.gpus < 1 else record.energy_j
+
+
+def trial_row(
+    spec: TrialSpec, attempt: int, records: list[EpochRecord], state: State, error: str | None
+) -> dict[str, Any]:
+    """A row of `schema.TRIALS`; without records its results are null."""
+    row: dict[str, Any] = {
+        "trial_id": spec.trial_id,
+        "attempt": attempt,
+        "state": state.value,
+        "task": spec.task,
+        "corpus": spec.data.name,
+        "model": spec.model.name,
+        "freeze_strategy": spec.freeze.strategy,
+        "freeze_depth": spec.freeze.depth,
+        "freeze_layers": list(spec.freeze.layers),
+        "freeze_embeddings": spec.freeze.embeddings,
+        "train_size": spec.train_size,
+        "seed": spec.seed,
+        "git_commit": git_commit(),
+        "versions": list(versions().items()),
+        "error": error,
+        "spec": spec.model_dump_json(),
+        "time": _utc(time.time()),
+    }
+    return row | (_results(records) if records else {})
+
+
+def _results(records: list[EpochRecord]) -> dict[str, Any]:
+    best, last = max(records, key=lambda record: record.score), records[-1]  # max takes the earliest of equals
+    return {
+        "total_params": last.total_params,
+        "trainable_params": last.trainable_params,
+        "best_score": best.score,
+        "best_epoch": best.epoch,
+        "last_epoch": last.epoch,
+        "test_score": last.test_score,
+        "best_metrics": list(best.metrics.items()),
+        "test_metrics": list(last.test_metrics.items()) if last.test_metrics else None,
+        "setup_s": sum(record.setup_s for record in records),
+        "prefix_s": sum(record.prefix_s for record in records),
+        "prefix_layers": last.prefix_layers,
+        "train_s": sum(record.train_s for record in records),
+        "eval_s": sum(record.eval_s for record in records),
+        "energy_j": known_sum(_own_energy_j(record) for record in records),
+        "peak_memory_bytes": max(record.peak_memory_bytes for record in records),
+        "device": last.device,
+        "threads": last.threads,
+        "gpus": last.gpus,
+        "accumulation": last.accumulation,
+    }
+
+
+def tag_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:
+    """Rows of `schema.TAGS`."""
+    key = {"trial_id": spec.trial_id, "attempt": attempt, "split": report.split}
+    return [{**key, **asdict(tag)} for tag in report.tags]
+
+
+def prediction_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:
+    """Rows of `schema.PREDICTIONS`; none where the trial kept no predictions. The words come from the corpus."""
+    if not report.gold:
+        return []
+    items: list[Item] = getattr(read_corpus(spec.task, spec.data), report.split)
+    rows, start = [], 0
+    for number, item in enumerate(items):
+        end = start + len(labels_of(item))
+        rows.append(
+            {
+                "trial_id": spec.trial_id,
+                "attempt": attempt,
+                "split": report.split,
+                "sentence": number,
+                "forms": list(words_of(item)),
+                "gold": _written(report, report.gold[start:end]),
+                "predicted": _written(report, report.predicted[start:end]),
+                "probability": list(report.probability[start:end]),
+            }
+        )
+        start = end
+    return rows
+
+
+def _written(report: SplitReport, labels: Sequence[float]) -> list[str | None]:
+    """Labels by name, null where there is none; numbers as they are."""
+    if not report.names:
+        return [str(number) for number in labels]
+    return [report.names[int(label)] if label >= 0 else None for label in labels]
+
+
+def _utc(unix_s: float) -> datetime:
+    return datetime.fromtimestamp(unix_s, UTC)
+
+
+@cache
+def git_commit() -> str | None:
+    """The commit of this code, with `+` where it is changed; None outside a checkout."""
+    here = Path(__file__).parent
+    try:
+        found = [
+            subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, check=True, timeout=10)
+            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found[0].stdout.strip() + ("+" if found[1].stdout.strip() else "")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    packages = ("permafrost-sweeps", "torch", "transformers", "tokenizers", "ray", "numpy")
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}

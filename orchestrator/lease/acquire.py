@@ -1,0 +1,141 @@
+"""Taking a sweep's lease: look who claims it, wait, be refused, or ask."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable, Iterator, Mapping
+
+from orchestrator.lease.claims import Claim, ClaimFolder
+from orchestrator.lease.holder import Holder, Presence, this_driver
+from orchestrator.lease.lease import TIMING, Lease, Timing
+from orchestrator.storage.storage import Place
+from trials.errors import StoreError
+
+FOLDER = "leases"
+
+
+class LeaseHeldError(StoreError):
+    """Another driver runs this sweep in this store."""
+
+
+class _Watch:
+    """For how long claims did not move while we looked. The time of a look that hung, or of our own sleep, is none."""
+
+    def __init__(self, longest_gap_s: float) -> None:
+        self._longest_gap_s = longest_gap_s
+        self._looked_s = float("inf")
+        self._counts: dict[str, int] = {}
+        self._silent_s: dict[str, float] = {}
+        self.moved: set[str] = set()
+
+    def look(self, seen: Mapping[str, Claim], began_s: float, ended_s: float) -> None:
+        """Take in a listing that was made between two times."""
+        gap_s = max(0.0, min(began_s - self._looked_s, self._longest_gap_s))
+        for token, claim in seen.items():
+            same = self._counts.get(token) == claim.count
+            self._silent_s[token] = self._silent_s[token] + gap_s if same else 0.0
+            if not same and token in self._counts:
+                self.moved.add(token)
+            self._counts[token] = claim.count
+        self._looked_s = ended_s
+
+    def silent_s(self, claim: Claim) -> float:
+        """Since the last look but those, in seconds."""
+        return self._silent_s[claim.token]
+
+
+class _Taker:
+    """Looks, asks and waits until the lease is there or refused."""
+
+    def __init__(self, folder: ClaimFolder, sweep: str, me: Holder, timing: Timing, say: Callable[[str], None]) -> None:
+        self._folder, self._sweep, self._me, self._timing, self._say = folder, sweep, me, timing, say
+        self._watch = _Watch(2 * timing.poll_s)
+        self._told: set[str] = set()
+        self._tries = 0
+
+    def take(self) -> Lease:
+        while True:
+            waits_s = self._others()
+            if not waits_s:
+                lease = Lease(self._folder, self._me, self._timing, self._say)
+                if lease.ask():
+                    return lease
+                waits_s = [self._pause_s()]
+            self._timing.sleep(max(waits_s))
+
+    def _others(self) -> list[float]:
+        """For each claim of another driver, how long to wait before looking again."""
+        began_s = self._timing.now()
+        seen = self._folder.look()
+        self._watch.look(seen, began_s, self._timing.now())
+        return [self._judge(claim) for claim in seen.values()]
+
+    def _judge(self, claim: Claim) -> float:
+        holder = self._folder.holder(claim)
+        if holder is None:  # replaced by its next one
+            return 0.0
+        presence = holder.presence(self._me)
+        silent_s = self._watch.silent_s(claim)
+        if claim.holds and (presence is Presence.HERE or claim.token in self._watch.moved):
+            raise LeaseHeldError(self._refusal(holder))
+        if presence is Presence.GONE or silent_s >= self._timing.stale_s:
+            why = "has gone" if presence is Presence.GONE else f"gave no sign of life for {silent_s:.0f} s"
+            self._say(f"sweep {self._sweep}: {holder} {why}; its lease is taken away.")
+            self._folder.remove(claim.names)  # and then all is listed again: it may have come to life in between
+            return 0.0
+        if claim.holds or silent_s > self._timing.poll_s:
+            self._tell(claim, holder)
+            return self._timing.poll_s
+        return self._pause_s()
+
+    def _pause_s(self) -> float:
+        longest_s = min(self._timing.poll_s, self._timing.pause_s * 2.0 ** min(self._tries, 30))
+        self._tries += 1
+        return longest_s * random.uniform(0.1, 1.0)  # noqa: S311  # so that two do not meet again
+
+    def _tell(self, claim: Claim, holder: Holder) -> None:
+        if claim.token not in self._told:
+            self._told.add(claim.token)
+            self._say(
+                f"sweep {self._sweep}: {holder} runs it since {holder.since}, last sign of life {holder.alive} by its "
+                f"clock; waiting {self._timing.stale_s:.0f} s for another one before taking over."
+            )
+
+    def _refusal(self, holder: Holder) -> str:
+        return (
+            f"sweep {self._sweep} in {self._folder.place}: {holder} runs it since {holder.since}, last sign of life "
+            f"{holder.alive} by its clock. Wait for its end, stop that process, or give another store with --store."
+        )
+
+
+@contextlib.contextmanager
+def take_lease(
+    store: Place,
+    sweep: str,
+    *,
+    say: Callable[[str], None],
+    timing: Timing = TIMING,
+    me: Holder | None = None,
+) -> Iterator[Lease]:
+    """Be the one driver of a sweep in a store while the block runs; other sweeps of the store are not concerned.
+
+    Args:
+        store: Where the store lies. It has its mark: a lease alone would look like something else than a store.
+        sweep: The sweep's name.
+        say: Is told whom we wait for and for how long, and what could not be given back.
+        timing: All drivers of the store have the same.
+        me: Who takes it, if not this process.
+
+    Raises:
+        LeaseHeldError: another driver runs the sweep: its process lives on this machine, or it gave a sign of life
+            while it was watched.
+        StoreError: the place does not answer or cannot be written.
+    """
+    folder = ClaimFolder(store.at(FOLDER).at(sweep))
+    lease = _Taker(folder, sweep, me or this_driver(), timing, say).take()
+    lease.keep()
+    try:
+        yield lease
+    finally:
+        lease.release()

@@ -1,0 +1,1 @@
+"""Metrics, JSON log and notifications of a running sweep."""

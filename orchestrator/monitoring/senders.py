@@ -1,0 +1,144 @@
+"""Two ways to reach a person: a webhook as Slack and Mattermost offer them, and e-mail.
+
+Whatever fails is a `NotSentError` of one line that holds no secret: no address of a webhook, no answer of a server that
+may repeat one.
+"""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from dataclasses import dataclass
+from email.message import EmailMessage
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from orchestrator.sweeps.notification_spec import EmailSpec, WebhookSpec, is_loopback, read_secret
+from trials.errors import ConfigError
+
+TIMEOUT_S = 10.0  # for each of connecting, sending, and every answer
+
+
+class NotSentError(Exception):
+    """A message did not get there; says why."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a person is told.
+
+    Attributes:
+        subject: One line.
+        fields: What there is to know beside it, by name.
+        urgent: Whether something should be done.
+    """
+
+    subject: str
+    fields: dict[str, str]
+    urgent: bool
+
+
+class Sender(Protocol):
+    """A way to reach a person."""
+
+    def send(self, message: Message) -> None:
+        """Send it and wait for the answer. Raises NotSentError."""
+        ...
+
+
+class Webhook:
+    """Posts JSON: `text`, and the fields as an attachment, a form that Slack, Mattermost and Rocket.Chat share."""
+
+    def __init__(self, url: str) -> None:
+        """Takes https, and http to this machine. Raises ConfigError for anything else."""
+        self._url, self._host = url, _host_of(url)
+
+    @classmethod
+    def of(cls, spec: WebhookSpec) -> Webhook:
+        """The webhook that a sweep names. Raises ConfigError: its address is not there, or none."""
+        return cls(read_secret(spec.url_env, spec.url_file))
+
+    def send(self, message: Message) -> None:
+        """Post it. A redirect is not followed: the address is a secret, and another host's business to know."""
+        import httpx2  # only where something is sent: it takes a while to load
+
+        try:
+            with httpx2.Client(timeout=TIMEOUT_S, follow_redirects=False) as http:
+                status = http.post(self._url, json=_payload(message)).status_code
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            raise NotSentError(f"the webhook at {self._host}: {type(error).__name__}") from None
+        if 300 <= status < 400:
+            raise NotSentError(
+                f"the webhook at {self._host} redirects elsewhere (HTTP {status}), where nothing is sent"
+            )
+        if status >= 400:
+            raise NotSentError(f"the webhook at {self._host} answered HTTP {status}")
+
+
+def _host_of(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:  # half an IPv6 address
+        host = ""
+    if not host or any(c.isspace() for c in url) or not (parts.scheme == "https" or _stays_here(parts.scheme, host)):
+        raise ConfigError("watch.notify.webhook: its address must begin with https:// (http:// on this machine).")
+    return host
+
+
+def _stays_here(scheme: str, host: str) -> bool:
+    return scheme == "http" and is_loopback(host)
+
+
+def _payload(message: Message) -> dict[str, Any]:
+    fields = [{"title": name, "value": value, "short": len(value) < 40} for name, value in message.fields.items()]
+    colour = "danger" if message.urgent else "good"
+    return {
+        "text": message.subject,
+        "attachments": [{"fallback": message.subject, "color": colour, "fields": fields}],
+    }
+
+
+class Email:
+    """Hands a message to a mail server."""
+
+    def __init__(self, spec: EmailSpec, password: str | None, context: ssl.SSLContext | None = None) -> None:
+        """`context` says whose certificates are trusted; the system's, unless given."""
+        self._spec, self._password = spec, password
+        self._context = context or ssl.create_default_context()
+
+    @classmethod
+    def of(cls, spec: EmailSpec) -> Email:
+        """The server that a sweep names. Raises ConfigError: its password is not there."""
+        given = spec.password_env or spec.password_file
+        return cls(spec, read_secret(spec.password_env, spec.password_file) if given else None)
+
+    def send(self, message: Message) -> None:
+        """Send it to everyone in `to`."""
+        spec = self._spec
+        try:
+            with self._connected() as server:
+                if spec.starttls and spec.port != smtplib.SMTP_SSL_PORT:
+                    server.starttls(context=self._context)
+                if spec.user is not None and self._password is not None:
+                    server.login(spec.user, self._password)
+                refused = server.send_message(_mail(spec, message))
+        except (smtplib.SMTPException, OSError) as error:
+            code = f" {error.smtp_code}" if isinstance(error, smtplib.SMTPResponseException) else ""
+            raise NotSentError(f"the mail server {spec.host}:{spec.port}: {type(error).__name__}{code}") from None
+        if refused:
+            raise NotSentError(f"the mail server {spec.host}:{spec.port} refused {', '.join(refused)}")
+
+    def _connected(self) -> smtplib.SMTP:
+        host, port = self._spec.host, self._spec.port
+        if port == smtplib.SMTP_SSL_PORT:
+            return smtplib.SMTP_SSL(host, port, timeout=TIMEOUT_S, context=self._context)
+        return smtplib.SMTP(host, port, timeout=TIMEOUT_S)
+
+
+def _mail(spec: EmailSpec, message: Message) -> EmailMessage:
+    mail = EmailMessage()
+    mail["Subject"], mail["From"], mail["To"] = message.subject, spec.sender, ", ".join(spec.to)
+    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office reply to this
+    mail.set_content("\n".join([message.subject, "", *(f"{name}: {text}" for name, text in message.fields.items())]))
+    return mail

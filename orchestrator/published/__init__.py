@@ -1,0 +1,1 @@
+"""The numbers of published studies, and their comparison with ours."""

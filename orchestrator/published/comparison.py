@@ -1,0 +1,282 @@
+"""A published study beside trials of ours: pure functions on the store's rows.
+
+Numbers stand side by side only where metric, split and corpus agree; what differs in one of these is refused with its
+reason and never given a difference. Any other difference (model, optimiser, epochs, seeds, device) is told beside the
+table. Times are compared as shares of the own baseline's time, never as seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from orchestrator.published.differences import (
+    corpus_name,
+    corpus_refusal,
+    counts,
+    known_as,
+    may_be,
+    protocol_differences,
+    seeds,
+)
+from orchestrator.published.our_results import COUNTED, Estimate, Row, Setup, completed, measure, setups
+from orchestrator.published.rules import (
+    UNKNOWN_LEVEL,
+    allowed,
+    by_definition,
+    fits,
+    forbidden,
+    forbidden_here,
+    group_of,
+)
+from orchestrator.published.study import Figure, Group, Published, Study
+from orchestrator.published.study_parts import UNKNOWN
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number of theirs and ours.
+
+    Attributes:
+        metric: Key of the study's metrics.
+        freeze: Our label of what is frozen.
+        counted: Whether ours follows from model and freeze alone, so that seeds do not matter.
+        difference: Ours minus theirs in the metric's unit; to the nearer end where theirs is a range.
+    """
+
+    metric: str
+    at_epoch: int | None
+    unit: str
+    freeze: str
+    theirs: Figure
+    ours: Estimate
+    counted: bool
+    difference: float
+
+
+@dataclass(frozen=True)
+class Side:
+    """A published table beside one set-up of ours.
+
+    Attributes:
+        group, source: Which table of the study.
+        corpus: Its name and release.
+        lines: By metric, then freeze.
+        differs: How the protocols differ.
+        silent: Settings that the study does not tell.
+        errata: Texts of those that concern a number shown.
+        absent: Published freezes that no trial of ours has.
+        extra: Freezes of ours that the table does not have.
+        detail: Whether it repeats other tables.
+    """
+
+    group: str
+    source: str
+    corpus: str
+    train_size: int
+    model: str
+    lines: tuple[Line, ...]
+    differs: tuple[str, ...]
+    silent: tuple[str, ...]
+    errata: tuple[str, ...]
+    absent: tuple[str, ...]
+    extra: tuple[str, ...]
+    detail: bool
+
+
+@dataclass
+class Refusal:
+    """What is not set side by side.
+
+    Attributes:
+        reason: Why not.
+        theirs: The published numbers: table, metric, freeze, value.
+        ours: Ours, where the study leaves open which of them is meant.
+    """
+
+    reason: str
+    theirs: list[tuple[str, str, str, Figure]] = field(default_factory=list)
+    ours: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that a study and a store have to say to each other.
+
+    Attributes:
+        trials: Completed trials of ours with a task of the study.
+        missing: Published tables for which there is no trial of ours, in words.
+        about_the_text: Errata that concern no number.
+    """
+
+    study: str
+    citation: str
+    trials: int
+    sides: tuple[Side, ...]
+    refusals: tuple[Refusal, ...]
+    missing: tuple[str, ...]
+    about_the_text: tuple[str, ...]
+
+
+def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row]) -> Comparison:
+    """Set a study beside the completed trials of a store, given as the rows of its tables."""
+    tasks = {corpus.task for corpus in study.corpora.values()}
+    ours = [setup for setup in setups(completed(trials, epochs)) if setup.spec.task in tasks]
+    refusals: dict[str, Refusal] = {}
+    for result in study.results_flat():
+        for reason in forbidden(study, result):
+            _refuse(refusals, reason, study, result, ours)
+    _refuse_corpora(refusals, study, ours)
+    sides: list[Side] = []
+    missing: dict[str, list[str]] = {}
+    for group in study.results:
+        usable = [result for result in study.results_flat() if result.group == group.id and allowed(study, result)]
+        fitting = [setup for setup in ours if fits(study, group, setup)]
+        sides += [side for setup in fitting if (side := _side(study, group, usable, setup, refusals))]
+        if usable and not fitting:
+            corpus, size = _wanted(study, group)
+            missing.setdefault(corpus, []).extend([size] * (size not in missing.get(corpus, ())))
+    return Comparison(
+        study=study.study,
+        citation=study.citation,
+        trials=len({trial.spec.trial_id for setup in ours for trial in setup.trials}),
+        sides=tuple(sides),
+        refusals=tuple(refusals.values()),
+        missing=tuple(
+            f"{corpus}: no trial of ours on {', '.join(sizes)} train sentences" for corpus, sizes in missing.items()
+        ),
+        about_the_text=tuple(erratum.text for erratum in study.errata if not erratum.concerns),
+    )
+
+
+# --- What may not stand side by side
+
+
+def _refuse(refusals: dict[str, Refusal], reason: str, study: Study, result: Published, ours: list[Setup]) -> None:
+    refusal = refusals.setdefault(reason, Refusal(reason))
+    freeze, metric = study.freezes[result.freeze], study.metrics[result.metric]
+    refusal.theirs.append((result.group, result.metric, freeze.label, result.figure))
+    if len(metric.columns) > 1 and reason.startswith(UNKNOWN_LEVEL):
+        for setup in ours:
+            if fits(study, group_of(study, result.group), setup):
+                refusal.ours += _candidates(study, result, setup)
+
+
+def _candidates(study: Study, result: Published, setup: Setup) -> Iterator[str]:
+    """What each metric that may be meant is in the cells of ours that may be meant."""
+    metric = study.metrics[result.metric]
+    for cell in setup.cells.values():
+        spec = cell[0].spec
+        if not may_be(study.freezes[result.freeze], study.protocol.n_layers, spec):
+            continue
+        found = [(c, measure(metric, result.at_epoch, cell, setup.baseline, column=c)) for c in metric.columns]
+        values = [f"{column} {100 * value.mean:.2f}" if value else f"no {column}" for column, value in found]
+        place = f"{spec.data.name} dev, {spec.freeze.label}, {spec.model.name}, {seeds(len(cell))}"
+        yield f"{place}: {', '.join(values)}"
+
+
+def _refuse_corpora(refusals: dict[str, Refusal], study: Study, ours: list[Setup]) -> None:
+    """Tell of corpora and train sizes of ours that are none of the study's."""
+    for setup in ours:
+        data, size = setup.spec.data, setup.spec.train_size
+        of_task = [corpus for corpus in study.corpora.values() if corpus.task == setup.spec.task]
+        reasons = [corpus_refusal(corpus, data) for corpus in of_task]
+        if None not in reasons:
+            told = _joined([reason for reason in dict.fromkeys(reasons) if reason])
+            refusals.setdefault(told, Refusal(told))
+        elif not any(group.corpus is not None and fits(study, group, setup) for group in study.results):
+            reason = f"ours are trained on {size:,} of {data.name}: the study has no such train size"
+            refusals.setdefault(reason, Refusal(reason))
+
+
+def _joined(reasons: list[str]) -> str:
+    """Several reasons as one, without saying again what of ours they are about."""
+    start, is_not, _ = reasons[0].partition(" is not ")
+    return "; ".join([reasons[0], *(reason.removeprefix(start + is_not[:4]) for reason in reasons[1:])])
+
+
+# --- What may
+
+
+def _side(
+    study: Study, group: Group, usable: list[Published], setup: Setup, refusals: dict[str, Refusal]
+) -> Side | None:
+    lines, shown, absent = [], [], []
+    for result in sorted(usable, key=lambda result: _place(group, result)):
+        if reason := forbidden_here(study, group, result, setup):
+            refusal = refusals.setdefault(reason, Refusal(reason))
+            refusal.theirs.append((group.id, result.metric, study.freezes[result.freeze].label, result.figure))
+        elif not by_definition(study, result):
+            found = list(_lines(study, result, setup))
+            lines += found
+            shown += [result] * bool(found)
+            absent += [study.freezes[result.freeze].label] * (not found)
+    if not lines:
+        return None
+    trials = [setup.spec, *(trial.spec for trial in setup.trials)]
+    devices = [trial.row.get("device") or "an unnamed device" for trial in setup.trials]
+    differs, silent = protocol_differences(study.protocol, trials, devices)
+    corpus = study.corpora[group.corpus] if group.corpus else None
+    if corpus and not known_as(corpus, setup.spec.data.name):
+        differs.insert(0, f"our corpus is named {setup.spec.data.name}")
+    if any(study.metrics[r.metric].split == "test" and study.metrics[r.metric].epoch != "best" for r in shown):
+        differs.append("our test score is that of the best epoch on dev")
+    elif any(study.metrics[r.metric].epoch == UNKNOWN for r in shown):
+        differs.append("which epoch is reported is unknown, ours is the last")
+    return Side(
+        group=group.id,
+        source=group.source,
+        corpus=corpus_name(corpus) if corpus else "any corpus",
+        train_size=setup.spec.train_size,
+        model=setup.spec.model.name,
+        lines=tuple(lines),
+        differs=tuple(differs),
+        silent=tuple(silent),
+        errata=tuple(dict.fromkeys(erratum.text for result in shown for erratum in study.errata_of(result))),
+        absent=tuple(dict.fromkeys(absent)),
+        extra=_extra(study, group, setup),
+        detail=group.detail,
+    )
+
+
+def _lines(study: Study, result: Published, setup: Setup) -> Iterator[Line]:
+    metric = study.metrics[result.metric]
+    for cell in setup.cells.values():
+        spec = cell[0].spec
+        if not may_be(study.freezes[result.freeze], study.protocol.n_layers, spec):
+            continue
+        if (ours := measure(metric, result.at_epoch, cell, setup.baseline)) is not None:
+            counted = metric.columns[0] in COUNTED
+            yield Line(result.metric, result.at_epoch, metric.unit, spec.freeze.label, result.figure, ours, counted,
+                       _difference(ours.mean, result.figure))  # fmt: skip
+
+
+def _difference(ours: float, theirs: Figure) -> float:
+    """Ours minus theirs; 0 inside a range, else to its nearer end."""
+    return max(ours - theirs.high, 0.0) + min(ours - theirs.low, 0.0)
+
+
+def _place(group: Group, result: Published) -> tuple[int, int]:
+    """By column, then row."""
+    columns = [column.partition(".")[0] for column in group.columns]
+    column = result.metric if result.at_epoch is None else f"{result.metric}@{result.at_epoch}"
+    return columns.index(column), list(group.rows).index(result.freeze)
+
+
+def _extra(study: Study, group: Group, setup: Setup) -> tuple[str, ...]:
+    published = [study.freezes[name] for name in group.rows]
+    specs = [cell[0].spec for cell in setup.cells.values()]
+    return tuple(
+        spec.freeze.label
+        for spec in specs
+        if not any(may_be(freeze, study.protocol.n_layers, spec) for freeze in published)
+    )
+
+
+def _wanted(study: Study, group: Group) -> tuple[str, str]:
+    """Corpus and train size of a table, in words."""
+    if group.corpus is None:
+        return "any corpus", "any number of"
+    corpus = study.corpora[group.corpus]
+    assert corpus.sizes != UNKNOWN
+    return f"{corpus_name(corpus)} ({counts(corpus.sizes)})", f"{group.train_size or corpus.sizes[0]:,}"

@@ -1,0 +1,133 @@
+"""What `permafrost compare` prints: a table for each published table and set-up of ours, then what was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.published.comparison import Comparison, Line, Refusal, Side
+from orchestrator.published.our_results import COUNTED, Estimate
+from orchestrator.published.study import Figure, Study
+from orchestrator.published.study_parts import Metric
+
+
+def comparison_tables(found: Comparison, study: Study) -> Iterator[RenderableType]:
+    """The whole comparison; shares in percent, differences of shares in points."""
+    yield Text(found.citation)
+    for sides in _alike([side for side in found.sides if not side.detail]):
+        title = Text(f"{sides[0].corpus}, {sides[0].train_size:,} train sentences, {sides[0].model}", style="bold")
+        tables = [part for side in sides for part in (Text(f"theirs: {side.source}"), _table(side, study))]
+        yield Padding(Group(title, *tables, *_notes(sides)), (1, 0, 0, 0))
+    if found.refusals:
+        refused = [_item(_refused(refusal)) for refusal in found.refusals]
+        yield Padding(Group(Text("not set side by side", style="bold"), *refused), (1, 0, 0, 0))
+    hidden = sum(side.detail for side in found.sides)
+    notes = list(found.missing)
+    if hidden:
+        notes.append(f"{hidden} more tables, which repeat these numbers in another form, with --json")
+    notes += [f"erratum of the text: {text}" for text in found.about_the_text]
+    if notes:
+        yield Padding(Group(*map(_item, notes)), (1, 0, 0, 0))
+
+
+def _alike(sides: list[Side]) -> list[list[Side]]:
+    """Tables of one set-up of ours on one corpus, which share their notes."""
+    found: dict[tuple[object, ...], list[Side]] = {}
+    for side in sides:
+        found.setdefault((side.corpus, side.train_size, side.model, side.differs, side.silent), []).append(side)
+    return list(found.values())
+
+
+# Widths at which the tables stand under one another, in 80 columns.
+_NAMES = {"metric": 15, "freeze": 11}
+_NUMBERS = {"ours": 7, "95 % interval": 19, "theirs": 7, "difference": 13}
+
+
+def _table(side: Side, study: Study) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for name, width in _NAMES.items():
+        table.add_column(name, overflow="fold", min_width=width)
+    for name, width in _NUMBERS.items():
+        table.add_column(name, justify="right", no_wrap=True, min_width=width)
+    before = None
+    for line in side.lines:
+        label = _metric_label(study.metrics[line.metric], line.metric, line.at_epoch)
+        table.add_row(Text(label if label != before else ""), Text(line.freeze), *_figures(line))
+        before = label
+    return table
+
+
+def _figures(line: Line) -> tuple[str, str, str, str]:
+    interval = "" if line.counted else _interval(line.ours, line.unit)
+    sign = "+" if line.difference > 0 else ""
+    unit = " points" if line.unit == "share" else ""
+    return (
+        _number(line.ours.mean, line.unit),
+        interval,
+        _published(line.theirs, line.unit),
+        f"{sign}{_number(line.difference, line.unit)}{unit}",
+    )
+
+
+def _interval(ours: Estimate, unit: str) -> str:
+    if ours.low is None or ours.high is None:
+        return "1 seed, no interval"
+    return f"{_number(ours.low, unit)}..{_number(ours.high, unit)} n={ours.n}"
+
+
+def _published(theirs: Figure, unit: str) -> str:
+    if theirs.low != theirs.high:
+        return f"{_number(theirs.low, unit)}..{_number(theirs.high, unit)}"
+    return _number(theirs.low, unit)
+
+
+def _number(value: float, unit: str) -> str:
+    """A share in percent, a count in thousands or millions, four digits."""
+    if unit == "share":
+        return f"{100 * value:.2f}"
+    if unit == "count" and abs(value) >= 1e3:
+        return f"{value / 1e6:.4g} M" if abs(value) >= 1e6 else f"{value / 1e3:.4g} k"
+    return f"{value:.4g}"
+
+
+def _notes(sides: list[Side]) -> Iterator[RenderableType]:
+    """What stands under tables that share their protocol, each sentence once."""
+    differs, silent = sides[0].differs, sides[0].silent
+    absent = dict.fromkeys(label for side in sides for label in side.absent)
+    extra = dict.fromkeys(label for side in sides for label in side.extra)
+    errata = dict.fromkeys(text for side in sides for text in side.errata)
+    told = {"protocol differs": differs, "the study does not tell": silent}
+    freezes = {"no trial of ours freezes as": absent, "of ours, not in the study": extra}
+    yield from (_item(f"{what}: {'; '.join(words)}") for what, words in told.items() if words)
+    yield from (_item(f"{what}: {', '.join(words)}") for what, words in freezes.items() if words)
+    yield from (_item(f"erratum: {text}") for text in errata)
+
+
+def _refused(refusal: Refusal) -> str:
+    """The reason, which numbers, and ours where several may be meant."""
+    tables: dict[str, dict[str, None]] = {}
+    for group, metric, _, _ in refusal.theirs:
+        tables.setdefault(metric, {})[group] = None
+    theirs = "; ".join(f"{metric} of {', '.join(groups)}" for metric, groups in tables.items())
+    ours = f" Ours: {'; '.join(refusal.ours)}." if refusal.ours else ""
+    return f"{refusal.reason}{f' [{theirs}]' if theirs else ''}.{ours}"
+
+
+def _item(text: str) -> RenderableType:
+    """A note with a hanging indent."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=1)
+    table.add_column(overflow="fold", ratio=1)
+    table.add_row("-", Text(text))
+    return table
+
+
+def _metric_label(metric: Metric, key: str, at_epoch: int | None) -> str:
+    """`accuracy dev`, `accuracy @3`, `saved_train`."""
+    if at_epoch is not None:
+        return f"{key} @{at_epoch}"
+    return key if metric.columns[:1] and metric.columns[0] in COUNTED | {"saved_train"} else f"{key} {metric.split}"

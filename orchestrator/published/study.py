@@ -1,0 +1,217 @@
+"""The numbers of published studies, as data: `configs/published/*.yaml`.
+
+    study = load_study("emekaeze_pos")
+    for result in study.results_flat(): ...
+
+A file names its metrics, corpora and freezes once; its tables then hold one row a freeze, in short form. A column is a
+metric, with `@3` for its value after epoch 3 and `.std` for a statistic over the seeds. A cell is a number, `null`
+(not given) or `[low, high]`. What a study does not say is written `unknown`, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationError, model_validator
+
+from orchestrator.config.validation_messages import wording
+from orchestrator.config.yaml_document import Document
+from orchestrator.published.study_parts import (
+    UNKNOWN,
+    Claim,
+    Concern,
+    Erratum,
+    Metric,
+    Protocol,
+    PublishedCorpus,
+    Unknown,
+)
+from orchestrator.published.study_parts import PublishedFreeze as PublishedFreeze
+from trials.errors import ConfigError, unknown
+from trials.spec import Frozen, Positive
+
+FOLDER = Path(__file__).parents[2] / "configs" / "published"
+STUDIES: tuple[str, ...] = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+Cell = float | tuple[float, float] | None
+COLUMN = re.compile(r"(?P<metric>\w+)(@(?P<epoch>[1-9]\d*))?(\.(?P<statistic>mean|median|std|min|max))?")
+
+
+class Group(Frozen):
+    """One table: corpus and train size are fixed.
+
+    Attributes:
+        source: Where in the study it stands.
+        corpus: A key of the study's corpora; None where the numbers do not depend on one.
+        train_size: None means the whole train split.
+        columns: What each cell of a row is.
+        rows: A key of the study's freezes to its cells.
+        detail: Whether it repeats other tables, so that a terminal may leave it out.
+    """
+
+    id: str
+    source: str
+    corpus: str | None
+    train_size: Positive | None = None
+    columns: Annotated[tuple[str, ...], Field(min_length=1)]
+    rows: dict[str, tuple[Cell, ...]]
+    detail: bool = False
+
+    @model_validator(mode="after")
+    def _rows_fit(self) -> Group:
+        for column in self.columns:
+            if not COLUMN.fullmatch(column):
+                raise ValueError(f"column {column!r}: must be a metric, perhaps with @EPOCH and .STATISTIC")
+            alone, _, statistic = column.partition(".")
+            if statistic and not {alone, f"{alone}.mean"} & set(self.columns):
+                raise ValueError(f"column {column!r}: needs the column {alone}.mean beside it")
+        for freeze, cells in self.rows.items():
+            if len(cells) != len(self.columns):
+                raise ValueError(f"row {freeze!r} has {len(cells)} cells for {len(self.columns)} columns")
+        return self
+
+
+class Figure(Frozen):
+    """A published number: one run's, a mean over seeds with its spread, or a range.
+
+    Attributes:
+        low, high: The number itself, twice, or the ends of a range.
+        median, std, min, max: Over the seeds.
+    """
+
+    low: float
+    high: float
+    median: float | None = None
+    std: float | None = None
+    min: float | None = None
+    max: float | None = None
+
+
+class Published(Frozen):
+    """One published result.
+
+    Attributes:
+        group: Id of its table.
+        freeze: Key of the study's freezes.
+        metric: Key of the study's metrics.
+        at_epoch: After how many epochs, in a curve.
+    """
+
+    group: str
+    freeze: str
+    metric: str
+    at_epoch: int | None
+    figure: Figure
+
+
+class Study(Frozen):
+    """A study: what is known of how it was done, what is wrong in it, and its numbers.
+
+    Attributes:
+        study: The name of its file.
+        trials: How many runs it reports.
+        sources: Which texts the numbers were taken from.
+    """
+
+    study: str
+    title: str
+    authors: tuple[str, ...]
+    year: int | Unknown
+    url: str
+    doi: str | None
+    sources: dict[str, str]
+    trials: int | Unknown
+    protocol: Protocol
+    corpora: dict[str, PublishedCorpus]
+    metrics: dict[str, Metric]
+    freezes: dict[str, PublishedFreeze]
+    errata: tuple[Erratum, ...]
+    results: tuple[Group, ...]
+    claims: tuple[Claim, ...] = ()
+
+    @model_validator(mode="after")
+    def _words_are_known(self) -> Study:
+        groups = [group.id for group in self.results]
+        concerns = [concern for erratum in self.errata for concern in erratum.concerns]
+        metrics = [metric_of(column) for group in self.results for column in group.columns]
+        freezes = [row for group in self.results for row in group.rows]
+        used = [("corpus", group.corpus, list(self.corpora)) for group in self.results if group.corpus is not None]
+        used += [("metric", name, list(self.metrics)) for name in [*metrics, *(m for c in concerns for m in c.columns)]]
+        used += [("freeze", name, list(self.freezes)) for name in [*freezes, *(f for c in concerns for f in c.freezes)]]
+        used += [("group", name, groups) for concern in concerns for name in concern.groups]
+        wrong = [f"{kind} {unknown(name, known)}" for kind, name, known in used if name not in known]
+        if len(set(groups)) < len(groups):
+            wrong.append("two tables of `results` have the same id")
+        if wrong:
+            raise ValueError("; ".join(dict.fromkeys(wrong)))
+        return self
+
+    @property
+    def citation(self) -> str:
+        """Authors, year, title."""
+        year = "no year given" if self.year == UNKNOWN else self.year
+        url = "" if self.url == UNKNOWN else f" {self.url}"
+        return f"{', '.join(self.authors)} ({year}). {self.title}.{url}"
+
+    def results_flat(self) -> Iterator[Published]:
+        """Every number in the order of the file, the statistics of one metric put together."""
+        for group in self.results:
+            for freeze, cells in group.rows.items():
+                yield from _results_of_row(group, freeze, cells)
+
+    def errata_of(self, result: Published) -> tuple[Erratum, ...]:
+        """The errata that concern a number."""
+        return tuple(e for e in self.errata if any(_concerns(concern, result) for concern in e.concerns))
+
+
+def load_study(name: str) -> Study:
+    """The study of that name.
+
+    Raises:
+        ConfigError: no such study, or its file is broken; with every mistake by file, line and key.
+    """
+    if name not in STUDIES:
+        raise ConfigError(f"--study: {unknown(name, STUDIES)}")
+    return read_study(FOLDER / f"{name}.yaml")
+
+
+def read_study(path: Path) -> Study:
+    """A study from a file. Raises ConfigError."""
+    document = Document.read(path)
+    try:
+        return Study.model_validate(document.content)
+    except ValidationError as error:
+        raise ConfigError([document.place(e["loc"]) + wording(e, Study) for e in error.errors()]) from error
+
+
+def metric_of(column: str) -> str:
+    """The metric that a column of a table holds."""
+    found = COLUMN.fullmatch(column)
+    assert found is not None
+    return found["metric"]
+
+
+def _results_of_row(group: Group, freeze: str, cells: tuple[Cell, ...]) -> Iterator[Published]:
+    numbers: dict[tuple[str, int | None], dict[str, float]] = {}
+    for column, cell in zip(group.columns, cells, strict=True):
+        found = COLUMN.fullmatch(column)
+        assert found is not None
+        if cell is None:
+            continue
+        values = numbers.setdefault((found["metric"], int(found["epoch"]) if found["epoch"] else None), {})
+        if isinstance(cell, tuple):
+            values |= {"low": cell[0], "high": cell[1]}
+        elif found["statistic"] in (None, "mean"):
+            values |= {"low": cell, "high": cell}
+        else:
+            values[found["statistic"]] = cell
+    for (metric, epoch), values in numbers.items():
+        figure = Figure.model_validate(values)
+        yield Published(group=group.id, freeze=freeze, metric=metric, at_epoch=epoch, figure=figure)
+
+
+def _concerns(concern: Concern, result: Published) -> bool:
+    here = ((concern.groups, result.group), (concern.columns, result.metric), (concern.freezes, result.freeze))
+    return all(not wanted or value in wanted for wanted, value in here)

@@ -1,0 +1,199 @@
+"""Run planned trials with Ray Tune: warm workers take one trial after the other, a callback tells the listener."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.tune.experiment import Trial
+from ray.tune.progress_reporter import TrialProgressCallback
+
+from orchestrator.execution.events import Listener
+from orchestrator.execution.slots import Slots
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Verdict, told_of
+from orchestrator.ray_backend.oom_patch import KILLED, killed_workers_are_lost
+from orchestrator.ray_backend.searcher import NoPick, PlannedTrials
+from orchestrator.ray_backend.trainable import FAILURE, RECORD, VERDICT, TrialTrainable, WorkerSettings
+from orchestrator.store.schema import State
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
+
+MOST_AT_A_TIME = 100_000
+
+
+def run_sweep(
+    queue: TrialQueue,
+    listener: Listener,
+    *,
+    slots: Slots,
+    settings: WorkerSettings,
+    stop: StopRequest,
+    trainable: type[TrialTrainable] = TrialTrainable,
+) -> None:
+    """Run the trials of a queue on the cluster that is joined, and tell the listener.
+
+    Tune wants a folder for its own state. It gets a temporary one: the store is the only truth.
+    """
+    for name in ("ray.tune.execution.tune_controller", "ray.tune.tune"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # a lost worker is told by the listener, in our words
+    litter = tempfile.mkdtemp(prefix="permafrost-tune-")
+    try:
+        with killed_workers_are_lost():
+            tune.Tuner(
+                tune.with_resources(trainable, _resources),
+                tune_config=tune.TuneConfig(
+                    search_alg=PlannedTrials(queue, slots, settings.for_share, stop),
+                    scheduler=NoPick(),
+                    num_samples=-1,  # until the queue says that it is over
+                    reuse_actors=True,
+                    # Slots hold trials back. Without a number here Tune takes one at a time and leaves the others idle.
+                    max_concurrent_trials=MOST_AT_A_TIME,
+                    trial_name_creator=_label,
+                    trial_dirname_creator=_label,
+                ),
+                run_config=tune.RunConfig(
+                    name="sweep",
+                    storage_path=litter,
+                    callbacks=[_Relay(queue, slots, listener, stop), _NoProgress()],
+                    stop=_StopOnVerdict(queue, stop),
+                    checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+                    verbose=0,
+                ),
+            ).fit()
+    finally:
+        shutil.rmtree(litter, ignore_errors=True)
+
+
+def _resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
+    return _bundle(tuple((name, amount) for name, amount in config["resources"].items() if amount))
+
+
+@cache
+def _bundle(resources: tuple[tuple[str, float], ...]) -> tune.PlacementGroupFactory:
+    """One for all trials that ask for the same: each of them keeps it."""
+    return tune.PlacementGroupFactory([dict(resources)])
+
+
+def _label(trial: Trial) -> str:
+    """Tune pickles this function with every trial, so it holds nothing."""
+    label: str = trial.config["label"]
+    return label
+
+
+class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
+    """Tune's callbacks, in the words of a `Listener`. A trial of Tune's is an attempt of ours."""
+
+    def __init__(self, queue: TrialQueue, slots: Slots, listener: Listener, stop: StopRequest) -> None:
+        self._queue, self._slots, self._listener, self._stop = queue, slots, listener, stop
+        self._started: dict[str, int] = {}  # trial -> attempt
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune pickles its callbacks into a snapshot that nobody reads
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        self._listener.tick()
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        spec, number = self._spec(trial), trial.config["attempt"]
+        if spec is not None and self._started.get(spec.trial_id) != number:
+            self._started[spec.trial_id] = number
+            self._listener.started(spec, number)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        spec = self._spec(trial)
+        if spec is None:
+            return
+        if FAILURE in result:
+            failed = result[FAILURE]
+            self._end(spec, State(failed["state"]), failed["error"])
+            return
+        # Taken out, as Tune keeps last results for a while, and this one may hold predictions.
+        record: EpochRecord = result[RECORD].pop("record")
+        verdict: Verdict = result[RECORD].pop(VERDICT, Verdict.GO_ON)
+        self._listener.evaluated(spec, record)
+        if record.last:
+            self._end(spec, State.COMPLETED, None)
+        elif verdict is not Verdict.GO_ON:
+            self._end(spec, State.PRUNED, told_of(verdict, record))
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        # A trial that raises is reported as a result, so this is a worker that died or could not start. What befalls
+        # a worker whose trial is over, and told, is no matter: it may be worn.
+        self.on_trial_start(iteration, trials, trial)
+        spec = self._spec(trial)
+        if spec is not None:
+            error = _error_of(trial)
+            self._end(spec, _state_of_lost(error), f"its worker was lost: {error}")
+
+    def _spec(self, trial: Trial) -> TrialSpec | None:
+        """What Tune's trial is an attempt of; None where that attempt is over."""
+        attempt = self._queue.running(trial.config["trial_id"])
+        return attempt.spec if attempt is not None and attempt.number == trial.config["attempt"] else None
+
+    def _end(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        self._slots.give_back(spec.trial_id)
+        self._started.pop(spec.trial_id, None)
+        again = self._queue.ended(spec, state, error)
+        if again is None:
+            self._listener.ended(spec, state, error)
+        else:
+            self._listener.retried(spec, state, error)
+        self._stop.reason = self._stop.reason or self._queue.broken
+
+
+class _NoProgress(TrialProgressCallback):  # type: ignore[misc]  # Ray has no types here
+    """In the place of the callback that Tune adds where there is none: it prints, and keeps what it printed of."""
+
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
+        """Print nothing."""
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Print nothing."""
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Print nothing."""
+
+
+def _error_of(trial: Trial) -> str:
+    """What befell a trial's worker. Tune's own `get_error` reads where it copies the file to, and that is later."""
+    try:
+        return Path(trial.error_file).read_text(encoding="utf-8").strip()
+    except (OSError, TypeError):  # TypeError: there is none
+        return "Ray says no more"
+
+
+def _state_of_lost(error: str) -> State:
+    if KILLED in error:
+        return State.OUT_OF_MEMORY
+    return State.FAILED if "creation task" in error else State.LOST
+
+
+class _StopOnVerdict(tune.Stopper):  # type: ignore[misc]  # Ray has no types here
+    """Ends a running trial at its next result once stopping is asked for, or where the queue says so.
+
+    Tune asks here before it tells the callbacks, so the queue hears of an evaluation here, and the verdict goes on with
+    the result.
+    """
+
+    def __init__(self, queue: TrialQueue, stop: StopRequest) -> None:
+        self._queue, self._stop = queue, stop
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        told = result.get(RECORD)
+        attempt = None if told is None else self._queue.running(told["trial_id"])
+        if told is None or attempt is None or attempt.number != told["attempt"]:
+            return self._stop.asked
+        told[VERDICT] = self._queue.evaluated(attempt.spec, told["record"])
+        return self._stop.asked or told[VERDICT] is Verdict.STOP
+
+    def stop_all(self) -> bool:
+        return False

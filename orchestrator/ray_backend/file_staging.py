@@ -1,0 +1,171 @@
+"""Bring the files of a trial to a node that does not have them, once a node.
+
+What a spec names are files on the driver's node. A worker on another node asks that node for them through Ray, in
+pieces, and keeps them in its node's cache under the digests of corpus and model: the first worker that needs them
+fetches them, the others wait and take what it has brought.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trials.cache.node_cache import existing_folder, locked, node_folder
+from trials.datasets.corpus import SPLITS, fingerprint
+from trials.sources.cache import cache_root
+from trials.sources.hub_models import INDEX
+from trials.sources.local_models import files_that_matter, revision_of
+from trials.spec import DataSpec, ModelSpec, TrialSpec
+
+KIND, PIECE_BYTES = "staged", 32 << 20
+_DONE = "done"
+
+Ask = Callable[..., Any]  # calls a function of this module on the driver's node
+
+
+@dataclass(frozen=True)
+class OriginFile:
+    """A file on the driver's node.
+
+    Attributes:
+        name: In the folder it is brought to.
+        path: Where it lies there.
+        n_bytes: Its size.
+    """
+
+    name: str
+    path: str
+    n_bytes: int
+
+
+def at_hand(spec: TrialSpec, origin: str) -> TrialSpec:
+    """The same trial, naming files that this node has.
+
+    Args:
+        spec: As planned on the node `origin`.
+        origin: Ray's id of that node.
+
+    Raises:
+        ConnectionError: that node does not answer, or what came is not what was planned.
+        OSError: there is no room for them here.
+    """
+    import ray
+
+    if ray.get_runtime_context().get_node_id() == origin:
+        return spec
+    return staged(spec, _asking(origin))
+
+
+def staged(spec: TrialSpec, ask: Ask) -> TrialSpec:
+    """The same trial, its files in this node's cache; those that are not there are asked for."""
+    data, model = _corpus(spec.data, ask), _model(spec.model, ask)
+    # Every other trial of the sweep has the same files: validating the whole spec again for them would take longer.
+    return TrialSpec.model_construct(**{name: getattr(spec, name) for name in TrialSpec.model_fields} | {
+        "data": data, "model": model
+    })  # fmt: skip
+
+
+def _corpus(data: DataSpec, ask: Ask) -> DataSpec:
+    names = {
+        split: [f"{split}-{n}{Path(path).suffix}" for n, path in enumerate(getattr(data, split))] for split in SPLITS
+    }
+
+    def listed() -> list[OriginFile]:
+        paths = [path for split in SPLITS for path in getattr(data, split)]
+        found: list[OriginFile] = ask(described, [name for split in SPLITS for name in names[split]], paths)
+        return found
+
+    def here(folder: Path) -> dict[str, tuple[str, ...]]:
+        return {split: tuple(str(folder / name) for name in names[split]) for split in SPLITS}
+
+    folder = _brought(
+        f"corpus-{data.fingerprint}", listed, lambda folder: fingerprint(**here(folder)) == data.fingerprint, ask
+    )
+    return data.model_copy(update=here(folder))
+
+
+def _model(model: ModelSpec, ask: Ask) -> ModelSpec:
+    def listed() -> list[OriginFile]:
+        found: list[OriginFile] = ask(model_files, model.path, model.pickle)
+        return found
+
+    folder = _brought(
+        f"model-{model.revision}",
+        listed,
+        lambda folder: revision_of(folder, pickle=model.pickle) == model.revision,
+        ask,
+    )
+    return model.model_copy(update={"path": str(folder)})
+
+
+def _brought(key: str, listed: Callable[[], list[OriginFile]], is_right: Callable[[Path], bool], ask: Ask) -> Path:
+    """The folder of a key, with its files; brought here by the first worker that comes."""
+    if folder := _whole(key):
+        return folder
+    with locked(cache_root() / KIND / f".{key}.lock"):
+        if folder := _whole(key):
+            return folder
+        files = listed()
+        folder = node_folder(KIND, key, sum(file.n_bytes for file in files))
+        for file in files:
+            _bring(folder / file.name, file, ask)
+        if not is_right(folder):
+            raise ConnectionError(f"{key}: what came from the driver's node is not what was planned.")
+        (folder / _DONE).touch()
+    return folder
+
+
+def _whole(key: str) -> Path | None:
+    folder = existing_folder(KIND, key)
+    if folder is None or not (folder / _DONE).exists():
+        return None
+    os.utime(folder)  # the longest unused is thrown away first
+    return folder
+
+
+def _bring(target: Path, file: OriginFile, ask: Ask) -> None:
+    with target.open("wb") as out:
+        for start in range(0, file.n_bytes, PIECE_BYTES):
+            out.write(ask(piece, file.path, start))
+
+
+# --- On the driver's node
+
+
+def described(names: list[str], paths: list[str]) -> list[OriginFile]:
+    """Files by their names and paths. Raises OSError."""
+    return [OriginFile(name, path, Path(path).stat().st_size) for name, path in zip(names, paths, strict=True)]
+
+
+def model_files(path: str, pickle: bool) -> list[OriginFile]:
+    """The files of a model's folder that matter. Raises ModelError, OSError."""
+    names = files_that_matter(Path(path), pickle=pickle)
+    index = [INDEX] if (Path(path) / INDEX).is_file() else []
+    return described(names + index, [str(Path(path) / name) for name in names + index])
+
+
+def piece(path: str, start: int) -> bytes:
+    """Bytes of a file from a place on. Raises OSError."""
+    with Path(path).open("rb") as file:
+        file.seek(start)
+        return file.read(PIECE_BYTES)
+
+
+def _asking(origin: str) -> Ask:
+    """Calls functions on a node, in a process that Ray keeps there for that."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = NodeAffinitySchedulingStrategy(origin, soft=False)
+
+    def ask(function: Callable[..., Any], *arguments: Any) -> Any:
+        task = ray.remote(function).options(num_cpus=0, scheduling_strategy=there, name=f"staging: {function.__name__}")
+        try:
+            return ray.get(task.remote(*arguments))
+        except ray.exceptions.RayError as error:  # the node has gone, or its disk did not answer: another time perhaps
+            raise ConnectionError(f"the driver's node did not give {arguments[0]}: {error}") from error
+
+    return ask

@@ -1,0 +1,85 @@
+"""What a trial gets of a node of each kind.
+
+Where trials are packed, so many share a GPU as fit by the memory that a short pilot of the hungriest ones really took
+on a GPU of that kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from orchestrator.execution.slots import Share, Slots, chosen_kinds, kinds_of
+from orchestrator.ray_backend.cluster import Cluster, checked, resources_of
+from orchestrator.sweeps.sweep import Resources
+from trials.prefix.rule import prefix_depth
+from trials.spec import TrialSpec
+
+if TYPE_CHECKING:
+    from trials.pilot import Footprint
+
+USABLE = 0.92  # of a device's memory; fragments and cuBLAS's workspaces take some
+
+
+def measured_footprint(specs: Sequence[TrialSpec], kind: str) -> Footprint:
+    """The largest footprint among the trials, measured on a GPU of a kind by a process that has it to itself.
+
+    Raises:
+        ray.exceptions.RayTaskError: a pilot fails, as its trial would.
+    """
+    import ray
+
+    wanted = resources_of(kind, Share(1, 1.0))
+    pinned = {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
+
+    @ray.remote(num_gpus=1, resources=pinned, max_calls=1)  # type: ignore[untyped-decorator]  # its process ends with it, and gives the memory back
+    def pilots(chosen: list[str]) -> list[Footprint]:
+        from trials.pilot import footprint
+
+        return [footprint(TrialSpec.model_validate_json(text)) for text in chosen]
+
+    chosen = [spec.model_dump_json() for spec in hungriest(specs)]
+    found: list[Footprint] = ray.get(pilots.remote(chosen))
+    return max(found, key=lambda one: one.used_bytes)
+
+
+def slots_for(
+    cluster: Cluster, resources: Resources, specs: Sequence[TrialSpec], *, concurrency: int | None = None
+) -> Slots:
+    """Places for trials on a cluster; where trials are packed, a pilot is run first on each kind of GPU.
+
+    Raises:
+        ConfigError: no node has what a trial asks for, or there is no GPU to pack them on.
+    """
+    nodes = cluster.nodes()
+    packed = resources.gpus == "packed"
+    whole = Share(resources.cpus, 1.0 if resources.gpus == "packed" else resources.gpus)
+    kinds = chosen_kinds(nodes, resources.device, gpus=whole.gpus > 0)
+    # With no node yet that has a GPU, trials wait for whatever kind the cluster grows by.
+    slots = Slots(dict.fromkeys(kinds or ("gpu",), whole), cluster.nodes, concurrency=concurrency)
+    checked(slots, cluster, may_grow=concurrency is not None and not packed)
+    if not packed:
+        return slots
+    shares = {}
+    for kind, of_kind in kinds_of(nodes, gpus=True).items():
+        if kind in kinds:
+            most = max(int(node.cpus / node.gpus // resources.cpus) for node in of_kind)
+            shares[kind] = Share(resources.cpus, share_of_gpu(measured_footprint(specs, kind), most))
+    return Slots(shares, cluster.nodes, concurrency=concurrency)
+
+
+def hungriest(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
+    """One trial for everything that memory depends on: that which learns the most layers."""
+    found: dict[tuple[object, ...], TrialSpec] = {}
+    for spec in sorted(specs, key=lambda spec: (len(spec.always_frozen.layers), prefix_depth(spec)), reverse=True):
+        rest = spec.model_dump_json(include={"optim", "lora"})
+        found[(spec.task, spec.data, spec.model.revision, spec.max_length, spec.precision, rest)] = spec
+    return list(found.values())
+
+
+def share_of_gpu(footprint: Footprint, most: int) -> float:
+    """The fraction of a GPU that a trial asks for, so that at most `most` trials share one; 1 where no two fit."""
+    fitting = int(USABLE * footprint.total_bytes // footprint.used_bytes)
+    trials = max(1, min(fitting, most))
+    return math.floor(10_000 / trials) / 10_000  # Ray counts in ten-thousandths

@@ -1,0 +1,103 @@
+"""Whether all nodes of a cluster reach the store's folder; where one does not, trials on it are kept on it alone.
+
+Rows are committed by the driver, so they need no shared folder. Checkpoints are written by workers, each where it runs:
+into a folder that only its node has if nodes share none, and then what is kept there is lost with the node.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from orchestrator.storage.storage import LocalPlace, Place
+
+PROBE_S = 15.0  # a node's first worker takes seconds to start
+MOST_PROBED = 8  # nodes of one cluster are mounted alike
+
+
+def note_on_reach(store: Place) -> str | None:
+    """What to say at launch where nodes of the Ray that is joined do not see the store's folder; else None.
+
+    One node on each of the other hosts looks for a file that this one writes there. Whoever does not answer in time,
+    or is not this driver's to ask, is taken to see it.
+    """
+    if not isinstance(store, LocalPlace):
+        return None
+    import ray
+
+    others = elsewhere(ray.nodes(), ray.get_runtime_context().get_node_id())
+    blind = _blind(store.folder, others[:MOST_PROBED]) if others else []
+    return note(store.folder, blind, among=len(others)) if blind else None
+
+
+def elsewhere(nodes: Sequence[Mapping[str, Any]], here: str) -> list[tuple[str, str]]:
+    """Id and name of one live node of each host but the driver's, from Ray's list of nodes."""
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    mine = None
+    for node in nodes:
+        host, address = str(node["NodeManagerHostname"]), str(node["NodeManagerAddress"])
+        if node["NodeID"] == here:
+            mine = (host, address)
+        if node["Alive"]:
+            found.setdefault((host, address), (str(node["NodeID"]), f"{host} ({address})"))
+    return [node for key, node in found.items() if key != mine]
+
+
+def note(folder: Path, blind: Sequence[str], *, among: int) -> str:
+    """The words for nodes that do not see a folder, by their names."""
+    more = f" and {len(blind) - 1} more" if len(blind) > 1 else ""
+    verb = "do" if len(blind) > 1 else "does"
+    of = f" (of {among} other nodes)" if among > len(blind) else ""
+    return (
+        f"{blind[0]}{more}{of} {verb} not see {folder}: checkpoints of trials stay on the node that wrote them, so a "
+        "trial whose node is lost begins again. A store in s3:// or in a folder that all nodes share avoids it."
+    )
+
+
+def holds(path: str, content: str) -> bool:
+    """Whether a file is here and has this content; runs on the node that is asked."""
+    for wait_s in (0.0, 1.0):  # a network file system may show a new file a moment later
+        time.sleep(wait_s)
+        with suppress(OSError):
+            if Path(path).read_bytes() == content.encode():
+                return True
+    return False
+
+
+def _blind(folder: Path, nodes: Sequence[tuple[str, str]]) -> list[str]:
+    """The names of those nodes that say that they do not see what is written into a folder now."""
+    content = secrets.token_hex(16)
+    probe = folder / f".reach.{content[:8]}.tmp"  # named as litter is, so that one of a killed driver is thrown away
+    try:
+        probe.write_text(content, encoding="ascii")
+        return _denied(nodes, str(probe), content)
+    except OSError:  # the recorder will tell
+        return []
+    finally:
+        with suppress(OSError):
+            probe.unlink()
+
+
+def _denied(nodes: Sequence[tuple[str, str]], path: str, content: str) -> list[str]:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    def ask(node_id: str) -> Any:
+        there = NodeAffinitySchedulingStrategy(node_id, soft=False)
+        task = ray.remote(holds).options(num_cpus=0, max_retries=0, scheduling_strategy=there, name="reach")
+        return task.remote(path, content)
+
+    asked = {ask(node_id): name for node_id, name in nodes}
+    answered, late = ray.wait(list(asked), num_returns=len(asked), timeout=PROBE_S)
+    for one in late:
+        ray.cancel(one, force=True)
+    found = []
+    for one in answered:
+        with suppress(ray.exceptions.RayError):  # the node has gone meanwhile
+            if ray.get(one) is False:
+                found.append(asked[one])
+    return found

@@ -1,0 +1,80 @@
+"""From a plan to the source of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pydantic import ValidationError
+
+from orchestrator.execution.trial_source import Listed, Source
+from orchestrator.search.race import Race
+from orchestrator.search.schedule import scheduler_of
+from orchestrator.search.steering import FixedCells, Steering, Suggester
+from orchestrator.search.trial_results import Known
+from orchestrator.store import ResultStore
+from orchestrator.store.plans import Suggested
+from orchestrator.sweeps.plan import Plan, as_neighbours
+from orchestrator.sweeps.space import LayersError, Point
+from orchestrator.sweeps.sweep import layers_of, replicates
+from trials.draft import DraftError
+from trials.spec import TrialSpec
+
+Keep = Callable[[Suggested, Sequence[TrialSpec]], None]
+
+
+def source_of(plan: Plan, store: ResultStore, *, before_write: Callable[[], None] = lambda: None) -> Source:
+    """What a launch of the plan takes its trials from; what the store knows is not run again.
+
+    Args:
+        plan: The plan, up to date.
+        store: Where a search that learns keeps what it suggests.
+        before_write: Raises where another driver has taken over.
+    """
+    sweep = plan.sweep
+
+    def keep(suggested: Suggested, specs: Sequence[TrialSpec]) -> None:
+        before_write()
+        store.add_suggestion(plan.sweep_plan(specs), suggested.number, suggested.parameters)
+
+    if sweep.goal is not None:
+        from orchestrator.search.depth_search import Depths, DepthSearch  # importing scipy takes half a second
+
+        return DepthSearch(sweep.goal.choose_depth, Depths.of(plan.trials), Known(store))
+    if sweep.racing is not None:
+        return Race(cells_of(plan.trials), sweep.racing, Known(store))
+    if plan.runs_all and not sweep.search.is_adaptive:
+        return Listed(plan.to_run)
+    if sweep.search.is_adaptive:
+        suggester = learned(plan, store.suggestions(sweep.name), keep)
+    else:
+        suggester = FixedCells(as_neighbours(plan.trials))
+    scheduler = scheduler_of(sweep.schedule)
+    return Steering(suggester, scheduler, sweep.schedule, Known(store), sweep.search.objectives)
+
+
+def learned(plan: Plan, before: Sequence[Suggested], keep: Keep) -> Suggester:
+    """The cells of a search that learns."""
+    from orchestrator.search.suggest import LearnedCells  # importing Optuna takes a second
+
+    def resolve(point: Point) -> Sequence[TrialSpec] | None:
+        try:
+            return replicates(plan.sweep, point, plan.lookup)
+        except (ValidationError, DraftError, LayersError):  # a corner of the space that the plan's samples did not meet
+            return None
+
+    return LearnedCells(
+        plan.sweep.search,
+        plan.sweep.space,
+        resolve,
+        layers_of(plan.sweep, plan.lookup),
+        before=before,
+        suggested=keep,
+    )
+
+
+def cells_of(trials: Sequence[TrialSpec]) -> list[list[TrialSpec]]:
+    """The replicates of each cell, in the order of the trials."""
+    found: dict[str, list[TrialSpec]] = {}
+    for spec in trials:
+        found.setdefault(spec.cell_id, []).append(spec)
+    return list(found.values())

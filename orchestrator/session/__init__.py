@@ -1,0 +1,1 @@
+"""One launch from start to end: lease, display, budget, monitors, outcome."""

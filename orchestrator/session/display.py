@@ -1,0 +1,137 @@
+"""What a launch shows while the sweep runs: one live display on a terminal, else a plain line a finished trial."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.execution.events import last_line
+from orchestrator.forecast.live_curves import WatchedCurves, reach_words
+from orchestrator.forecast.pace import Pace
+from orchestrator.store.schema import State
+from orchestrator.sweeps.plan import Plan
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
+
+
+class LiveDisplay:
+    """A `Listener` that shows the running sweep. Use it as a context."""
+
+    def __init__(self, plan: Plan, console: Console) -> None:
+        self._console, self._started = console, time.monotonic()
+        self._total = len(plan.ahead)
+        self._freezes = list(dict.fromkeys(spec.freeze.label for spec in plan.ahead))
+        self._pace, self._curves = Pace(plan.ahead), WatchedCurves()
+        self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
+        self._scores: dict[str, float] = {}  # the best dev score of every running trial
+        self._best: dict[tuple[str, str], float] = {}
+        self._ended, self._failed = 0, 0
+        self._live = Live(
+            get_renderable=self._draw, console=console, refresh_per_second=4, transient=True, redirect_stdout=False
+        )
+
+    def __enter__(self) -> LiveDisplay:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._live.stop()
+
+    def started(self, spec: TrialSpec, attempt: int) -> None:
+        """Show the trial as running."""
+        self._curves.started(spec)
+        self._pace.forget(spec)
+        self._running[spec.trial_id] = (spec, None)
+
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
+        """Show its newest score, and keep the best."""
+        self._curves.evaluated(spec, record.epoch, record.score)
+        self._pace.evaluated(spec, record)
+        self._running[spec.trial_id] = (spec, record)
+        self._scores[spec.trial_id] = max(self._scores.get(spec.trial_id, record.score), record.score)
+
+    def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        """Say that it will run again, and why; of one that is paused only where there is no display."""
+        self._curves.forget(spec)
+        self._pace.forget(spec)
+        _, record = self._running.pop(spec.trial_id, (spec, None))
+        if state is State.PRUNED:
+            if not self._console.is_terminal and record is not None:
+                self._console.print(Text(f"paused: {spec.label}  epoch {record.epoch:g}  score {record.score:.4f}"))
+            return
+        self._console.print(Text(f"again: {spec.label}  {state.value}: {last_line(error)}"), soft_wrap=True)
+
+    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
+        """Count it, and keep its strategy's best score."""
+        _, record = self._running.pop(spec.trial_id, (spec, None))
+        self._ended += 1
+        self._pace.ended(spec, is_complete=state is State.COMPLETED)
+        if state is State.COMPLETED and record is not None:
+            score, key = self._scores.pop(spec.trial_id, record.score), (spec.data.name, spec.freeze.label)
+            self._best[key] = max(self._best.get(key, score), score)
+            self._curves.completed(spec)
+        else:
+            self._failed += state is not State.PRUNED
+            self._curves.forget(spec)
+        if not self._console.is_terminal or error:
+            self._console.print(self._line(spec, state, record, error), soft_wrap=True)
+
+    def tick(self) -> None:
+        """Nothing: the display redraws itself."""
+
+    def _line(self, spec: TrialSpec, state: State, record: EpochRecord | None, error: str | None) -> Text:
+        score = f"  score {record.score:.4f}" if record else ""
+        reason = f"  {last_line(error)}" if error else ""
+        return Text(f"{self._ended}/{self._total} {state.value:<9} {spec.label}{score}{reason}  ETA {self._eta()}")
+
+    def _eta(self) -> str:
+        share = self._pace.share_done()
+        if share < 0.01:
+            return "-:--"
+        return _minutes((time.monotonic() - self._started) * (1 - share) / share)
+
+    def _draw(self) -> RenderableType:
+        head = Table.grid(padding=(0, 2))
+        failed = f", {self._failed} failed" if self._failed else ""
+        bar = ProgressBar(total=1.0, completed=self._pace.share_done(), width=40)
+        head.add_row(bar, f"{self._ended} of {self._total} trials{failed}", f"ETA {self._eta()}")
+        return Group(head, self._running_table(), self._best_table())
+
+    def _running_table(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(overflow="fold")  # a narrow terminal folds the label, not the figures
+        for _ in range(4):
+            table.add_column(no_wrap=True)
+        for spec, record in list(self._running.values()):
+            epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else "setting up"
+            score = f"score {record.score:.4f}" if record else ""
+            left = self._pace.seconds_left(spec)
+            end = f"{_minutes(left)} left" if left is not None else ""
+            table.add_row(Text(f"  {spec.label}", style="cyan"), epoch, score, self._reach(spec), end)
+        return table
+
+    def _reach(self, spec: TrialSpec) -> str:
+        return reach_words(self._curves.outlook(spec))
+
+    def _best_table(self) -> Table:
+        best = dict(self._best)  # the display draws in a thread of its own
+        table = Table(box=None, padding=(0, 2), title="best score so far", title_justify="left")
+        corpora = sorted({corpus for corpus, _ in best})
+        table.add_column("freeze")
+        for corpus in corpora:
+            table.add_column(Text(corpus), justify="right")
+        for freeze in self._freezes:
+            scores = (best.get((corpus, freeze)) for corpus in corpora)
+            table.add_row(freeze, *(f"{score:.4f}" if score is not None else "" for score in scores))
+        return table
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds // 60)}:{int(seconds % 60):02d}"

@@ -1,0 +1,90 @@
+"""What came of a launch, told from the store."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.config.console import say, stderr
+from orchestrator.execution.events import last_line
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.session.tables import failure_table
+from orchestrator.store import ResultStore
+from orchestrator.store.schema import State
+from orchestrator.store.specs import stored_spec
+from orchestrator.sweeps.plan import Plan
+from trials.spec import TrialSpec
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `--json` prints, in trials; `failed` are those that ended neither completed nor pruned."""
+
+    sweep: str
+    store: str
+    planned: int
+    skipped: int
+    completed: int
+    pruned: int
+    failed: int
+    wall_s: float
+
+
+def outcome_of(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool) -> Outcome:
+    """Counted in the store, which is the only truth: rows of this launch's attempts."""
+    states = Counter(row["state"] for row in ([] if dry_run else _ended(plan, results, ["state"])))
+    completed, pruned = states.pop(State.COMPLETED, 0), states.pop(State.PRUNED, 0)
+    return Outcome(
+        sweep=plan.sweep.name,
+        store=str(results.address),
+        planned=plan.n_trials,
+        skipped=plan.n_skipped,
+        completed=completed,
+        pruned=pruned,
+        failed=states.total(),
+        wall_s=round(wall_s, 3),
+    )
+
+
+def say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopRequest) -> None:
+    """Tell the person what failed, why the launch ended before its end if it did, and how to go on."""
+    if outcome.failed:
+        say(f"{outcome.failed} trials failed; the same command tries them again:")
+        stderr.print(failure_table(_failures(plan, results)))
+    command = shlex.join(["python", "-m", "orchestrator.launch", *sys.argv[1:]])
+    left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
+    if stop.reason is not None:
+        say(f"given up with {left} trials to go: {stop.reason}")
+    elif stop.bound is not None:
+        say(f"{stop.bound}, with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
+    elif stop.asked:
+        say(f"interrupted with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
+    say(f"results {outcome.store}; look again with: python -m orchestrator.status --store {shlex.quote(outcome.store)}")
+
+
+def trials_of(plan: Plan, results: ResultStore) -> list[TrialSpec]:
+    """All trials of the sweep, those that its search has suggested by now too."""
+    if not plan.sweep.search.is_adaptive:
+        return list(plan.trials)
+    found = next((one for one in results.sweeps() if one.name == plan.sweep.name), None)
+    return [stored_spec(spec, trial_id) for trial_id, spec in found.trials] if found else []
+
+
+def _ended(plan: Plan, results: ResultStore, columns: list[str]) -> list[dict[str, Any]]:
+    """The rows that this launch's attempts have left."""
+    ids = {spec.trial_id for spec in trials_of(plan, results)}
+    rows = results.trials().select(["trial_id", "attempt", *columns]).to_pylist()
+    return [row for row in rows if row["trial_id"] in ids and row["attempt"] >= plan.next_attempt(row["trial_id"])]
+
+
+def _failures(plan: Plan, results: ResultStore) -> list[tuple[str, str, str]]:
+    """(state, what was said last, label) of every trial of this launch that failed."""
+    labels = {spec.trial_id: spec.label for spec in trials_of(plan, results)}
+    return [
+        (row["state"], last_line(row["error"]), labels[row["trial_id"]])
+        for row in _ended(plan, results, ["state", "error"])
+        if row["state"] not in (State.COMPLETED, State.PRUNED)
+    ]

@@ -1,0 +1,105 @@
+"""What a launch shows before and after the sweep runs: the plan, and the tables of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.store.schema import State
+from orchestrator.store.summary import Cell, Group, cell_label, objective_group, varying_settings
+from orchestrator.sweeps.plan import Plan
+from trials.tasks import TASKS
+
+
+def plan_lines(plan: Plan, store: str) -> list[str]:
+    """What is about to happen."""
+    epochs = sum(spec.optim.epochs for spec in plan.ahead)
+    sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead)
+    most = "" if plan.runs_all else "at most "
+    return [
+        f"sweep   {plan.sweep.name} ({plan.source})",
+        f"trials  {plan.n_trials} = {plan.n_cells} cells x {len(set(plan.sweep.seeds))} seeds; "
+        f"{plan.n_skipped} complete in the store, {most}{len(plan.ahead)} to run",
+        f"work    {most}{epochs} epochs, {sentences:,} train sentences",
+        *(f"search  {words}" for words in plan.sweep.search_words()),
+        f"store   {store}",
+        *(f"note    {note}" for note in plan.notes),
+    ]
+
+
+def cell_tables(cells: Sequence[Cell]) -> Iterator[RenderableType]:
+    """A table for each objective group, a row a cell: score over seeds, parameters, time, what freezing saves."""
+    varying = varying_settings([cell.spec for cell in cells])
+    width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
+    for (task, metric, corpus, size), group in _grouped(cells).items():
+        title = Text(f"{corpus}, {size:,} train {_ITEMS[TASKS[task].head]}, {metric.replace('_', ' ')}")
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+        table.add_column("freeze", overflow="fold", min_width=min(width, _FREEZE_WIDTH))
+        for name, figure_width in _FIGURES.items():
+            table.add_column(name, justify="right", no_wrap=True, min_width=figure_width)
+        for cell in group:
+            table.add_row(Text(cell_label(cell.spec, varying)), *_figures(cell))
+        notes = [Text(f"{cell_label(cell.spec, varying)}: {lost}") for cell in group if (lost := _lost(cell))]
+        yield Padding(Stack(table, *notes), (1, 0, 0, 0))
+
+
+def _lost(cell: Cell) -> str:
+    """The replicates that ended otherwise than completed."""
+    return ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
+
+
+# Column names and the widths at which the tables of a sweep stand under one another, in 80 columns.
+_ITEMS = {"tokens": "sentences", "text": "texts"}
+_FREEZE_WIDTH = 13
+_FIGURES = {"seeds": 5, "dev score": 12, "test": 5, "trainable": 9, "saved": 6, "train s": 7, "saved s": 7}
+
+
+def _grouped(cells: Sequence[Cell]) -> dict[Group, list[Cell]]:
+    groups: dict[Group, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(objective_group(cell.spec), []).append(cell)
+    return groups
+
+
+def _figures(cell: Cell) -> tuple[str, ...]:
+    seeds = f"{cell.n}/{cell.planned}"
+    if cell.score_mean is None:
+        return (seeds, *[""] * (len(_FIGURES) - 1))
+    assert cell.trainable_params is not None
+    assert cell.saved_params is not None
+    std = f" ± {100 * cell.score_std:4.2f}" if cell.score_std is not None else ""
+    return (
+        seeds,
+        f"{100 * cell.score_mean:.2f}{std}",
+        f"{100 * cell.test_mean:.2f}" if cell.test_mean is not None else "",
+        _count(cell.trainable_params),
+        f"{100 * cell.saved_params:.1f} %",
+        f"{cell.train_s:.1f}",
+        f"{100 * cell.saved_train:.0f} %" if cell.saved_train is not None else "",
+    )
+
+
+def _count(n: int) -> str:
+    """Three digits or so: `2.23 M`, `795 k`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return str(n)
+
+
+def failure_table(failures: Sequence[tuple[str, str, str]]) -> Table:
+    """Failures of one state with the same words in one row: (state, what was said last, label) of each trial."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for state, error, label in failures:
+        groups.setdefault((state, error), []).append(label)
+    table = Table(box=None, padding=(0, 2))
+    for column in ("trials", "state", "error", "the first of them"):
+        table.add_column(column, overflow="fold", justify="right" if column == "trials" else "left")
+    for (state, error), labels in sorted(groups.items(), key=lambda group: -len(group[1])):
+        table.add_row(str(len(labels)), state, Text(error), Text(labels[0]))
+    return table

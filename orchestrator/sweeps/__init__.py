@@ -1,0 +1,1 @@
+"""What a person declares: sweeps, their axes and spaces, searches, clusters; and the plan that follows."""

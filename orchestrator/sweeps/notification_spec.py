@@ -1,0 +1,172 @@
+"""What a sweep's file says of being watched, and where the secrets that this needs come from.
+
+    watch:
+      log: sweep.jsonl                    # a line a trial's event; see orchestrator.monitoring.json_log
+      notify:
+        webhook: {url_env: PERMAFROST_WEBHOOK}
+        email: {host: mail.example.org, sender: sweeps@example.org, to: [me@example.org],
+                user: sweeps, password_file: /run/secrets/mail}
+        events: [done, failed, stalled]
+        stalled_minutes: 30
+
+No secret stands in the file: it names a variable of the environment or another file. What looks like a secret is
+refused without being repeated.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from trials.errors import ConfigError
+from trials.spec import Frozen
+
+Event = Literal["done", "failed", "stalled"]
+Mailbox = Annotated[str, Field(pattern=r"^[^@\s,;<>]+@[^@\s,;<>]+$", max_length=254)]
+
+_PLACES = {"notify": "url", "webhook": "url", "email": "password"}  # and the secret that could stand there
+_VARIABLE = r"[A-Z_][A-Z0-9_]*"
+
+
+def _holds_no_secret(value: Any) -> Any:
+    """Refuse a secret where its source should stand.
+
+    This looks at whole mappings, never at a single text, as an error about a text repeats it.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    for place, key in _PLACES.items():
+        if isinstance(value.get(place), str):
+            raise ValueError(f"{place}: must be a mapping, as a text could be a secret. {_way_out(key)}")
+    for key in ("url", "password"):
+        if key in value:
+            raise ValueError(f"{key} does not stand in a sweep's file. {_way_out(key)}")
+        variable, file = value.get(f"{key}_env"), value.get(f"{key}_file")
+        if variable is not None and not (isinstance(variable, str) and re.fullmatch(_VARIABLE, variable)):
+            raise ValueError(f"{key}_env must be the name of a variable, in capitals, and no secret. {_way_out(key)}")
+        if isinstance(file, str) and ("://" in file or "\n" in file):
+            raise ValueError(f"{key}_file must be the path of a file, and no secret. {_way_out(key)}")
+    return value
+
+
+def _way_out(key: str) -> str:
+    return f"Name a variable of the environment ({key}_env) or a file ({key}_file) that holds it."
+
+
+class _Guarded(Frozen):
+    @model_validator(mode="before")
+    @classmethod
+    def _without_secrets(cls, value: Any) -> Any:
+        return _holds_no_secret(value)
+
+
+class WebhookSpec(_Guarded):
+    """Where messages are posted, as Slack and Mattermost take them; exactly one of the two is given.
+
+    Attributes:
+        url_env: The variable of the environment that holds the address.
+        url_file: The file that holds it.
+    """
+
+    url_env: str | None = None
+    url_file: str | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> WebhookSpec:
+        if (self.url_env is None) == (self.url_file is None):
+            raise ValueError("give one of url_env, url_file")
+        return self
+
+
+class EmailSpec(_Guarded):
+    """The server that takes e-mail, and whom it is for.
+
+    Attributes:
+        port: 587 as a rule; on 465 the channel is TLS from its first byte.
+        user: Who signs in; nobody does without one.
+        password_env: The variable of the environment that holds the password.
+        password_file: The file that holds it.
+        starttls: Whether the channel is made TLS before anything is said. A password goes nowhere without it, but to
+            this machine itself.
+    """
+
+    host: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:_-]+$")]
+    port: Annotated[int, Field(gt=0, lt=65536)] = 587
+    sender: Mailbox
+    to: Annotated[list[Mailbox], Field(min_length=1)]
+    user: str | None = None
+    password_env: str | None = None
+    password_file: str | None = None
+    starttls: bool = True
+
+    @model_validator(mode="after")
+    def _signs_in_safely(self) -> EmailSpec:
+        given = (self.password_env is not None) + (self.password_file is not None)
+        if given != (self.user is not None):
+            raise ValueError("`user` and one of password_env, password_file go together")
+        if given and not (self.starttls or self.port == 465 or is_loopback(self.host)):
+            raise ValueError(f"starttls: off would send the password to {self.host} as it is. Take `starttls` out.")
+        return self
+
+
+class NotifySpec(_Guarded):
+    """Who is told, and of what.
+
+    Attributes:
+        events: `done`: all trials completed. `failed`: some did not, or the sweep gave up, broke, or got SIGTERM.
+            `stalled`: trials run or wait, but none started, was evaluated or ended for `stalled_minutes`; once a stall.
+        stalled_minutes: Longer than the slowest epoch takes, set-up included.
+    """
+
+    webhook: WebhookSpec | None = None
+    email: EmailSpec | None = None
+    events: list[Event] = ["done", "failed", "stalled"]  # `on` would be a truth value in YAML
+    stalled_minutes: Annotated[float, Field(gt=0)] = 30.0
+
+    @model_validator(mode="after")
+    def _reaches_somebody(self) -> NotifySpec:
+        if self.webhook is None and self.email is None:
+            raise ValueError("give webhook, email, or both")
+        return self
+
+
+class WatchSpec(_Guarded):
+    """How a sweep is watched; no part of a trial's identity.
+
+    Attributes:
+        log: The file that the log goes to, a JSON object a line; appended to. None for no log.
+        notify: Who is told of its end and of stalls.
+    """
+
+    log: Annotated[str, Field(min_length=1)] | None = None
+    notify: NotifySpec | None = None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    return host.strip("[]") in {"localhost", "::1"} or re.fullmatch(r"127(\.\d{1,3}){3}", host) is not None
+
+
+def read_secret(variable: str | None, file: str | None) -> str:
+    """What a variable of the environment or a file holds, without the space around it.
+
+    Raises:
+        ConfigError: it is not there or empty. The message says where it was looked for, and nothing of what was found.
+    """
+    if variable is not None:
+        text, place = os.environ.get(variable, ""), f"the variable {variable}"
+    else:
+        assert file is not None
+        place = f"the file {file}"
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"watch.notify: {place} cannot be read ({type(error).__name__}).", exit_code=3) from None
+    if not text.strip():
+        raise ConfigError(f"watch.notify: {place} is not set or empty. Put the secret there, or take `notify` out.")
+    return text.strip()

@@ -1,0 +1,80 @@
+"""What is kept of a page between two questions, and the address at which a part is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from werkzeug.test import Client
+
+from dashboards.app.app import make_app
+from dashboards.app.page_cache import Screen
+from dashboards.data.frames import Frames
+from dashboards.views.depth import STRIP
+from orchestrator.store import ResultStore
+from tests.dashboards.stores import Invented, append, specs, write_store
+
+TRIALS = specs(seeds=(0, 1, 2))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    return write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: "completed" if spec.seed < 2 else None))
+
+
+def _state(search: str = "", scheme: str = "light") -> dict[str, str]:
+    return {"search": search, "scheme": scheme}
+
+
+def test_a_part_is_computed_once_for_a_query_and_a_scheme(store: ResultStore) -> None:
+    screen = Screen(Frames(store))
+    first = screen.drawn(STRIP, _state())
+    assert screen.drawn(STRIP, _state("?theme=dark&pause=1")) is first
+    assert screen.drawn(STRIP, _state(scheme="dark")) is not first
+    assert screen.drawn(STRIP, _state("?split=test")) is not first
+
+
+def test_new_rows_are_drawn_and_keep_what_a_person_did_to_the_figure(store: ResultStore) -> None:
+    screen = Screen(Frames(store))
+    before = screen.drawn(STRIP, _state()).figure
+    append(store, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 2 else None))
+    after = screen.drawn(STRIP, _state()).figure
+    assert before is not None
+    assert after is not None
+    assert before["data"] != after["data"]
+    assert before["layout"]["uirevision"] == after["layout"]["uirevision"] != ""
+
+
+def test_the_table_of_a_figure_is_made_when_it_is_asked_for(store: ResultStore) -> None:
+    drawn = Screen(Frames(store)).drawn(STRIP, _state())
+    assert "table" not in vars(drawn)
+    assert len(drawn.table) == 20
+    assert drawn.table is drawn.table
+
+
+def _asked(store: ResultStore, address: str) -> tuple[int, Any]:
+    answer = Client(make_app(Frames(store)).server.wsgi_app).get(address)
+    return answer.status_code, answer.get_json(silent=True)
+
+
+@pytest.mark.parametrize(
+    ("address", "has"),
+    [
+        ("/part/light/depth-strip?split=test", {"graph": True, "table": False}),
+        ("/part/dark/depth-strip/opened", {"graph": True, "table": True}),
+        ("/part/light/depth-table", {"graph": False, "table": True}),
+    ],
+)
+def test_a_part_has_an_address(store: ResultStore, address: str, has: dict[str, bool]) -> None:
+    code, found = _asked(store, address)
+    assert code == 200
+    assert {key: found[key] is not None for key in found} == has
+
+
+@pytest.mark.parametrize(
+    "address", ["/part/light/nothing", "/part/blue/depth-strip", "/part/light/depth-strip/open", "/part/light/..%2Fx"]
+)
+def test_what_is_no_part_is_not_found(store: ResultStore, address: str) -> None:
+    client = Client(make_app(Frames(store)).server.wsgi_app)
+    assert b'"graph"' not in client.get(address).data

@@ -1,0 +1,148 @@
+"""What the dashboards read of a store: every trial once, in the state it is in, and only what is new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from dashboards.data.duckdb_mirror import Mirror, Numbers, Query, open_database
+from dashboards.data.frames import EVERYTHING, Frames, Snapshot
+from orchestrator.lease import take_lease
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.plans import SweepPlan
+from tests.dashboards.stores import START, Invented, append, specs, write_store
+
+TRIALS = specs(seeds=(0, 1), train_sizes=(200,))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    return write_store(tmp_path / "store", TRIALS)
+
+
+def _trials(snapshot: Snapshot, sweep: str = "made-up") -> pd.DataFrame:
+    return snapshot.sweeps[sweep].trials
+
+
+def test_a_row_a_trial_in_the_plans_order_with_its_cell(store: ResultStore) -> None:
+    trials = _trials(Frames(store).refresh())
+    assert trials["trial_id"].tolist() == [spec.trial_id for spec in TRIALS]
+    assert trials["cell"].tolist() == [spec.cell_id for spec in TRIALS]
+    assert trials["baseline"].tolist() == [spec.baseline_id for spec in TRIALS]
+    assert trials["freeze"].tolist() == [spec.freeze.label for spec in TRIALS]
+    assert set(trials["state"]) == {"completed"}
+
+
+def test_what_the_store_says_is_what_the_frame_says(store: ResultStore) -> None:
+    rows = {row["trial_id"]: row for row in store.trials().to_pylist()}
+    for trial in _trials(Frames(store).refresh()).to_dict("records"):
+        row = rows[trial["trial_id"]]
+        assert (trial["score"], trial["train_s"], trial["seed"]) == (row["best_score"], row["train_s"], row["seed"])
+        assert trial["dev:accuracy"] == dict(row["best_metrics"])["accuracy"]
+
+
+def test_nothing_new_is_the_same_snapshot_and_a_new_row_is_another(tmp_path: Path) -> None:
+    store = write_store(
+        tmp_path / "store", TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 0 else None)
+    )
+    frames = Frames(store)
+    before = frames.refresh()
+    assert frames.refresh() is before
+    append(store, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 1 else None))
+    after = frames.refresh()
+    assert after.version > before.version
+    assert (_trials(before)["state"] == "completed").sum() == 5
+    assert (_trials(after)["state"] == "completed").sum() == 10
+
+
+def test_a_compacted_store_says_the_same(store: ResultStore) -> None:
+    append(store, specs(seeds=(7,), train_sizes=(200,)), Invented())
+    frames = Frames(store)
+    before = frames.refresh()
+    epochs = before.epochs(_trials(before))
+    store.compact()
+    after = frames.refresh()
+    pd.testing.assert_frame_equal(_trials(before), _trials(after))
+    pd.testing.assert_frame_equal(epochs, after.epochs(_trials(after)))
+
+
+def test_trials_without_a_row_are_missing_or_planned_or_running(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: None))
+    store.append("epochs", [{"trial_id": TRIALS[0].trial_id, "attempt": 1, "step": 1, "epoch": 0.5, "score": 0.5}])
+    assert set(_trials(Frames(store).refresh())["state"]) == {"missing"}
+    with take_lease(store.place, "made-up", say=print):
+        assert _trials(Frames(store).refresh())["state"].tolist() == ["running"] + ["planned"] * 9
+
+
+def test_evaluations_are_those_of_the_attempt_that_ended(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store", TRIALS[:1])
+    frames = Frames(store)
+    n = len(frames.refresh().epochs(_trials(frames.refresh())))
+    store.append("epochs", [{"trial_id": TRIALS[0].trial_id, "attempt": 2, "step": 999, "epoch": 9.0, "score": 0.1}])
+    snapshot = frames.refresh()
+    assert len(snapshot.epochs(_trials(snapshot))) == n
+
+
+def test_moments_are_those_of_the_rows(store: ResultStore) -> None:
+    snapshot = Frames(store).refresh()
+    found = snapshot.moments(_trials(snapshot), "score").set_index(["cell", "epoch"])
+    rows = snapshot.epochs(_trials(snapshot)).groupby(["cell", "epoch"])["score"].agg(["size", "mean", "std"])
+    assert found["n"].tolist() == rows.reindex(found.index)["size"].tolist()
+    assert found["mean"].to_numpy() == pytest.approx(rows.reindex(found.index)["mean"].to_numpy())
+    assert found["std"].to_numpy() == pytest.approx(rows.reindex(found.index)["std"].to_numpy())
+
+
+@pytest.mark.parametrize("row_group", [1, 7, 50, 1000])
+def test_rows_are_the_same_however_they_are_taken_in_and_compressed(store: ResultStore, row_group: int) -> None:
+    store.compact()
+    database = open_database()
+    mirror = Mirror(database, store, "epochs", Numbers(), row_group=row_group)
+    assert [mirror.refresh(), mirror.refresh()] == [True, False]
+    rows = Query(database).ask("SELECT t, step, score FROM epochs ORDER BY t, step")
+    written = store.epochs().to_pandas().sort_values(["trial_id", "step"])
+    assert mirror.n_rows == len(rows) == len(written)
+    assert sorted(rows["score"]) == sorted(written["score"])
+
+
+def test_trials_that_no_plan_names_are_shown_too(store: ResultStore) -> None:
+    append(store, specs(seeds=(9,), train_sizes=(200,)), Invented())
+    snapshot = Frames(store).refresh()
+    assert list(snapshot.sweeps) == ["made-up", EVERYTHING]
+    assert len(_trials(snapshot, EVERYTHING)) == 15
+    assert len(_trials(snapshot)) == 10
+
+
+def test_a_sweeps_newest_plan_counts(store: ResultStore) -> None:
+    more = specs(seeds=(0, 1, 2), train_sizes=(200,))
+    plan = SweepPlan("made-up", START + 1, "x", tuple((s.trial_id, s.model_dump(mode="json")) for s in more))
+    frames = Frames(store)
+    frames.refresh()
+    store.add_plan(plan)
+    assert len(_trials(frames.refresh())) == 15
+
+
+def test_an_empty_store_has_no_sweep(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store", must_exist=False)
+    store.create()
+    snapshot = Frames(store).refresh()
+    assert snapshot.sweeps == {}
+    assert snapshot.last_row is None
+
+
+def test_a_broken_part_and_a_newer_one_are_told_and_the_rest_is_shown(store: ResultStore) -> None:
+    folder = store.root / "epochs"
+    (folder / "part-00000000000000000001-0000000000000000.parquet").write_bytes(b"broken")
+    snapshot = Frames(store).refresh()
+    assert len(_trials(snapshot)) == 10
+    assert "permafrost store repair" in snapshot.problems[0]
+
+
+def test_a_trial_is_found_in_whichever_sweep_it_is(store: ResultStore) -> None:
+    snapshot = Frames(store).refresh()
+    found = snapshot.trial(TRIALS[3].trial_id)
+    assert found is not None
+    assert found["seed"] == TRIALS[3].seed
+    assert snapshot.spec(found["cell"], found["seed"]).trial_id == TRIALS[3].trial_id
+    assert snapshot.trial("../../etc/passwd") is None

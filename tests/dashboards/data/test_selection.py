@@ -1,0 +1,80 @@
+"""What a URL selects of a store: one corpus, model and set-up at a time, and the baselines of what is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboards.data.frames import Frames, Snapshot
+from dashboards.data.page_query import Query
+from dashboards.data.selection import select
+from tests.dashboards.stores import Invented, specs, write_store
+from trials.spec import TrialSpec
+
+
+def _snapshot(folder: Path, *groups: list[TrialSpec], **invented: Any) -> Snapshot:
+    trials = [spec for group in groups for spec in group]
+    return Frames(write_store(folder / "store", trials, Invented(**invented))).refresh()
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Snapshot:
+    slow, fast = (specs(seeds=(0, 1), optim={"lr": lr}) for lr in (1e-4, 1e-3))
+    other = specs(seeds=(0,), data={"name": "other", "fingerprint": "e" * 64})
+    return _snapshot(tmp_path, slow, fast, other)
+
+
+def test_by_default_the_first_corpus_and_set_up(snapshot: Snapshot) -> None:
+    found = select(snapshot, Query())
+    assert (found.query.corpus, found.query.setup) == ("pos tiny", "lr=0.0001")
+    assert found.options["setup"] == ["lr=0.0001", "lr=0.001"]
+    assert len(found.trials) == 20
+    assert found.notices == ()
+
+
+def test_another_set_up_is_other_trials(snapshot: Snapshot) -> None:
+    one, two = (set(select(snapshot, Query(setup=f"lr={lr}")).trials["trial_id"]) for lr in ("0.0001", "0.001"))
+    assert not one & two
+
+
+def test_filters_narrow_and_leave_the_baselines(snapshot: Snapshot) -> None:
+    found = select(snapshot, Query(size=(800,), strategy=("first_k",)))
+    assert set(found.trials["strategy"]) == {"first_k", "none"}
+    assert set(found.trials["train_size"]) == {800}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        Query(sweep="gone"),
+        Query(corpus="x"),
+        Query(model="x"),
+        Query(setup="x"),
+        Query(size=(1,)),
+        Query(strategy=("x",)),
+        Query(metric="x"),
+        Query(study="x"),
+        Query(freeze="x"),
+    ],
+)
+def test_what_is_not_there_is_told_and_something_is_shown(snapshot: Snapshot, query: Query) -> None:
+    found = select(snapshot, query)
+    assert len(found.notices) == 1
+    assert len(found.completed) > 0
+
+
+def test_a_metric_and_a_split_choose_the_column(snapshot: Snapshot) -> None:
+    found = select(snapshot, Query(metric="macro_f1", split="test"))
+    assert found.value_name == "test macro f1"
+    assert found.trials["score"].tolist() == found.trials["test:macro_f1"].tolist()
+
+
+def test_only_completed_trials_can_enter_a_mean(tmp_path: Path) -> None:
+    states = {0: "completed", 1: "diverged", 2: "pruned", 3: None}
+    snapshot = _snapshot(tmp_path, specs(seeds=(0, 1, 2, 3), train_sizes=(200,)), state=lambda spec: states[spec.seed])
+    found = select(snapshot, Query())
+    assert set(found.completed["seed"]) == {0}
+    assert set(found.others["state"]) == {"diverged"}
+    assert found.incomplete == "5 of 20 planned trials are complete"

@@ -1,0 +1,60 @@
+"""Frames as CSV, Markdown and LaTeX: what comes from data stays data in each of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pandas as pd
+import pytest
+
+from dashboards.data.tables import as_csv, as_latex, as_markdown, formatted, shown
+
+FRAME = pd.DataFrame({"frozen": ["first 2", 'a,"b"'], "mean (%)": [88.25, float("nan")], "n": [3, 0]})
+
+
+def test_a_csv_reads_back() -> None:
+    rows = list(csv.reader(io.StringIO(as_csv(FRAME))))
+    assert rows == [["frozen", "mean (%)", "n"], ["first 2", "88.25", "3"], ['a,"b"', "", "0"]]
+
+
+@pytest.mark.parametrize("word", ["=1+1", "+A1", "-A1", "@SUM(A1)", "\tx"])
+def test_a_spreadsheet_finds_no_formula(word: str) -> None:
+    assert next(row for row in csv.reader(io.StringIO(as_csv(pd.DataFrame({"x": [word]})))) if row != ["x"]) == [
+        f"'{word}"
+    ]
+
+
+def test_a_negative_number_is_no_formula() -> None:
+    assert as_csv(pd.DataFrame({"x": [-1.5]})) == "x\r\n-1.5\r\n"
+
+
+def test_markdown_keeps_a_cell_in_its_cell() -> None:
+    assert as_markdown(pd.DataFrame({"a|b": ["x\ny", "<script>"]})) == "| a\\|b |\n| --- |\n| x y |\n| &lt;script> |\n"
+
+
+def test_latex_has_booktabs_rules_and_right_aligned_numbers() -> None:
+    assert as_latex(FRAME.head(1), caption="50 % of it", label="tab:x") == (
+        "\\begin{table}\n  \\centering\n  \\begin{tabular}{lrr}\n    \\toprule\n    frozen & mean (\\%) & n \\\\\n"
+        "    \\midrule\n    first 2 & 88.25 & 3 \\\\\n    \\bottomrule\n  \\end{tabular}\n"
+        "  \\caption{50 \\% of it}\n  \\label{tab:x}\n\\end{table}\n"
+    )
+
+
+def test_latex_runs_nothing_that_a_name_says() -> None:
+    text = as_latex(pd.DataFrame({"x": ["\\input{/etc/passwd} $a_b^c$ #1 ~"]}))
+    assert "\\textbackslash{}input\\{/etc/passwd\\} \\$a\\_b\\textasciicircum{}c\\$ \\#1 \\textasciitilde{}" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(None, ""), (float("nan"), ""), (True, "yes"), (3, "3"), (134741770, "134,741,770"), (0.5, "0.5"),
+     (12345.6, "12,346"), (0.0, "0"), ("a", "a")],
+)  # fmt: skip
+def test_a_person_sees_numbers_as_people_write_them(value: object, words: str) -> None:
+    assert shown(value) == words
+
+
+@pytest.mark.parametrize("kind", ["csv", "md", "tex"])
+def test_the_same_frame_gives_the_same_bytes(kind: str) -> None:
+    assert formatted(FRAME, kind) == formatted(FRAME.copy(), kind)

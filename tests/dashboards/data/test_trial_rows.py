@@ -1,0 +1,101 @@
+"""Rows of a few trials from a large table: each part is read as seldom as can be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dashboards.data.frames import Frames
+from dashboards.data.step_losses import lowest_seeds, step_losses
+from dashboards.data.trial_rows import TrialRows
+from orchestrator.storage.storage import LocalPlace
+from orchestrator.store import ResultStore
+from orchestrator.store.contents import KEYS
+from tests.dashboards.stores import Invented, append, specs, write_store
+
+COLUMNS = ["trial_id", "attempt", "step", "step_losses"]
+
+
+class Counting(LocalPlace):
+    """A folder that counts how often a part was read, in all folders below it."""
+
+    def __init__(self, folder: Path, opened: list[str] | None = None) -> None:
+        super().__init__(folder)
+        self.opened: list[str] = [] if opened is None else opened
+
+    def at(self, name: str) -> Counting:
+        return Counting(self.folder / name, self.opened)
+
+    def read(self, name: str) -> bytes:
+        self.opened.append(name)
+        return super().read(name)
+
+
+def _counted(folder: Path, **changes: Any) -> tuple[ResultStore, Counting]:
+    write_store(folder, specs(**changes), Invented())
+    place = Counting(folder)
+    return ResultStore(place), place
+
+
+def test_a_part_is_read_once_for_all_that_is_likely_to_be_asked_for(tmp_path: Path) -> None:
+    store, place = _counted(tmp_path / "s", seeds=range(5))
+    snapshot = Frames(store).refresh()
+    trials = next(iter(snapshot.sweeps.values())).trials
+    place.opened.clear()
+    for _, own in lowest_seeds(trials).groupby("cell"):
+        assert set(step_losses(snapshot, own)["trial_id"]) == set(own["trial_id"])
+    assert len(place.opened) == 1
+
+
+def test_the_same_question_gives_the_same_frame(tmp_path: Path) -> None:
+    store, _ = _counted(tmp_path / "s")
+    snapshot = Frames(store).refresh()
+    trials = next(iter(snapshot.sweeps.values())).trials.head(3)
+    assert step_losses(snapshot, trials) is step_losses(snapshot, trials)
+
+
+def test_a_part_without_a_wanted_trial_is_not_read_again(tmp_path: Path) -> None:
+    store, place = _counted(tmp_path / "s", train_sizes=(200,))
+    append(store, more := specs(train_sizes=(800,)), Invented())
+    reader = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"])
+    reader.of({"absent": 1})
+    assert len(place.opened) == 2
+    assert len(reader.of({more[0].trial_id: 1})) == 5
+    assert len(place.opened) == 3
+
+
+def test_a_compacted_store_gives_the_same_rows(tmp_path: Path) -> None:
+    store, _ = _counted(tmp_path / "s", train_sizes=(200,))
+    append(store, specs(train_sizes=(800,)), Invented())
+    reader, wanted = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"]), {specs()[0].trial_id: 1}
+    before = reader.of(wanted)
+    store.compact()
+    assert reader.of(wanted).equals(before)
+
+
+def test_rows_of_another_attempt_are_left_out(tmp_path: Path) -> None:
+    store, _ = _counted(tmp_path / "s")
+    reader = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"])
+    trial_id = specs()[0].trial_id
+    assert len(reader.of({trial_id: 2})) == 0
+    assert len(reader.of({trial_id: 1})) == 5
+
+
+def test_what_is_forgotten_is_read_again(tmp_path: Path) -> None:
+    store, place = _counted(tmp_path / "s")
+    reader = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"])
+    wanted = {spec.trial_id: 1 for spec in specs()[:3]}
+    reader.of(wanted)
+    reader.forget(most=3)
+    reader.of(wanted)
+    assert len(place.opened) == 1
+    reader.forget(most=2)
+    assert len(reader.of(wanted)) == 15
+    assert len(place.opened) == 2
+
+
+def test_a_broken_part_holds_nothing(tmp_path: Path) -> None:
+    store, _ = _counted(tmp_path / "s")
+    (tmp_path / "s" / "epochs" / "part-01795183308170301531-1836fa94.parquet").write_bytes(b"torn")
+    reader = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"])
+    assert len(reader.of({specs()[0].trial_id: 1})) == 5

@@ -1,0 +1,129 @@
+"""Convergence: first evaluation at a share of the best, bands that end with their curves, the best of n trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.analysis.convergence import BIAS_NOTE, bands, baseline_best, epochs_to, expected_best
+from orchestrator.analysis.describe import t_interval
+from tests.orchestrator.analysis.frames import trials
+
+
+def curves(scores: Mapping[str, Sequence[float]]) -> pd.DataFrame:
+    """Scores at epochs 1, 2, ... (steps of ten) by trial id `<cell>/<seed>`."""
+    columns = ["trial_id", "cell", "seed", "step", "epoch", "score"]
+    rows = [
+        (name, name.split("/")[0], int(name.split("/")[1]), 10 * epoch, float(epoch), score)
+        for name, found in scores.items()
+        for epoch, score in enumerate(found, start=1)
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def test_a_trial_reaches_a_share_of_its_own_best() -> None:
+    found = epochs_to(curves({"none/0": [0.5, 0.86, 0.8, 0.9], "none/1": [0.9]}), 0.95)
+    assert found["epoch"].tolist() == [2, 1]  # 0.855 of 0.9
+    assert found["step"].tolist() == [20, 10]
+    assert found["last_epoch"].tolist() == [4, 1]
+    assert found["target"].tolist() == pytest.approx([0.855, 0.855])
+
+
+def test_the_best_is_reached_despite_rounding() -> None:
+    assert epochs_to(curves({"none/0": [0.7, 0.7]}), 1.0)["epoch"].tolist() == [1]
+
+
+def test_a_trial_may_never_reach_the_baselines_best() -> None:
+    epochs = curves({"none/0": [0.5, 0.9], "first 2/0": [0.6, 0.7], "first 4/0": [0.86, 0.85], "first 4/1": [0.9]})
+    frame = trials({"none": [0.9], "first 2": [0.7], "first 4": [0.86, 0.9]})
+    best = baseline_best(epochs, frame)
+    assert best.to_dict() == pytest.approx(
+        {name: 0.9 for name in best.index if name != "first 4/1"} | {"first 4/1": np.nan}, nan_ok=True
+    )
+    found = epochs_to(epochs, 0.95, best)
+    assert found["epoch"].tolist() == pytest.approx([2, np.nan, 1, np.nan], nan_ok=True)
+    assert found["reached"].tolist() == [True, False, True, False]
+
+
+def test_a_baseline_that_failed_or_came_twice_is_no_reference() -> None:
+    epochs, frame = curves({"none/0": [0.9], "first 2/0": [0.8]}), trials({"none": [0.9], "first 2": [0.8]})
+    assert baseline_best(epochs, frame.assign(state="diverged")).isna().all()
+    with pytest.raises(ValueError, match="two completed trials of one seed"):
+        baseline_best(epochs, pd.concat([frame, frame.iloc[[0]]]))
+
+
+def test_a_share_of_a_best_that_is_not_positive_says_nothing() -> None:
+    found = epochs_to(curves({"none/0": [-0.5, -0.1], "none/1": [0.0, 0.0]}))
+    assert found["reached"].tolist() == [False, False]
+    assert found["epoch"].isna().all()
+
+
+def test_scores_that_are_no_numbers_are_passed_over() -> None:
+    found = epochs_to(curves({"none/0": [np.nan, 0.8], "none/1": [np.nan]}))
+    assert found[["trial_id", "epoch"]].to_numpy().tolist() == [["none/0", 2.0]]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.1])
+def test_impossible_shares_are_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="share"):
+        epochs_to(curves({}), share)
+
+
+def test_two_evaluations_at_one_place_are_refused() -> None:
+    epochs = curves({"none/0": [0.5]})
+    with pytest.raises(ValueError, match="none/0 has two evaluations at step 10"):
+        epochs_to(pd.concat([epochs, epochs]))
+    with pytest.raises(ValueError, match="at epoch 1"):
+        bands(pd.concat([epochs, epochs]), ["cell"])
+
+
+def test_bands_end_with_their_curves() -> None:
+    found = bands(curves({"none/0": [0.5, 0.7, 0.8], "none/1": [0.6, 0.9], "first 2/0": [0.4]}), ["cell"])
+    none = found[found["cell"] == "none"]
+    assert none["n"].tolist() == [2, 2, 1]
+    assert none["mean"].tolist() == pytest.approx([0.55, 0.8, 0.8])  # the last of one trial, nothing carried on
+    assert none["low"].iloc[0] == pytest.approx(t_interval([0.5, 0.6]).low)
+    assert none["low"].isna().tolist() == [False, False, True]
+
+
+def test_thirds_of_epochs_fall_together() -> None:
+    epochs = curves({"none/0": [0.5], "none/1": [0.6]}).assign(epoch=[1 / 3, 0.1 + 0.2 + 0.0333333333])
+    assert bands(epochs, ["cell"])["n"].tolist() == [2]
+
+
+def test_bands_of_losses_by_several_columns() -> None:
+    epochs = curves({"none/0": [0.5], "none/1": [0.6]}).assign(dev_loss=[1.0, np.nan])
+    found = bands(epochs, ["cell", "seed"], "dev_loss")
+    assert found[["cell", "seed", "n", "mean"]].to_numpy().tolist() == [["none", 0, 1, 1.0]]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.integers(1, 4))
+def test_expected_best_counts_all_draws(scores: list[float], budget: int) -> None:
+    row = expected_best(scores, [budget]).iloc[0]
+    assert row["expected"] == pytest.approx(np.mean([max(draw) for draw in product(scores, repeat=budget)]))
+    if budget <= len(scores):
+        assert row["unbiased"] == pytest.approx(np.mean([max(draw) for draw in combinations(scores, budget)]))
+    else:
+        assert np.isnan(row["unbiased"])
+
+
+def test_expected_best_is_biased_as_the_note_says() -> None:
+    """The best of 5 uniform scores is 5/6 on average."""
+    samples = np.random.default_rng(0).random((2000, 8))
+    found = pd.concat([expected_best(sample, [5]) for sample in samples[:500]])
+    assert found["unbiased"].mean() == pytest.approx(5 / 6, abs=0.02)
+    assert found["expected"].mean() < 5 / 6 - 0.02
+    assert "below the truth" in BIAS_NOTE
+
+
+def test_no_scores_have_no_best_and_no_trials_are_no_budget() -> None:
+    assert expected_best([float("nan")], [1, 2])["expected"].isna().all()
+    assert expected_best([0.5], [])["budget"].tolist() == []
+    with pytest.raises(ValueError, match="1 or more"):
+        expected_best([0.5], [0])

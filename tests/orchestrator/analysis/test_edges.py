@@ -1,0 +1,78 @@
+"""Every function of trials takes every sad frame: nothing there, one trial, one seed, all failed, no baseline, NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from orchestrator.analysis.choose import recommend
+from orchestrator.analysis.convergence import bands, epochs_to
+from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.paired import differences
+from orchestrator.analysis.pareto import pareto
+from orchestrator.analysis.rows import number, usable
+from orchestrator.analysis.savings import savings
+from orchestrator.analysis.stability import instability
+from orchestrator.analysis.variance import anova
+from tests.orchestrator.analysis.frames import trials
+
+FRAMES = {
+    "empty": trials({}),
+    "one trial": trials({"none": [0.9]}),
+    "one seed": trials({"none": [0.9], "first 2": [0.8]}),
+    "all failed": trials({"none": [0.9, 0.8], "first 2": [0.8, 0.7]}, state="failed"),
+    "no baseline": trials({"first 2": [0.8, 0.7], "first 4": [0.8, 0.9]}),
+    "no scores": trials({"none": [np.nan, np.nan], "first 2": [np.nan, np.nan]}),
+}
+FUNCTIONS: dict[str, Callable[[pd.DataFrame], object]] = {
+    "describe_cells": lambda frame: describe_cells(frame, ["cell"], "score"),
+    "differences": lambda frame: differences(frame, exact="all"),
+    "recommend": lambda frame: recommend(frame, 0.01, "train_s").candidates,
+    "savings": savings,
+    "pareto": lambda frame: pareto(frame, "train_s", 0),
+    "anova": lambda frame: anova(frame, ["freeze", "seed"]).table,
+    "instability": instability,
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES.keys())
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_sad_frames_give_tables_without_warnings(
+    function: Callable[[pd.DataFrame], object], frame: pd.DataFrame
+) -> None:
+    before = frame.copy()
+    found = function(frame)
+    assert isinstance(found, pd.DataFrame)
+    pd.testing.assert_frame_equal(frame, before)  # nothing is written into what was handed in
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_a_sad_table_has_the_columns_of_a_good_one(function: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    good = trials({"none": [0.9, 0.8, 0.7], "first 2": [0.8, 0.7, 0.69]})
+    for frame in FRAMES.values():
+        assert function(frame).columns.tolist() == function(good).columns.tolist()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+def test_a_trial_twice_is_refused(function: Callable[[pd.DataFrame], object]) -> None:
+    frame = trials({"none": [0.9, 0.8, 0.7], "first 2": [0.8, 0.7, 0.69]})
+    with pytest.raises(ValueError, match="two"):
+        function(pd.concat([frame, frame.iloc[[4]]], ignore_index=True))
+
+
+def test_no_epochs_give_empty_tables() -> None:
+    epochs = pd.DataFrame(columns=["trial_id", "cell", "seed", "step", "epoch", "score"])
+    assert epochs_to(epochs).empty
+    assert bands(epochs, ["cell"]).empty
+
+
+def test_a_frame_without_a_column_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="the frame has no column score; it has cell, seed"):
+        usable(pd.DataFrame({"cell": [], "seed": []}), "score")
+
+
+def test_counts_agree_with_their_nouns() -> None:
+    assert [number(count, "pair") for count in (0, 1, 2)] == ["0 pairs", "1 pair", "2 pairs"]

@@ -1,0 +1,117 @@
+"""Savings: relative to the baseline of the same seed, on one device, or a word instead of a figure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from orchestrator.analysis.savings import COSTS, savings
+from tests.orchestrator.analysis.frames import trials
+
+SCORES = {"none": [0.9, 0.9, 0.9], "first 2": [0.9, 0.9, 0.9]}
+
+
+def timed(base: list[float], ours: list[float], prefix: float = 0.0) -> pd.DataFrame:
+    frame = trials({"none": [0.9] * len(base), "first 2": [0.9] * len(ours)}, prefix_s=prefix)
+    return frame.assign(train_s=base + ours)
+
+
+def row(frame: pd.DataFrame, cost: str = "train_s") -> pd.Series:
+    return savings(frame, [cost]).iloc[0]
+
+
+def test_saved_time_is_students_interval_of_log_ratios() -> None:
+    base, ours = np.array([100.0, 110.0, 90.0, 130.0]), np.array([52.0, 50.0, 47.0, 60.0])
+    found = row(timed(base.tolist(), ours.tolist()))
+    logs = np.log(ours / base)
+    low, high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
+    assert (found["saved"], found["low"], found["high"]) == pytest.approx(
+        (1 - stats.gmean(ours / base), 1 - np.exp(high), 1 - np.exp(low))
+    )
+    assert (found["cost_mean"], found["baseline_mean"], found["note"]) == (ours.mean(), base.mean(), "")
+
+
+def test_interval_covers_where_noise_multiplies() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.lognormal(0, 0.3, (2, 400 * 5))
+    frame = timed((100 * noise[0]).tolist(), (40 * noise[1]).tolist())
+    frame = frame.assign(seed=np.tile(np.arange(5), 800), cell=frame["cell"] + np.repeat(range(800), 5).astype(str))
+    frame["baseline"] = "none" + pd.Series(np.tile(np.repeat(range(400), 5), 2)).astype(str)
+    frame.loc[2000:, "cell"] = frame.loc[2000:, "baseline"].str.replace("none", "first")
+    found = savings(frame, ["train_s"])
+    assert len(found) == 400
+    assert 0.92 <= found["low"].le(0.6).where(found["high"] >= 0.6, False).mean() <= 0.98
+
+
+def test_kept_states_are_paid_for() -> None:
+    frame = timed([10.0, 10.0], [3.0, 3.0], prefix=[0.0, 0.0, 2.0, np.nan])  # type: ignore[arg-type]
+    assert row(frame)["cost_mean"] == 4.0
+
+
+def test_parameters_need_no_pairs_and_have_no_spread() -> None:
+    frame = trials(SCORES, state="failed")
+    found = row(frame, "trainable_params")
+    assert (found["n_pairs"], found["saved"], found["low"], found["high"]) == (0, *[pytest.approx(200 / 910)] * 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({"device": ["cpu"] * 3 + ["gpu"] * 3}, "different devices"),
+        ({"device": ["cpu", "gpu", "cpu"] * 2}, "different devices"),
+        ({"device": None}, "device not recorded"),
+        ({"train_s": 0.0, "prefix_s": 0.0}, "a cost of zero: no ratio"),
+        ({"state": ["failed"] * 3 + ["completed"] * 3}, "baseline not measured"),
+        ({"seed": range(6)}, "no pairs measured"),
+    ],
+)
+def test_words_stand_where_there_is_no_figure(change: dict[str, object], note: str) -> None:
+    found = row(trials(SCORES).assign(**change))
+    assert found["note"] == note
+    assert np.isnan(found[["saved", "low", "high"]].to_numpy(dtype=float)).all()
+
+
+def test_a_pair_across_devices_is_left_out_and_counted() -> None:
+    found = row(trials(SCORES, device=["cpu"] * 5 + ["gpu"]))
+    assert (found["n_pairs"], found["note"]) == (2, "1 pair on different devices left out")
+
+
+def test_one_pair_has_a_figure_without_an_interval() -> None:
+    found = row(timed([10.0], [4.0]))
+    assert found["saved"] == pytest.approx(0.6)
+    assert np.isnan(found["low"])
+
+
+def test_energy_that_was_not_read_is_not_measured() -> None:
+    assert savings(trials(SCORES)).set_index("cost").loc["energy_j", "note"] == "baseline not measured"
+
+
+def test_parameters_of_an_absent_baseline_save_nothing_known() -> None:
+    frame = trials({"first 2": [0.9]})
+    assert row(frame, "trainable_params")["note"] == "no baseline"
+    assert row(frame.assign(trainable_params=np.nan), "trainable_params")["note"] == "not recorded"
+
+
+def test_all_costs_come_in_one_table_and_an_unknown_one_is_refused() -> None:
+    assert savings(trials(SCORES))["cost"].tolist() == list(COSTS)
+    assert savings(trials({}))["cost"].tolist() == []
+    with pytest.raises(ValueError, match="unknown cost money"):
+        savings(trials(SCORES), ["money"])
+    assert row(trials(SCORES).drop(columns="prefix_s"))["cost_mean"] == 41.0
+
+
+@settings(max_examples=8)
+@given(st.lists(st.tuples(st.floats(1, 100), st.floats(1, 100)), min_size=2, max_size=6), st.floats(0.1, 10))
+def test_unit_does_not_matter_and_sides_are_each_others_reciprocal(
+    pairs: list[tuple[float, float]], unit: float
+) -> None:
+    base, ours = map(list, zip(*pairs, strict=True))
+    found = row(timed(base, ours))
+    scaled = row(timed([unit * x for x in base], [unit * x for x in ours]))
+    turned = row(timed(ours, base))
+    assert scaled["saved"] == pytest.approx(found["saved"], abs=1e-9)
+    assert 1 - turned["saved"] == pytest.approx(1 / (1 - found["saved"]))

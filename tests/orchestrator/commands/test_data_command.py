@@ -1,0 +1,219 @@
+"""The commands `data fetch`, `data list` and `data check`, against a treebank server on loopback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from orchestrator.commands.data import app, parse_name
+from tests.builders import write_conllu, write_sweep, write_treebank
+from tests.servers import UdServer
+from tests.stand_ins import treebanks
+from trials.errors import ConfigError
+from trials.sources.corpus_draft import DataDraft
+
+EWT = "ud:UD_English-EWT@2.16"
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UdServer]:
+    """Two treebanks, and an empty cache."""
+    with UdServer(treebanks()) as running:
+        monkeypatch.setenv("PERMAFROST_UD_URL", running.url)
+        monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setenv("NO_PROXY", "*")
+        yield running
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> str:
+    """Texts without a header: one text of dev stands in train, one label of dev does not."""
+    folder = tmp_path / "reviews"
+    folder.mkdir()
+    (folder / "train.tsv").write_text("a b\tgood\nc d e\tbad\na b\tgood\n")
+    (folder / "dev.tsv").write_text("a b\tgood\nc d e f g h\tmixed\n")
+    return str(folder)
+
+
+def data(*words: str) -> Result:
+    return CliRunner().invoke(app, words)
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def refusal(*words: str, code: int) -> str:
+    done = data(*words)
+    assert (done.exit_code, done.stdout) == (code, ""), done.output
+    return flat(done.stderr)
+
+
+# --- Names
+
+
+@pytest.mark.parametrize(
+    ("name", "means"),
+    [
+        ("UD_English-EWT-sample", DataDraft(bundled="UD_English-EWT-sample")),
+        ("my/treebank", DataDraft(folder="my/treebank")),
+        (EWT, DataDraft(ud="UD_English-EWT", release="2.16")),
+        ("hub:nyu-mll/glue/sst2@abc", DataDraft(hub="nyu-mll/glue", config="sst2", revision="abc")),
+        ("hub:a/b@refs/convert/parquet", DataDraft(hub="a/b", revision="refs/convert/parquet")),
+    ],
+)
+def test_a_name_on_the_command_line_means_a_corpus(name: str, means: DataDraft) -> None:
+    assert parse_name(name) == means
+
+
+@pytest.mark.parametrize("name", ["ud:UD_English-EWT", "hub:nyu-mll/glue/sst2", "ud:@2.16", "hub:a/b@"])
+def test_a_name_without_its_version_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"has no version\. Write ud:NAME@RELEASE or hub:OWNER/NAME"):
+        parse_name(name)
+
+
+# --- Fetch and list
+
+
+def test_with_an_empty_cache_the_list_tells_the_bundled_samples_and_the_folder(
+    server: UdServer, tmp_path: Path
+) -> None:
+    done = data("list")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "bundled: UD_English-EWT-sample, UD_Naija-NSC-sample" in done.stdout
+    assert f"fetched, in {tmp_path / 'cache'}: nothing yet" in done.stdout
+    assert json.loads(data("list", "--json").stdout)["fetched"] == []
+    assert server.asked() == []
+
+
+def test_a_treebank_is_fetched_listed_and_not_asked_for_again(server: UdServer) -> None:
+    first = data("fetch", EWT)
+    assert first.exit_code == 0, first.output
+    assert f"{EWT} (new)" in flat(first.stdout)
+    assert "download en_ewt-ud-train.conllu" in first.stderr
+    assert "everything asked for is on this machine" in first.stderr
+    assert server.asked()
+    again = data("fetch", EWT)
+    assert again.exit_code == 0
+    assert "(new)" not in again.stdout
+    assert server.asked() == []
+
+
+def test_the_list_of_a_filled_cache_tells_source_size_licence_and_folder(server: UdServer, tmp_path: Path) -> None:
+    data("fetch", EWT, "ud:UD_Naija-NSC@2.16")
+    (ewt, naija) = json.loads(data("list", "--json").stdout)["fetched"]
+    assert (ewt["source"], naija["source"]) == (EWT, "ud:UD_Naija-NSC@2.16")
+    assert ewt["licence"] == "CC BY-SA 4.0"
+    assert Path(ewt["folder"]).is_relative_to(tmp_path / "cache")
+    assert ewt["n_bytes"] == sum((Path(ewt["folder"]) / file).stat().st_size for file in ewt["files"])
+    shown = flat(data("list").stdout)
+    assert "CC BY-SA 4.0" in shown
+    assert f"{ewt['n_bytes'] / 1e6:.1f}" in shown
+
+
+def test_everything_a_sweep_names_is_fetched(server: UdServer, tmp_path: Path) -> None:
+    text = 'space: {data: [{ud: UD_English-EWT, release: "2.16"}, {ud: UD_Naija-NSC, release: "2.16"}]}\n'
+    done = data("fetch", "--sweep", str(write_sweep(tmp_path / "two.yaml", text)))
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count("(new)") == 2
+
+
+def test_to_fetch_nothing_is_a_usage_error(server: UdServer) -> None:
+    assert "nothing to fetch. Give a NAME like ud:UD_English-EWT@2.16, or --sweep FILE" in refusal("fetch", code=2)
+
+
+def test_a_treebank_that_nobody_published_is_absent(server: UdServer) -> None:
+    assert "no treebank UD_English-EWT with a release 2.99" in refusal("fetch", "ud:UD_English-EWT@2.99", code=3)
+
+
+# --- Check
+
+
+def test_a_bundled_sample_is_counted(server: UdServer) -> None:
+    done = data("check", "UD_English-EWT-sample")
+    shown = flat(done.stdout)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert shown.startswith("UD_English-EWT-sample (conllu, read for pos), SHA-256 ")
+    assert "split items words longest repeated train 800 " in shown
+    assert "…" not in shown  # all figures fit eighty columns
+    assert "PUNCT" in shown
+
+
+def test_json_holds_what_the_tables_show(server: UdServer) -> None:
+    found = json.loads(data("check", "UD_Naija-NSC-sample", "--json").stdout)
+    assert found["name"] == "UD_Naija-NSC-sample"
+    assert {name: split["items"] for name, split in found["splits"].items()} == {"train": 800, "dev": 200, "test": 200}
+    for split in found["splits"].values():
+        assert sum(split["labels"].values()) == split["words"]
+        assert sum(split["lengths"]) == split["items"]
+    assert set(found["shared"]) == {"dev in train", "test in train", "test in dev"}
+
+
+def test_a_fetched_treebank_is_checked_by_its_name(server: UdServer) -> None:
+    data("fetch", EWT)
+    server.asked()
+    assert "UD_English-EWT (conllu, read for pos)" in data("check", EWT).stdout
+    assert server.asked() == []
+
+
+@pytest.mark.parametrize("task", [(), ("--task", "classification"), ("--task", "sst2")])
+def test_texts_that_stand_in_two_splits_and_labels_unseen_in_train_are_told(texts: str, task: tuple[str, ...]) -> None:
+    done = data("check", texts, *task, "--text", "0", "--label", "1")
+    shown = flat(done.stdout)
+    assert done.exit_code == 0, done.output
+    assert "1 of 2 dev items (50.0 %) stand word for word in train." in shown
+    assert "dev has labels that train lacks, each counted as an error: mixed (1)." in shown
+    assert "train 3 7 3 1" in shown  # items, words, longest, repeated
+    assert "words <= 5 <= 10 <= 20 <= 40 <= 80 > 80 train 3 0 0 0 0 0 dev 1 1 0 0 0 0" in shown
+
+
+def test_a_column_is_named_where_the_table_has_a_header(tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text(f"id\tbody\tclass\n1\t{split} a\tx\n2\t{split} b\ty\n")
+    found = json.loads(data("check", str(tmp_path), "--text", "body", "--label", "class", "--json").stdout)
+    assert found["splits"]["dev"]["labels"] == {"x": 1, "y": 1}
+    assert found["shared"] == {"dev in train": 0}
+
+
+def test_entities_are_checked_for_ner(tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.bio").write_text(f"Ada B-PER\nin O\n{split} B-LOC\n")
+    assert "(columns, read for ner)" in data("check", str(tmp_path)).stdout
+
+
+def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
+    folder = write_treebank(tmp_path / "bank")
+    with (folder / "dev.conllu").open("a") as file:
+        file.write("1\tonly three\tNOUN\n\n")
+    assert "dev.conllu:13: a token line has 3 columns, CoNLL-U needs 10" in refusal("check", str(folder), code=3)
+
+
+def test_a_broken_row_is_named_with_its_line(texts: str) -> None:
+    (Path(texts) / "dev.tsv").write_text("a b\tgood\nno tab\n")
+    said = refusal("check", texts, "--text", "0", "--label", "1", code=3)
+    assert "dev.tsv:2: a row has one column, the first row has 2" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--task", "poss"), 2, "--task: unknown 'poss', did you mean 'pos'?"),
+        (("--task", "sst2"), 3, "the task classifies texts, but this corpus has tagged words"),
+    ],
+)
+def test_a_task_that_does_not_fit_is_refused(words: tuple[str, ...], code: int, said: str) -> None:
+    assert said in refusal("check", "UD_English-EWT-sample", *words, code=code)
+
+
+def test_a_folder_that_is_not_there_is_absent(tmp_path: Path) -> None:
+    assert "Give the folder that holds" in refusal("check", str(tmp_path / "none"), code=3)
+
+
+def test_a_split_that_is_another_one_is_refused(tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        write_conllu(tmp_path / f"{split}.conllu", [[("a", "X"), ("b", "Y")]])
+    assert "the dev split is the same text as train" in refusal("check", str(tmp_path), code=3)

@@ -1,0 +1,93 @@
+"""`permafrost plan`: what would run, and the forecast, on a screen and for machines; nothing is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+from orchestrator.commands.plan_command import plan
+from orchestrator.forecast.text import duration, energy, forecast_line, forecast_shown, size
+from orchestrator.store import ResultStore
+from tests.builders import write_sweep
+from tests.orchestrator.forecast.test_archive import small_forecast
+from tests.small_sweeps import POS, launched, write_bank
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    folder = tmp_path_factory.mktemp("sweeps")
+    write_bank(folder / "bank", train=24, dev=8, test=8)
+    return launched(folder, POS)
+
+
+def next_sweep(store: ResultStore, seeds: str) -> Path:
+    folder = store.root.parent
+    text = POS.replace("folder: ", f"folder: {folder}/").replace("[0, 1]", seeds)
+    return write_sweep(folder / "next.yaml", f"{text.rstrip()}\nname: next\n")
+
+
+def test_for_machines_the_plan_is_one_object(store: ResultStore, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(store.root.rglob("*"))
+    plan(next_sweep(store, "[1, 2, 3]"), "inline", store.address, as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["trials"], found["complete"], found["to_run"], found["epochs"], found["steps"]) == (3, 1, 2, 4, 8)
+    assert found["forecast"]["wall_s"]["low"] < found["forecast"]["wall_s"]["high"]
+    assert found["forecast"]["cells"][0]["seconds"]["source"] == "from 2 trials on this device"
+    assert sorted(store.root.rglob("*")) == before
+
+
+def test_for_a_person_it_stands_on_a_screen_with_its_sources(
+    store: ResultStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan(next_sweep(store, "[2, 3]"), "inline", store.address)
+    shown = capsys.readouterr().out
+    assert "wall time, 1 at once" in shown
+    assert "told from 2 trials on this device" in shown
+    assert len(shown.splitlines()) <= 24
+
+
+def test_without_trials_of_the_device_it_says_how_to_know(
+    store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan(next_sweep(store, "[2]"), "inline", str(tmp_path / "empty"))
+    assert "forecast not known" in (shown := " ".join(capsys.readouterr().out.split()))
+    assert "add --pilot" in shown
+
+
+def test_nothing_to_run_is_nothing_to_forecast(store: ResultStore, capsys: pytest.CaptureFixture[str]) -> None:
+    plan(next_sweep(store, "[0]"), "inline", store.address)
+    assert "nothing to run, so nothing to forecast" in capsys.readouterr().out
+
+
+def test_a_pilot_is_not_run_here_for_a_cluster_elsewhere(store: ResultStore) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        plan(next_sweep(store, "[2]"), "http://head:8265", store.address, pilot=True)
+    assert ended.value.exit_code == 2
+
+
+def test_a_line_tells_the_interval_and_from_what() -> None:
+    assert forecast_line(small_forecast()) == "forecast 32 - 50 s on cpu (from a test)"
+    assert len(list(forecast_shown(small_forecast()))) == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "0.2 s"),
+        (59.6, "60 s"),
+        (60, "1 min 0 s"),
+        (3_599.7, "1 h 0 min"),
+        (90_000, "1 d 1 h"),
+        (75.4, "1 min 15 s"),
+    ],
+)
+def test_durations_are_told_as_people_do(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_sizes_and_energies_have_their_units() -> None:
+    assert (size(523_000), size(1.14e9), size(12)) == ("523 kB", "1.14 GB", "12 B")
+    assert (energy(430.0), energy(3.6e6)) == ("430 J", "1 kWh")

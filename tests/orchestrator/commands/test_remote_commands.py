@@ -1,0 +1,69 @@
+"""The commands on a store in S3: a sweep runs, goes on where it was, and is looked at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestrator.commands.app import app
+from orchestrator.store import open_store
+from tests.builders import write_sweep, write_tagged_treebank
+from tests.s3_faults import Faults
+from tests.s3_objects import ACCESS_KEY, SECRET_KEY
+from tests.s3_server import S3Process
+
+SWEEP = """
+trial:
+  data: {folder: bank}
+  optim: {lr: 1e-3, epochs: 2, batch_size: 8}
+  train_size: 16
+space:
+  freeze: [{strategy: first_k, depth: 4, embeddings: true}]
+seeds: [0]
+name: far
+"""
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    write_tagged_treebank(tmp_path / "bank")
+    return write_sweep(tmp_path / "far.yaml", SWEEP.replace("folder: ", f"folder: {tmp_path}/"))
+
+
+def run(*words: object) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    assert ACCESS_KEY not in done.output
+    assert SECRET_KEY not in done.output
+    return done.stdout
+
+
+def test_a_sweep_is_launched_and_looked_at_in_s3(sweep: Path, s3: S3Process, prefix: str, faults: Faults) -> None:
+    faults.error_share = 0.1
+    address = s3.address(prefix, faults.url)
+    launch = ("launch", "--sweep", sweep, "--cluster", "inline", "--json", "--store", address)
+    first = json.loads(run(*launch))
+    second = json.loads(run(*launch, "--set", "seeds=[0,1]"))
+    assert (first["store"], first["completed"], first["skipped"]) == (address, 1, 0)
+    assert (second["completed"], second["skipped"]) == (1, 1)
+    assert f"2 trials in {address}" in run("status", "--store", address)
+    assert len(json.loads(run("status", "--store", address, "--json", "--trials"))["trials"]) == 2
+    assert len(open_store(s3.address(prefix)).epochs()) == 4
+
+
+def test_a_dry_run_writes_nothing_to_s3(sweep: Path, s3: S3Process, prefix: str) -> None:
+    run("launch", "--sweep", sweep, "--cluster", "inline", "--dry-run", "--store", s3.address(prefix))
+    done = CliRunner().invoke(app, ["status", "--store", s3.address(prefix)])
+    assert (done.exit_code, "no store there" in done.output) == (3, True)
+
+
+def test_a_secret_in_the_address_is_refused_before_anything_else(sweep: Path) -> None:
+    words = ["launch", "--sweep", str(sweep), "--store", f"s3://{ACCESS_KEY}:{SECRET_KEY}@bucket/x"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert ACCESS_KEY not in done.output
+    assert SECRET_KEY not in done.output
+    assert "no user in it" in done.output

@@ -1,0 +1,104 @@
+"""The command `status`: sweeps and their states, and with --trials every trial."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from orchestrator.commands.app import app
+from orchestrator.lease import take_lease
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.plans import SweepPlan
+from tests.builders import make_spec
+from tests.orchestrator.store.rows import epoch, trial
+from trials.spec import TrialSpec
+
+DONE, FAILED, LATER = (make_spec(seed=seed, data={"name": "a-[bank]"}) for seed in (0, 1, 2))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    """Of three planned trials one is completed, one has failed and one has not begun."""
+    store = open_store(tmp_path / "results", must_exist=False)
+    figures: dict[str, Any] = {"best_score": 0.96125, "train_s": 2.0, "total_params": 1000, "trainable_params": 250}
+    failed = trial(FAILED.trial_id, state="failed", spec=FAILED.model_dump_json(), error="boom")
+    store.append("trials", [failed, trial(DONE.trial_id, spec=DONE.model_dump_json(), **figures)])
+    planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in (DONE, FAILED, LATER))
+    store.add_plan(SweepPlan("mine", 0.0, "mine.yaml", planned))
+    return store
+
+
+def status(store: Path, *words: str) -> Result:
+    return CliRunner().invoke(app, ["status", "--store", str(store), *words])
+
+
+def test_every_trial_is_listed_with_id_state_score_and_label(store: ResultStore) -> None:
+    done = status(store.root, "--trials")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        f"{DONE.trial_id}  completed      0.9613  a-[bank]_none_n200_s0_{DONE.trial_id[:6]}",
+        f"{FAILED.trial_id}  failed                 a-[bank]_none_n200_s1_{FAILED.trial_id[:6]}",
+    ]
+
+
+def test_trials_as_json_are_one_object(store: ResultStore) -> None:
+    rows = json.loads(status(store.root, "--trials", "--json").stdout)["trials"]
+    assert rows == [
+        {"trial_id": DONE.trial_id, "state": "completed", "score": 0.96125, "label": DONE.label},
+        {"trial_id": FAILED.trial_id, "state": "failed", "score": None, "label": FAILED.label},
+    ]
+
+
+def _evaluated(store: ResultStore, *scores: float, attempt: int = 1, spec: TrialSpec = LATER) -> None:
+    """Evaluations of a trial that has not ended."""
+    points = enumerate(scores, start=1)
+    store.append("epochs", [epoch(spec.trial_id, attempt, n, epoch=float(n), score=score) for n, score in points])
+
+
+def test_a_trial_that_has_not_ended_is_listed_with_what_it_will_reach(store: ResultStore) -> None:
+    _evaluated(store, 0.5, 0.6, 0.65)
+    line = status(store.root, "--trials").stdout.splitlines()[-1]
+    assert line.startswith(f"{LATER.trial_id}  interrupted    0.6500  {LATER.label}  epoch 3/5  -> 0.6")
+    last = json.loads(status(store.root, "--trials", "--json").stdout)["trials"][-1]
+    assert (last["state"], last["score"], last["epoch"], last["epochs"]) == ("interrupted", 0.65, 3.0, 5)
+    assert 0.65 <= last["best"]["low"] <= last["best"]["median"] <= last["best"]["high"]
+
+
+def test_it_is_running_where_a_driver_holds_its_sweep(store: ResultStore) -> None:
+    _evaluated(store, 0.5)
+    with take_lease(store.place, "mine", say=print):
+        line = status(store.root, "--trials").stdout.splitlines()[-1]
+    assert line == f"{LATER.trial_id}  running        0.5000  {LATER.label}  epoch 1/5"
+
+
+def test_only_its_newest_attempt_counts_and_a_trial_is_listed_once(store: ResultStore) -> None:
+    _evaluated(store, 0.1, 0.2, 0.3, spec=FAILED)
+    assert len(status(store.root, "--trials").stdout.splitlines()) == 2
+    _evaluated(store, 0.7, attempt=2, spec=FAILED)
+    lines = status(store.root, "--trials").stdout.splitlines()
+    assert len(lines) == 2
+    assert lines[-1].endswith(f"interrupted    0.7000  {FAILED.label}  epoch 1/5")
+
+
+def test_a_sweep_is_shown_with_its_states(store: ResultStore) -> None:
+    done = status(store.root)
+    assert done.exit_code == 0
+    assert done.stdout.startswith("sweep mine: 3 trials, 1 completed, 1 failed\n")
+    assert f"2 trials in {store.root}" in done.stdout
+
+
+def test_a_sweep_as_json_counts_planned_trials_cells_and_states(store: ResultStore) -> None:
+    found = json.loads(status(store.root, "--json").stdout)
+    counts = {"name": "mine", "planned": 3, "cells": 1, "states": {"completed": 1, "failed": 1}}
+    assert found == {"store": str(store.root), "sweeps": [counts]}
+
+
+@pytest.mark.parametrize("words", [(), ("--trials",), ("--json",)])
+def test_where_there_is_no_store_it_says_what_to_do(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = status(tmp_path / "none", *words)
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "no store there. Run a sweep first, or give its folder with --store" in done.stderr

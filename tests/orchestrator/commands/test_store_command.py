@@ -1,0 +1,339 @@
+"""The commands of `permafrost store`: what they print, their exit codes, and that none works beside a driver."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from orchestrator.commands.app import app
+from orchestrator.lease import Timing, take_lease
+from orchestrator.lease.claims import ClaimFolder
+from orchestrator.lease.holder import this_driver
+from orchestrator.storage.storage import LocalPlace, Place
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.check import check_store
+from orchestrator.store.columns import ABOUT, COLUMNS, dictionary
+from orchestrator.store.garbage import OLD_S, find_garbage
+from orchestrator.store.maintenance import alone, broken_claims
+from orchestrator.store.plans import SweepPlan
+from orchestrator.store.schema import TABLES
+from tests.builders import make_spec
+from tests.orchestrator.store.real import Real, run_sweep
+from tests.orchestrator.store.rows import complete, epoch, trial
+from tests.orchestrator.store.test_repair import spoil
+from trials.errors import StoreError
+
+FIRST, SECOND = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epochs": 2}) for seed in range(2))
+
+
+@pytest.fixture
+def store(place: Place) -> ResultStore:
+    """Two completed trials in parts of their own, and what their sweep declared."""
+    found = open_store(place.address, must_exist=False)
+    complete(found, FIRST)
+    complete(found, SECOND)
+    planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in (FIRST, SECOND))
+    found.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", planned))
+    return found
+
+
+def command(*words: object) -> Result:
+    return CliRunner().invoke(app, ["store", *map(str, words)])
+
+
+# --- verify and repair
+
+
+def test_a_clean_store_is_counted_and_called_clean(store: ResultStore) -> None:
+    done = command("verify", "--store", store.address)
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert lines[0] == "table parts rows bytes"
+    assert lines[1].startswith("epochs 2 4 ")
+    assert lines[-2:] == ["completed 2", f"{store.address}: clean."]
+
+
+def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> None:
+    name = spoil(store.place, "tags")
+    done = command("verify", "--store", store.address)
+    assert done.exit_code == 1
+    assert done.stdout.startswith(f"{name}: not a readable Parquet file (its bytes are not those that were written")
+    assert (
+        f"\ntrial {FIRST.trial_id}: attempt 1 is completed, but the per-tag table of dev counts 0 of 4" in done.stdout
+    )
+    assert done.stdout.endswith("2 findings; `permafrost store repair` sees to them.\n")
+
+
+def test_verify_as_json_is_one_object(store: ResultStore) -> None:
+    name = spoil(store.place, "tags")
+    found = json.loads(command("verify", "--store", store.address, "--json").stdout)
+    assert (found["store"], found["ok"], found["findings"][0]["place"]) == (store.address, False, name)
+    assert found["counted"]["parts"] == {"epochs": 2, "trials": 2, "tags": 2, "predictions": 2}
+
+
+@pytest.mark.parametrize("words", [["verify"], ["verify", "--json"], ["repair"], ["compact"], ["gc"], ["export", "x"]])
+def test_where_there_is_no_store_the_exit_code_is_3(words: list[str], tmp_path: Path) -> None:
+    done = command(*words, "--store", tmp_path / "none")
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "no store there" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_repair_tells_what_it_moved_and_what_runs_again(store: ResultStore) -> None:
+    name = spoil(store.place, "tags")
+    done = command("repair", "--store", store.address)
+    assert done.exit_code == 0, done.output
+    assert f"moved {name}\n" in done.stdout
+    assert f"trial {FIRST.trial_id} no longer counts as completed: the per-tag table of dev counts 0" in done.stdout
+    assert f"trial {FIRST.trial_id} runs at the next launch: {FIRST.label}\n" in done.stdout
+    assert command("verify", "--store", store.address).exit_code == 0
+    assert "nothing to repair." in command("repair", "--store", store.address).stdout
+
+
+def test_repair_says_with_its_exit_code_that_something_is_left(store: ResultStore) -> None:
+    store.append("trials", [trial("0123456789abcdef", state="failed", spec="{}")])
+    done = command("repair", "--store", store.address, "--json")
+    assert done.exit_code == 1
+    assert [finding["place"] for finding in json.loads(done.stdout)["left"]] == ["trial 0123456789abcdef"]
+
+
+def test_it_is_a_program_of_its_own_that_loads_neither_torch_nor_ray(tmp_path: Path) -> None:
+    complete(ResultStore(tmp_path), FIRST)
+    words = [sys.executable, "-m", "orchestrator.commands.store", "verify", "--store", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    code = "import sys, orchestrator.commands.store; print(*{'torch', 'ray', 'transformers'} & set(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == []
+
+
+# --- compact and gc
+
+
+def test_compact_puts_the_parts_together(store: ResultStore) -> None:
+    done = command("compact", "--store", store.address)
+    assert done.exit_code == 0, done.output
+    assert "epochs: 2 parts, now 1" in done.stdout
+    assert check_store(store.place).ok
+
+
+@pytest.fixture
+def littered(real: Real, tmp_path: Path) -> Path:
+    """A store with a checkpoint that is needed, one that is not, and temporary files of today and of old."""
+    copy = real.copy(tmp_path)
+    (kept,) = (copy / "checkpoints").iterdir()
+    completed = sorted(open_store(copy).completed_ids())[0]
+    shutil.copy(kept, kept.with_name(kept.name.replace(kept.name[:16], completed)))
+    for name, age_s in ((".part-1.parquet.01234567.tmp", OLD_S + 60), (".part-2.parquet.01234567.tmp", OLD_S - 600)):
+        (copy / "epochs" / name).write_bytes(b"PAR1")
+        os.utime(copy / "epochs" / name, (time.time() - age_s,) * 2)
+    return copy
+
+
+def test_gc_lists_what_nobody_needs_and_deletes_it_only_when_told_to(littered: Path) -> None:
+    before = sorted(littered.rglob("*"))
+    listed = command("gc", "--store", littered)
+    assert listed.exit_code == 0, listed.output
+    assert "epochs/.part-1.parquet.01234567.tmp  4 bytes, temporary file of a killed writer\n" in listed.stdout
+    assert "checkpoint of a completed trial\n2 files, " in listed.stdout
+    assert listed.stdout.endswith("delete them with --yes.\n")
+    assert sorted(littered.rglob("*")) == before
+    assert "deleted 2 files" in command("gc", "--store", littered, "--yes").stdout
+    assert len(list((littered / "checkpoints").iterdir())) == 1
+    assert (littered / "epochs" / ".part-2.parquet.01234567.tmp").exists()
+    assert command("gc", "--store", littered).stdout == "nothing to delete.\n"
+
+
+def test_what_was_needed_is_still_there_after_gc(littered: Path, real: Real) -> None:
+    command("gc", "--store", littered, "--yes")
+    assert check_store(littered).ok
+    run_sweep(real.sweep, littered)
+    assert len(open_store(littered).completed_ids()) == 3
+
+
+def test_gc_takes_the_claims_of_drivers_that_have_ended(store: ResultStore) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", "from orchestrator.lease.holder import this_driver as t; print(t().as_json().decode())"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    store.place.at("leases").at("tiny").write(f"{'a' * 16}-00000007-holds.json", ended.stdout.encode())
+    assert "which has ended" in command("gc", "--store", store.address).stdout
+    command("gc", "--store", store.address, "--yes")
+    assert store.place.at("leases").at("tiny").files() == {}
+
+
+def test_gc_leaves_a_store_alone_that_has_to_be_repaired(store: ResultStore) -> None:
+    spoil(store.place, "trials")
+    done = command("gc", "--store", store.address, "--yes")
+    assert done.exit_code == 3
+    assert "Run `permafrost store repair` first: what is needed cannot be told." in done.stderr
+
+
+def test_the_quarantine_is_no_garbage(store: ResultStore) -> None:
+    spoil(store.place, "epochs")
+    command("repair", "--store", store.address)
+    assert find_garbage(store.place, time.time() + 10 * OLD_S) == []
+
+
+# --- Beside a driver
+
+
+@pytest.mark.parametrize("words", [("repair",), ("compact",), ("gc", "--yes")])
+def test_a_store_that_a_driver_writes_to_is_left_alone(littered: Path, words: tuple[str, ...]) -> None:
+    place = LocalPlace(littered)
+    with take_lease(place, "small", say=print):
+        before = sorted(littered.glob("*/part-*"))
+        done = command(*words, "--store", littered)
+        assert done.exit_code == 3
+        assert "while a sweep runs: sweep small in" in done.stderr
+        assert sorted(littered.glob("*/part-*")) == before
+        assert command("verify", "--store", littered).exit_code == 0
+
+
+def test_nothing_is_merged_into_a_store_that_a_driver_writes_to(store: ResultStore, tmp_path: Path) -> None:
+    complete(ResultStore(tmp_path / "theirs"), FIRST, 2)
+    with take_lease(store.place, "other", say=print):
+        done = command("merge", tmp_path / "theirs", store.address)
+    assert done.exit_code == 3
+    assert "cannot merge while a sweep runs: sweep other in" in done.stderr
+
+
+def test_while_a_store_is_repaired_no_driver_starts(store: ResultStore) -> None:
+    def start() -> None:
+        with take_lease(store.place, "tiny", say=print):
+            pass
+
+    with alone(store.place, "repair", say=print), pytest.raises(StoreError, match="sweep tiny in"):
+        start()
+    start()
+
+
+def test_a_claim_that_cannot_be_read_and_does_not_move_is_nobodys(store: ResultStore) -> None:
+    name, waited, said = f"{'a' * 16}-00000001-holds.json", list[float](), list[str]()
+    store.place.at("leases").at("tiny").write(name, b"{")
+    found = broken_claims(store.place, say=said.append, timing=Timing(sleep=waited.append))
+    assert (found, waited) == ([("tiny", name)], [60.0])
+    assert said == ["1 leases cannot be read; waiting 60 s whether their drivers give another sign."]
+
+
+def test_a_claim_that_cannot_be_read_but_moves_is_a_drivers(store: ResultStore) -> None:
+    folder = ClaimFolder(store.place.at("leases").at("tiny"))
+    folder.place.write(f"{'a' * 16}-00000001-holds.json", b"{")
+
+    def beat(seconds: float) -> None:
+        folder.write("a" * 16, 2, this_driver(), holds=True)
+        folder.remove([f"{'a' * 16}-00000001-holds.json"])
+
+    assert broken_claims(store.place, say=print, timing=Timing(sleep=beat)) == []
+
+
+# --- export
+
+
+@pytest.fixture
+def exported(real: Real, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    done = command("export", tmp_path / "out", "--format", request.param, "--store", real.store)
+    assert done.exit_code == 0, done.output
+    assert f"{tmp_path / 'out' / 'epochs'}.{request.param}  5 rows\n" in done.stdout
+    return tmp_path / "out"
+
+
+def cells(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("exported", ["csv"], indirect=True)
+def test_csv_has_a_column_a_metric_lists_as_json_and_numbers_to_the_bit(exported: Path, real: Real) -> None:
+    rows = cells(exported / "trials.csv")
+    wanted = open_store(real.store).trials().to_pylist()
+    assert [float(row["best_score"]) for row in rows] == [row["best_score"] for row in wanted]
+    assert [float(row["best_metrics.accuracy"]) for row in rows] == [
+        dict(r["best_metrics"])["accuracy"] for r in wanted
+    ]
+    assert json.loads(rows[0]["freeze_layers"]) == [0, 1, 2, 3]
+    assert (rows[0]["freeze_embeddings"], rows[0]["error"]) == ("true", "")
+    sentences = cells(exported / "predictions.csv")
+    assert len(sentences) == 32
+    assert all(len(json.loads(row["forms"])) == len(json.loads(row["gold"])) for row in sentences)
+
+
+@pytest.mark.parametrize("exported", ["jsonl"], indirect=True)
+def test_json_lines_hold_the_rows_as_they_are(exported: Path, real: Real) -> None:
+    rows = [json.loads(line) for line in (exported / "epochs.jsonl").read_text(encoding="utf-8").splitlines()]
+    wanted = open_store(real.store).epochs().to_pylist()
+    assert [(row["step"], row["score"], row["step_losses"]) for row in rows] == [
+        (row["step"], row["score"], row["step_losses"]) for row in wanted
+    ]
+    assert rows[0]["time"] == wanted[0]["time"].isoformat()
+    trials = (exported / "trials.jsonl").read_text(encoding="utf-8").splitlines()
+    assert set(json.loads(trials[0])["best_metrics"]) == {"accuracy", "macro_f1"}
+
+
+@pytest.mark.parametrize("exported", ["parquet"], indirect=True)
+def test_parquet_has_all_types(exported: Path, real: Real) -> None:
+    store = open_store(real.store)
+    assert pq.read_table(exported / "tags.parquet").equals(store.tags())
+    assert pq.read_table(exported / "predictions.parquet").equals(store.predictions())
+    assert len(list(exported.iterdir())) == 5
+
+
+def test_what_is_no_number_is_null_in_json_lines(tmp_path: Path) -> None:
+    ResultStore(tmp_path / "store").append("epochs", [epoch(dev_loss=float("nan"), step_losses=[float("inf"), 1.0])])
+    assert command("export", tmp_path / "out", "--format", "jsonl", "--store", tmp_path / "store").exit_code == 0
+    row = json.loads((tmp_path / "out" / "epochs.jsonl").read_text())
+    assert (row["dev_loss"], row["step_losses"]) == (None, [None, 1.0])
+
+
+def test_nothing_is_written_over(store: ResultStore, tmp_path: Path) -> None:
+    (tmp_path / "tags.csv").write_text("mine")
+    done = command("export", tmp_path, "--store", store.address)
+    assert (done.exit_code, (tmp_path / "tags.csv").read_text()) == (3, "mine")
+    assert f"{tmp_path / 'tags.csv'}: is there already. Give another folder." in done.stderr
+
+
+def test_every_column_has_its_line_in_the_dictionary() -> None:
+    assert {name: set(columns) for name, columns in COLUMNS.items()} == {
+        name: set(schema.names) for name, schema in TABLES.items()
+    }
+    assert ABOUT.keys() == TABLES.keys()
+    lines = dictionary().splitlines()
+    n = sum(line.startswith("| `") and line.endswith(". |") for line in lines)
+    assert n == sum(len(schema.names) for schema in TABLES.values())
+
+
+# --- merge
+
+
+def test_merge_tells_what_was_added_and_again_that_nothing_was(store: ResultStore, tmp_path: Path) -> None:
+    complete(ResultStore(tmp_path / "theirs"), make_spec(seed=7, data={"sizes": (200, 2, 2)}, optim={"epochs": 2}))
+    first, again = (command("merge", tmp_path / "theirs", store.address) for _ in range(2))
+    assert (first.exit_code, again.exit_code) == (0, 0), first.output
+    assert first.stdout == "added 2 of epochs, 4 of tags, 4 of predictions, 1 of trials: 1 attempts; 0 plans\n"
+    assert again.stdout == "added no rows: 0 attempts; 0 plans\n"
+    assert command("verify", "--store", store.address).exit_code == 0
+
+
+def test_other_numbers_are_told_and_the_exit_code_is_1(store: ResultStore, tmp_path: Path) -> None:
+    complete(ResultStore(tmp_path / "theirs"), FIRST, test_score=0.25)
+    done = command("merge", tmp_path / "theirs", store.address)
+    told = f"trial {FIRST.trial_id} has other numbers in FROM: test_score: 0.5 is kept, 0.25 was not taken\n"
+    assert done.exit_code == 1
+    assert done.stdout.endswith(told)
+    assert json.loads(command("merge", tmp_path / "theirs", store.address, "--json").stdout)["kept"] == [FIRST.trial_id]
+
+
+def test_a_store_is_not_merged_into_itself(store: ResultStore) -> None:
+    done = command("merge", store.address, store.address)
+    assert done.exit_code == 2
+    assert "FROM and INTO are the same store. Give two." in done.stderr

@@ -1,0 +1,67 @@
+"""The store's tests run on a folder and on an S3 of their own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.storage.storage import LocalPlace, Place, find_place
+from tests.orchestrator.store.real import Real, make_real
+from tests.s3_faults import Faults
+from tests.s3_server import ENVIRONMENT, S3Process
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def s3_process() -> Iterator[S3Process]:
+    with S3Process(page=3) as process:  # listings come in pages
+        yield process
+
+
+@pytest.fixture
+def s3(s3_process: S3Process, monkeypatch: pytest.MonkeyPatch) -> S3Process:
+    """The server, and what its clients find in the environment."""
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    return s3_process
+
+
+@pytest.fixture
+def prefix() -> str:
+    """One that no other test has."""
+    return f"tests/{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def faults(s3: S3Process) -> Iterator[Faults]:
+    """The server behind a proxy that can misbehave."""
+    with Faults(s3.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def local_place(tmp_path: Path) -> LocalPlace:
+    (tmp_path / "results").mkdir()
+    return LocalPlace(tmp_path / "results")
+
+
+@pytest.fixture(params=["local", "s3"])
+def place(request: pytest.FixtureRequest) -> Place:
+    """An empty place of either kind."""
+    if request.param == "local":
+        found: Place = request.getfixturevalue("local_place")
+        return found
+    s3: S3Process = request.getfixturevalue("s3")
+    return find_place(s3.address(request.getfixturevalue("prefix")))
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
+    """A store that launches have made; a test takes a copy."""
+    return make_real(tmp_path_factory.mktemp("real"))

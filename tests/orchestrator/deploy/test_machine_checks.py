@@ -1,0 +1,154 @@
+"""The doctor in a sound and in a broken world: each problem is told with its fix, and nothing hangs or raises."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from orchestrator.commands.doctor import doctor
+from orchestrator.deploy.machine_checks import (
+    Finding,
+    browser,
+    checks,
+    devices,
+    disk,
+    examined,
+    packages,
+    python,
+    ray_token,
+    reachable,
+    sweep_inputs,
+    writable_store,
+)
+from tests.builders import write_sweep, write_treebank
+
+Raises = Callable[[], Iterator[Finding]]
+
+
+def levels(found: Iterator[Finding]) -> list[str]:
+    return [one.level for one in found]
+
+
+def test_this_machine_has_what_a_sweep_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_treebank(tmp_path / "tiny")
+    sweep = write_sweep(tmp_path / "s.yaml", f"trial: {{data: {{folder: {folder}}}}}")
+    with pytest.raises(typer.Exit) as ended:
+        doctor(sweep, store=str(tmp_path / "results"), as_json=True)
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert ended.value.exit_code == 0, found
+    assert {one["check"] for one in found} >= {"python", "packages", "devices", "store", "cache", "ray", "sweep"}
+
+
+def test_a_failure_is_exit_code_1_and_stands_with_its_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        doctor(tmp_path / "absent.yaml", store=str(tmp_path / "results"))
+    shown = capsys.readouterr().out
+    assert ended.value.exit_code == 1
+    assert "fail" in shown
+    assert "->" in shown
+
+
+def test_an_old_python_and_absent_or_untested_packages_are_told() -> None:
+    assert levels(python((3, 10, 2))) == ["fail"]
+    assert levels(python((3, 13, 0))) == ["ok"]
+    absent, old = packages(["no-such-package-at-all>=1", "numpy<1", 'ignored; extra == "dev"'])
+    assert (absent.level, absent.fix) == ("fail", 'pip install "no-such-package-at-all>=1"')
+    assert (old.level, old.fix) == ("warn", 'pip install "numpy<1"')
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit(3)", "print('nonsense')", "import no_such_module"])
+def test_a_torch_that_does_not_work_is_told(code: str) -> None:
+    found = list(devices([sys.executable, "-c", code]))
+    assert [one.level for one in found] == ["ok", "fail"]
+
+
+def test_gpus_are_listed_with_their_memory() -> None:
+    found = list(devices([sys.executable, "-c", "print('[[\"NVIDIA A100\", 85000000000]]')"]))
+    assert found[1].what == "GPU NVIDIA A100, 85 GB"
+
+
+def test_a_full_disk_warns_and_what_is_no_folder_fails(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert levels(disk("cache", tmp_path / "new" / "deep", "fix", low=1.0)) == ["ok"]
+    assert levels(disk("cache", tmp_path, "fix", low=1e18)) == ["warn"]
+    assert levels(disk("cache", tmp_path / "file" / "inside", "fix")) == ["fail"]
+
+
+def test_a_folder_with_something_else_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    (found,) = writable_store(str(tmp_path))
+    assert (found.level, bool(found.fix)) == ("fail", True)
+
+
+def test_rays_token_is_found_and_never_shown(tmp_path: Path) -> None:
+    (tmp_path / ".ray").mkdir()
+    assert levels(ray_token({}, tmp_path)) == ["ok"]
+    (tmp_path / ".ray" / "auth_token").write_text("secret")
+    worlds = [{}, {"RAY_AUTH_TOKEN": "secret"}, {"RAY_AUTH_TOKEN_PATH": str(tmp_path / ".ray" / "auth_token")}]
+    found = [one for world in worlds for one in ray_token(world, tmp_path)]
+    assert [one.level for one in found] == ["ok"] * 3
+    assert not any("secret" in one.what for one in found)
+
+
+def test_a_token_that_is_not_where_it_is_said_to_be_fails_and_none_at_all_warns(tmp_path: Path) -> None:
+    assert levels(ray_token({"RAY_AUTH_TOKEN_PATH": str(tmp_path / "absent")}, tmp_path)) == ["fail"]
+    assert levels(ray_token({"RAY_AUTH_MODE": "disabled"}, tmp_path)) == ["warn"]
+
+
+def test_a_cluster_that_nobody_answers_for_fails() -> None:
+    assert levels(reachable("cluster", "http://127.0.0.1:1", "fix")) == ["fail"]
+
+
+def test_data_that_are_not_here_warn_where_they_can_be_fetched_and_fail_where_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import socket
+
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+    sweep = write_sweep(tmp_path / "s.yaml", 'trial: {data: {ud: UD_English-EWT, release: "2.16"}}')
+    (found,) = sweep_inputs(sweep, [], treebanks="http://127.0.0.1:1")
+    assert (found.level, "cannot be reached" in found.what) == ("fail", True)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (found,) = sweep_inputs(sweep, [], treebanks=f"http://127.0.0.1:{server.getsockname()[1]}")
+    assert (found.level, found.fix.split(",")[0]) == ("warn", f"permafrost data fetch --sweep {sweep}")
+
+
+def test_a_sweep_with_a_mistake_or_a_missing_folder_fails(tmp_path: Path) -> None:
+    wrong = write_sweep(tmp_path / "a.yaml", "trial: {data: UD_Naija-NSC-sample, optimm: {}}")
+    absent = write_sweep(tmp_path / "b.yaml", f"trial: {{data: {{folder: {tmp_path / 'gone'}}}}}")
+    assert levels(sweep_inputs(wrong, [])) == ["fail"]
+    assert levels(sweep_inputs(absent, [])) == ["fail"]
+
+
+def test_a_browser_that_cannot_be_run_or_is_not_there_only_warns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert levels(browser({"PERMAFROST_CHROMIUM": str(tmp_path / "absent")})) == ["warn"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert levels(browser({})) == ["warn"]
+    (tmp_path / "chromium").touch(mode=0o755)
+    assert levels(browser({})) == ["ok"]
+
+
+def test_a_check_that_hangs_or_raises_is_a_finding_and_the_others_are_made() -> None:
+    def hangs() -> Iterator[Finding]:
+        time.sleep(5)
+        yield Finding("hangs", "ok", "late")
+
+    def raises() -> Iterator[Finding]:
+        raise RuntimeError("odd")
+        yield
+
+    found = list(examined({"hangs": hangs, "raises": raises, "python": python}, limit_s=0.2))
+    assert [(one.check, one.level) for one in found] == [("hangs", "fail"), ("raises", "fail"), ("python", "ok")]
+    assert "odd" in found[1].what
+
+
+def test_every_check_has_a_name_of_its_own() -> None:
+    assert {"cluster", "sweep"} <= set(checks("results", Path("s.yaml"), [], "http://head:8265"))

@@ -1,0 +1,176 @@
+"""The one writer: reports become rows, and what a trial left is committed even after an error."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.execution.recorder import Recorder, epoch_row, trial_row
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.schema import EPOCHS, METRICS, TRIALS, State
+from tests.builders import make_record, make_spec
+from trials.errors import StoreError
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+
+SPEC = make_spec()
+EARLY = make_record(step=1, epoch=0.5, score=0.25, test_score=None, last=False, setup_s=1.0, train_s=2.0, eval_s=4.0)
+BEST = make_record(step=2, epoch=1.0, score=0.75, test_score=None, last=False, setup_s=0.0, peak_memory_bytes=1 << 40)
+LAST = make_record(step=3, epoch=1.5, score=0.5, test_score=0.625, setup_s=0.0, train_s=8.0, eval_s=0.5)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    return open_store(tmp_path / "results", must_exist=False)
+
+
+def record(store: ResultStore, *records: EpochRecord, state: State = State.COMPLETED, error: str | None = None) -> None:
+    recorder = Recorder(store)
+    recorder.started(SPEC, 1)
+    for one in records:
+        recorder.evaluated(SPEC, one)
+    recorder.ended(SPEC, state, error)
+    recorder.close()
+
+
+def row(*records: EpochRecord, state: State = State.COMPLETED, error: str | None = None) -> dict[str, Any]:
+    return trial_row(SPEC, 3, list(records), state, error)
+
+
+def test_a_recorded_epoch_reads_back_as_it_was_reported(store: ResultStore) -> None:
+    record(store, EARLY)
+    (found,) = store.epochs().to_pylist()
+    for name in ("step", "epoch", "train_loss", "dev_loss", "score", "examples_seen", "lr", "setup_s", "train_s"):
+        assert found[name] == getattr(EARLY, name), name
+    assert found["step_losses"] == [2.0, 1.0]
+    assert found["time"] == datetime.fromtimestamp(EARLY.time, UTC)
+
+
+def test_every_column_of_an_epoch_is_filled() -> None:
+    everything = replace(LAST, metrics=dict.fromkeys(METRICS, 0.5))
+    assert set(epoch_row(SPEC, 1, everything)) == set(EPOCHS.names)
+
+
+def test_a_metric_that_the_task_does_not_measure_is_null(store: ResultStore) -> None:
+    record(store, EARLY)
+    (found,) = store.epochs().to_pylist()
+    assert {name: found[name] for name in METRICS if found[name] is not None} == EARLY.metrics
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_every_metric_of_every_task_has_its_column(task: str) -> None:
+    assert set(TASKS[task].metrics) <= set(METRICS)
+
+
+def test_every_column_of_a_trial_is_filled() -> None:
+    assert set(row(LAST)) == set(TRIALS.names)
+
+
+def test_the_best_score_is_devs_and_test_is_taken_from_the_last_record() -> None:
+    found = row(EARLY, BEST, LAST)
+    assert (found["best_score"], found["best_epoch"]) == (0.75, 1.0)
+    assert (found["test_score"], found["last_epoch"]) == (0.625, 1.5)
+
+
+def test_of_equal_scores_the_earliest_is_the_best() -> None:
+    assert row(BEST, make_record(epoch=9.0, score=BEST.score))["best_epoch"] == BEST.epoch
+
+
+def test_times_are_sums_and_memory_is_the_largest() -> None:
+    found = row(EARLY, BEST, LAST)
+    assert (found["setup_s"], found["train_s"], found["eval_s"]) == (1.0, 12.0, 4.75)
+    assert found["peak_memory_bytes"] == 1 << 40
+
+
+def test_energy_is_a_sum_and_null_where_a_part_of_it_is_not_known(store: ResultStore) -> None:
+    known = [replace(one, energy_j=joules) for one, joules in ((EARLY, 100.5), (BEST, 20.0), (LAST, 3.0))]
+    record(store, *known)
+    assert store.epochs()["energy_j"].to_pylist() == [100.5, 20.0, 3.0]
+    assert store.trials()["energy_j"].to_pylist() == [123.5]
+    assert row(known[0], BEST, known[2])["energy_j"] is None
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [(0.0, 8.0), (0.5, None), (1.0, 8.0), (2.0, 8.0)])
+def test_the_energy_of_a_gpu_that_was_shared_is_nobodys(gpus: float, expected: float | None) -> None:
+    shared = replace(LAST, gpus=gpus, energy_j=8.0)
+    assert epoch_row(SPEC, 1, shared)["energy_j"] == row(shared)["energy_j"] == expected
+
+
+def test_a_trial_that_failed_before_its_first_record_has_null_results(store: ResultStore) -> None:
+    record(store, state=State.FAILED, error="no memory")
+    (found,) = store.trials().to_pylist()
+    assert (found["state"], found["error"], found["attempt"]) == ("failed", "no memory", 1)
+    assert found["best_score"] is None
+    assert found["total_params"] is None
+
+
+def test_a_trial_that_diverged_keeps_what_it_had_learnt() -> None:
+    found = row(EARLY, BEST, state=State.DIVERGED, error="the loss is nan")
+    assert (found["state"], found["best_score"], found["test_score"]) == ("diverged", 0.75, None)
+
+
+def test_the_spec_of_a_row_is_the_trial(store: ResultStore) -> None:
+    record(store, LAST)
+    (found,) = store.trials().to_pylist()
+    assert TrialSpec.model_validate_json(found["spec"]) == SPEC
+    assert found["trial_id"] == SPEC.trial_id
+
+
+def test_a_row_says_which_code_and_versions_made_it(store: ResultStore) -> None:
+    record(store, LAST)
+    (found,) = store.trials().to_pylist()
+    assert {"python", "torch", "transformers", "permafrost-sweeps"} <= set(dict(found["versions"]))
+
+
+def test_a_trial_that_is_cut_off_leaves_its_epochs_and_no_trial(store: ResultStore) -> None:
+    recorder = Recorder(store)
+    recorder.started(SPEC, 1)
+    recorder.evaluated(SPEC, EARLY)
+    recorder.close()
+    assert len(store.epochs()) == 1
+    assert len(store.trials()) == 0
+
+
+def test_closing_twice_writes_once(store: ResultStore) -> None:
+    recorder = Recorder(store)
+    recorder.started(SPEC, 1)
+    recorder.evaluated(SPEC, EARLY)
+    recorder.close()
+    recorder.close()
+    assert len(list((store.root / "epochs").iterdir())) == 1
+
+
+def test_a_recorder_that_heard_nothing_makes_no_part(store: ResultStore) -> None:
+    Recorder(store).close()
+    assert list(store.root.glob("*/*")) == []
+
+
+def test_rows_that_could_not_be_written_are_kept_for_the_next_try(store: ResultStore) -> None:
+    store.root.mkdir()
+    (store.root / "epochs").write_text("in the way")
+    recorder = Recorder(store)
+    recorder.started(SPEC, 1)
+    recorder.evaluated(SPEC, EARLY)
+    with pytest.raises(StoreError, match="cannot be written"):
+        recorder.flush()
+    (store.root / "epochs").unlink()
+    recorder.close()
+    assert len(store.epochs()) == 1
+
+
+def test_a_long_sweep_leaves_few_parts_on_the_way(store: ResultStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.execution.recorder.COMPACT_EVERY", 5)
+    recorder = Recorder(store)
+    for seed in range(23):
+        spec = make_spec(seed=seed)
+        recorder.started(spec, 1)
+        recorder.evaluated(spec, make_record())
+        recorder.ended(spec, State.COMPLETED, None)
+        recorder.flush()
+        assert len(list((store.root / "trials").iterdir())) <= 5
+    assert len(store.trials()) == 23

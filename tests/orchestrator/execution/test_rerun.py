@@ -1,0 +1,103 @@
+"""A trial of a store is found by its id, and two runs of it are compared number by number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.execution.recorder import epoch_row
+from orchestrator.execution.rerun import COMPUTED, Difference, differences, find_trial
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.schema import EPOCHS, METRICS
+from tests.builders import make_record, make_spec
+from tests.orchestrator.store.rows import trial
+from trials.errors import StoreError
+
+SPEC = make_spec()
+MEASURED = {"trial_id", "attempt", "setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "time"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    store = open_store(tmp_path / "results", must_exist=False)
+    failed = trial("bb2", state="failed")
+    store.append("trials", [trial("aa1"), trial("aa2"), trial(SPEC.trial_id, spec=SPEC.model_dump_json()), failed])
+    return store
+
+
+def rows(*steps: int, **changes: Any) -> list[dict[str, Any]]:
+    return [epoch_row(SPEC, 1, make_record(step=step, **changes)) for step in steps]
+
+
+def kept(found: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """The rows as a store gives them back."""
+    store = open_store(folder, must_exist=False)
+    store.append("epochs", found)
+    return list(store.epochs().to_pylist())
+
+
+def test_every_column_is_either_compared_or_measured() -> None:
+    assert set(COMPUTED) | MEASURED == set(EPOCHS.names)
+    assert not set(COMPUTED) & MEASURED
+
+
+# --- Which trial
+
+
+def test_a_trial_is_found_by_the_beginning_of_its_id(store: ResultStore) -> None:
+    for given_id in (SPEC.trial_id, SPEC.trial_id[:6]):
+        spec, row = find_trial(store, given_id)
+        assert spec == SPEC
+        assert row["trial_id"] == SPEC.trial_id
+
+
+@pytest.mark.parametrize(
+    ("given_id", "said"),
+    [
+        ("ffff", "no trial 'ffff' in .*results. `permafrost status --trials` lists them"),
+        ("aa", "'aa' begins 2 trials: aa1, aa2. Give more digits"),
+        ("bb", "trial bb2 ended failed. Only a completed one can be run again"),
+    ],
+)
+def test_an_id_that_means_no_one_trial_is_refused(given_id: str, said: str, store: ResultStore) -> None:
+    with pytest.raises(StoreError, match=said):
+        find_trial(store, given_id)
+
+
+# --- Differences
+
+
+def test_a_row_that_went_through_the_store_is_still_the_same(tmp_path: Path) -> None:
+    found = rows(10, 20, score=0.1 + 0.2, step_losses=(0.5, 1.25), lr=1e-5 / 3)
+    assert differences(kept(found, tmp_path), found) == []
+
+
+@given(st.sampled_from(sorted(METRICS)), st.floats(0, 1), st.floats(0, 1))
+def test_a_metric_differs_where_any_of_its_bits_does(metric: str, stored: float, found: float) -> None:
+    (one,), (other,) = rows(10), rows(10)
+    differing = differences([one | {metric: stored}], [other | {metric: found}])
+    assert differing == ([] if stored == found else [Difference(10, metric, stored, found)])
+
+
+def test_times_and_memory_are_not_compared() -> None:
+    assert differences(rows(10), rows(10, train_s=9.0, peak_memory_bytes=1, time=1.0)) == []
+
+
+def test_an_evaluation_that_only_one_run_has_is_a_difference() -> None:
+    assert differences(rows(10, 20), rows(10)) == [Difference(20, "step", 20, None)]
+    assert differences(rows(10), rows(10, 20)) == [Difference(20, "step", None, 20)]
+
+
+def test_step_losses_are_compared_one_by_one() -> None:
+    (difference,) = differences(rows(10, step_losses=(1.0, 2.0)), rows(10, step_losses=(1.0, 2.5)))
+    assert (difference.column, difference.stored, difference.found) == ("step_losses", (1.0, 2.0), (1.0, 2.5))
+    assert differences(rows(10, step_losses=(1.0,)), rows(10, step_losses=(1.0, 2.0)))
+
+
+def test_a_metric_that_only_one_run_measured_is_a_difference() -> None:
+    (difference,) = differences(rows(10, metrics={"accuracy": 0.5}), rows(10, metrics={}))
+    assert difference == Difference(10, "accuracy", 0.5, None)

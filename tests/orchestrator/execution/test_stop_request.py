@@ -1,0 +1,63 @@
+"""A sweep is asked to stop through its store."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import typer
+
+from orchestrator.commands.stop import stop as stop_command
+from orchestrator.execution import stop_request as stop_module
+from orchestrator.execution.stop_request import StopRequest, ask_to_stop
+from orchestrator.store import ResultStore
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ResultStore:
+    monkeypatch.setattr(stop_module, "LOOK_S", 0.01)
+    results = ResultStore(tmp_path / "store")
+    results.create()
+    return results
+
+
+def _asked(stop: StopRequest) -> bool:
+    deadline = time.monotonic() + 5
+    while not stop.asked and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return stop.asked
+
+
+def test_a_request_in_the_store_stops_the_sweep_and_says_who_asked(store: ResultStore) -> None:
+    stop, said = StopRequest(), list[str]()
+    with stop.on_requests(store.place, "mine", said.append):
+        ask_to_stop(store.place, "mine", "ann@desk")
+        assert _asked(stop)
+    assert (stop.exit_code, stop.asker) == (143, "ann@desk")
+    assert said == ["Stopping, as ann@desk asked: running trials go on to their next evaluation."]
+
+
+def test_a_request_for_another_sweep_or_from_before_stops_nothing(store: ResultStore) -> None:
+    ask_to_stop(store.place, "mine", "ann@desk")
+    stop = StopRequest()
+    with stop.on_requests(store.place, "mine", lambda line: None):
+        ask_to_stop(store.place, "another", "ann@desk")
+        time.sleep(0.1)
+    assert not stop.asked
+
+
+def test_no_request_is_left_behind(store: ResultStore) -> None:
+    stop = StopRequest()
+    with stop.on_requests(store.place, "mine", lambda line: None):
+        ask_to_stop(store.place, "mine", "ann@desk")
+        assert _asked(stop)
+    assert not store.place.at("stops").at("mine").files()
+
+
+@pytest.mark.parametrize("sweep", ["mine", "../mine", "a/../../b", ""])
+def test_a_sweep_that_nobody_runs_cannot_be_stopped_whatever_its_name(store: ResultStore, sweep: str) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        stop_command(sweep, store.address)
+    assert ended.value.exit_code == 5
+    assert not list(store.root.parent.glob("**/*.txt"))

@@ -1,0 +1,181 @@
+"""Forecasts of real sweeps: told from the store's rows, kept beside the plans, scored against what happened."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.forecast.archive import as_json, decoded_forecast, keep_forecast, kept_forecasts
+from orchestrator.forecast.figure import Figure
+from orchestrator.forecast.pilot import chosen_pilots, pilot_spec, run_pilots
+from orchestrator.forecast.plan_forecast import forecast_of, slots_of
+from orchestrator.forecast.score import score, scores
+from orchestrator.forecast.values import CellForecast, Forecast
+from orchestrator.storage.errors import BrokenError
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.check import check_store
+from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps.plan import Plan, make_plan
+from orchestrator.sweeps.sweep import Resources, load_sweep
+from tests.builders import write_sweep
+from tests.orchestrator.forecast.worlds import spec_of
+from tests.small_sweeps import POS, launched, write_bank
+from trials.draft import Lookup
+from trials.errors import MissingError, StoreError
+
+INLINE = ClusterSpec(address="inline")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sweeps")
+    write_bank(folder / "bank", train=24, dev=8, test=8)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path) -> ResultStore:
+    """Two launches: the first has nothing to be told from, the second keeps a forecast of two more seeds."""
+    launched(folder, POS)
+    return launched(folder, POS.replace("[0, 1]", "[2, 3]"))
+
+
+def planned(folder: Path, store: ResultStore, *settings: str) -> Plan:
+    text = POS.replace("folder: ", f"folder: {folder}/")
+    path = write_sweep(folder / "next.yaml", f"{text.rstrip()}\nname: next\n")
+    return make_plan(*load_sweep(path, list(settings)), store, Lookup(offline=True))
+
+
+def figure(median: float) -> Figure:
+    return Figure(0.8 * median, median, 1.25 * median, "from a test")
+
+
+def small_forecast(now: float = 100.0) -> Forecast:
+    cells = tuple(
+        CellForecast(name, name, trials, 2, 4, figure(10.0), figure(1e9), "from a test")
+        for name, trials in (("one", ("a", "b")), ("two", ("c",)))
+    )
+    return Forecast("s", now, "cpu", 1, "from a test", cells, figure(40.0), figure(0.01), None, figure(1e9), None, None)
+
+
+def row(trial_id: str, seconds: float, ended: float) -> dict[str, object]:
+    costs = {"setup_s": 0.0, "prefix_s": None, "train_s": seconds, "eval_s": 0.0, "energy_j": None}
+    rest = {"peak_memory_bytes": 10**9, "gpus": 0.0, "threads": 1, "time": datetime.fromtimestamp(ended, UTC)}
+    return {"trial_id": trial_id, **costs, **rest}
+
+
+def test_the_first_launch_keeps_no_forecast_and_the_second_one_does(store: ResultStore) -> None:
+    kept = kept_forecasts(store.place, "small")
+    assert [one.source for one in kept] == ["from 2 trials on this device"]
+    assert kept[0].cells[0].source == "from 2 trials on this device"
+    assert [len(cell.trials) for cell in kept[0].cells] == [2]
+
+
+def test_what_is_kept_is_scored_by_what_ended_after_it(store: ResultStore) -> None:
+    (found,) = scores(store, "small")
+    assert {one.what for one in found.whole} == {"wall time, s", "device-hours", "peak memory, bytes"}
+    assert [cell.actual > 0 for cell in found.cells] == [True]
+
+
+def test_a_store_with_forecasts_is_whole(store: ResultStore) -> None:
+    assert check_store(store.place).ok
+
+
+def test_more_seeds_of_what_the_store_has_are_told_from_its_trials(folder: Path, store: ResultStore) -> None:
+    found = forecast_of(planned(folder, store, "seeds=[7,8,9]"), store, INLINE)
+    assert found.n_trials == 3
+    assert found.wall_s is not None
+    assert found.disk_bytes is not None
+    assert found.wall_s.low < found.wall_s.median < found.wall_s.high
+    assert found.source == "from 4 trials on this device"
+
+
+def test_another_number_of_threads_is_not_told_from_them(folder: Path, store: ResultStore) -> None:
+    assert not forecast_of(planned(folder, store, "seeds=[7]", "resources.cpus=2"), store, INLINE).is_known
+
+
+def test_a_pilot_runs_the_shapes_that_were_not_seen(folder: Path, tmp_path: Path) -> None:
+    empty, told = open_store(tmp_path / "none", must_exist=False), list[str]()
+    found = forecast_of(planned(folder, empty, "seeds=[0]"), empty, INLINE, pilot=told.append)
+    assert found.is_known
+    assert told == ["pilot   1 shapes, 48 steps each"]
+    assert found.cells[0].source == "from a pilot of 2 steps"  # an epoch of 24 sentences in batches of 16
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_pilot_that_ends_early_is_told_with_its_reason(folder: Path, store: ResultStore) -> None:
+    spec = planned(folder, store, "seeds=[0]").trials[0]
+    gone = spec.model_copy(update={"model": spec.model.model_copy(update={"path": "/nowhere"})})
+    with pytest.raises(MissingError, match="ended early: "):
+        run_pilots([gone], 1, lambda line: None)
+
+
+def test_pilots_of_many_shapes_take_the_extremes_of_each_corpus() -> None:
+    specs = [spec_of(depth, optim={"batch_size": size}) for depth in range(7) for size in (8, 16)]
+    assert len(chosen_pilots(specs[:8], set())) == 8
+    chosen = chosen_pilots(specs, set())
+    assert {0, 6} <= {spec.freeze.depth for spec in chosen}
+    assert len(chosen) <= 12
+
+
+def test_a_pilot_is_a_trial_of_the_same_shape_and_few_steps() -> None:
+    spec = spec_of(2, train_size=4000)
+    large = spec.model_copy(update={"data": spec.data.model_copy(update={"sizes": (5000, 900, 900)})})
+    small = pilot_spec(large)
+    assert (small.train_size, small.optim.epochs, small.freeze.depth) == (384, 2, 2)
+    assert small.data.sizes == (1000, 192, 1)
+
+
+def test_a_forecast_reads_back_as_it_was_kept(tmp_path: Path) -> None:
+    place = open_store(tmp_path, must_exist=False).place
+    keep_forecast(place, small_forecast())
+    assert kept_forecasts(place, "s") == [small_forecast()]
+
+
+def test_a_forecast_of_a_newer_format_is_left_out_and_a_broken_one_told() -> None:
+    newer = json.dumps(as_json(small_forecast()) | {"format": 2}).encode()
+    assert decoded_forecast("forecast-1.json", newer) is None
+    with pytest.raises(BrokenError, match="not a readable forecast"):
+        decoded_forecast("forecast-1.json", b"{}")
+
+
+def test_a_flipped_byte_of_a_kept_forecast_is_found(tmp_path: Path) -> None:
+    store = open_store(tmp_path, must_exist=False)
+    store.create()
+    keep_forecast(store.place, small_forecast())
+    (path,) = (tmp_path / "sweeps" / "s").glob("forecast-*.json")
+    path.write_bytes(path.read_bytes().replace(b"100.0", b"100.1"))
+    assert [finding.place for finding in check_store(store.place).findings] == [f"sweeps/s/{path.name}"]
+
+
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no name of a sweep"):
+        keep_forecast(open_store(tmp_path, must_exist=False).place, replace(small_forecast(), sweep="../up"))
+
+
+def test_a_score_compares_each_cell_and_the_whole() -> None:
+    rows = [row("a", 8.0, 110.0), row("b", 12.0, 125.0), row("c", 20.0, 150.0)]
+    found = score(small_forecast(), rows)
+    assert [(cell.actual, cell.error, cell.inside) for cell in found.cells] == [(10.0, 0.0, True), (20.0, -0.5, False)]
+    assert (found.median_error, found.coverage) == (0.25, 0.5)
+    assert found.whole[0].actual == 50.0
+
+
+def test_a_launch_that_was_interrupted_is_scored_by_its_cells_only() -> None:
+    rows = [row("a", 10.0, 110.0), row("b", 10.0, 9_000.0), row("c", 10.0, 9_010.0), row("old", 1.0, 50.0)]
+    found = score(small_forecast(), rows, until=8_000.0)
+    assert found.whole == ()
+    assert [cell.what for cell in found.cells] == ["one"]
+
+
+def test_slots_are_what_machine_and_cluster_file_have_room_for(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    assert slots_of(INLINE, Resources(), 0.0) == 1
+    assert slots_of(ClusterSpec(address="auto", concurrency=16), Resources(), 0.0) == 16
+    assert slots_of(ClusterSpec(), Resources(gpus=1), 1.0, tmp_path) == 1
+    assert np.isfinite(slots_of(ClusterSpec(), Resources(), 0.0))

@@ -1,0 +1,134 @@
+"""The cost model: it finds known coefficients, its intervals hold what they promise, and more is never cheaper."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.forecast.cost_regression import Prior, fit_spread, fit_terms
+from orchestrator.forecast.forecast import forecast
+from orchestrator.forecast.makespan import scheduled_s
+from orchestrator.forecast.observation import Observation
+from orchestrator.forecast.values import Forecast, Where
+from orchestrator.sweeps.cluster_spec import Prices
+from tests.orchestrator.forecast.worlds import KnownInputs, history_of, observed, spec_of
+from trials.spec import TrialSpec
+
+HERE = Where(slots=2, cpus=1, gpus=0.0, start_s=1.0, prices=Prices(cpu_hour=0.5))
+
+
+def forecast_of(specs: list[TrialSpec], seen: list[Observation], where: Where = HERE) -> Forecast:
+    return forecast("test", specs, history_of(seen), [], where, KnownInputs())
+
+
+def test_known_coefficients_are_found_in_spite_of_outliers() -> None:
+    rng = np.random.default_rng(0)
+    work = rng.uniform(1, 10, (200, 3))
+    seen = work @ [0.5, 0.0, 2.0] * np.exp(rng.normal(0, 0.02, 200))
+    seen[:10] *= 3
+    assert fit_terms(work.tolist(), seen.tolist(), (0.3, 0.3, 0.4)).coefficients == pytest.approx(
+        (0.5, 0.0, 2.0), abs=0.05
+    )
+
+
+def test_one_observation_is_met_and_split_as_the_prior_says() -> None:
+    found = fit_terms([(10.0, 4.0)], [2.0], (0.25, 0.75))
+    assert found.of((10.0, 4.0)) == pytest.approx(2.0)
+    assert found.coefficients == pytest.approx((0.05, 0.375))
+
+
+def test_spreads_of_trials_shapes_and_launches_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    shapes, launches = np.repeat(np.arange(40), 20), np.tile(np.arange(20), 40)
+    errors = rng.normal(0, 0.2, 40)[shapes] + rng.normal(0, 0.1, 20)[launches] + rng.normal(0, 0.03, 800)
+    found = fit_spread(errors.tolist(), [f"s{i}" for i in shapes], [f"l{i}" for i in launches], Prior())
+    # three sigma of standard deviations of 40, 20 and 800 draws
+    assert found.shape == pytest.approx(0.2, rel=0.35)
+    assert found.launch == pytest.approx(0.1, rel=0.5)
+    assert found.trial == pytest.approx(0.03, rel=0.1)
+
+
+def test_a_shape_seen_often_is_believed_and_one_seen_once_is_shrunk() -> None:
+    errors = [0.3] * 20 + [0.3] + [0.0] * 60
+    shapes = ["often"] * 20 + ["once"] + [f"s{i % 20}" for i in range(60)]
+    found = fit_spread(errors, shapes, ["one"] * 81, Prior())
+    assert found.of_shape("often")[0] > found.of_shape("once")[0] > 0
+    assert found.of_shape("never") == (0.0, found.shape)
+
+
+def test_intervals_hold_four_times_of_five_on_rows_with_known_noise() -> None:
+    inside = []
+    for run in range(40):
+        rng = np.random.default_rng(run)
+        speeds = np.exp(rng.normal(0, 0.1, 5))
+        depths = (0, 2, 4, 6)
+        seen = [
+            observed(spec_of(depth, seed=seed), rng, noise=0.08, launch=f"l{k}", factor=speeds[k])
+            for k in range(4) for depth in depths for seed in (0, 1)
+        ]  # fmt: skip
+        specs = [spec_of(depth, seed=9, train_size=300) for depth in depths]
+        found = forecast_of(specs, seen)
+        for spec, cell in zip(specs, found.cells, strict=True):
+            assert cell.seconds is not None
+            inside.append(cell.seconds.holds(observed(spec, rng, noise=0.08, factor=speeds[4]).seconds))
+    assert 0.72 <= np.mean(inside) <= 0.97  # 40 independent launches: three sigma are 0.19
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 5), st.integers(2, 5), st.integers(20, 400), st.integers(0, 300), st.integers(0, 3))
+def test_more_epochs_sentences_or_layers_are_never_forecast_cheaper(
+    depth: int, epochs: int, size: int, more: int, later: int
+) -> None:
+    seen = [observed(spec_of(2), np.random.default_rng(0), noise=0.1)]
+    small, large = (
+        forecast_of([spec_of(d, train_size=n, optim={"epochs": e})], seen).cells[0].seconds
+        for d, n, e in ((depth + 1, size, epochs), (depth, size + more, epochs + later))
+    )
+    assert small is not None
+    assert large is not None
+    if 2 in (depth, depth + 1):  # the shape that was seen has a correction of its own
+        return
+    assert large.median >= small.median * 0.999
+
+
+def test_a_model_never_seen_gets_a_wider_interval() -> None:
+    seen = [observed(spec_of(d, seed=s), np.random.default_rng(0), noise=0.03) for d in (0, 3) for s in (0, 1)]
+    known, new = (
+        forecast_of(
+            [spec_of(1).model_copy(update={"model": spec_of(1).model.model_copy(update={"revision": r})})], seen
+        )
+        for r in ("a" * 64, "b" * 64)
+    )
+    before, after = known.cells[0].seconds, new.cells[0].seconds
+    assert before is not None
+    assert after is not None
+    assert after.high / after.low > 1.2 * before.high / before.low
+
+
+def test_money_is_the_price_of_all_trials_time() -> None:
+    seen = [observed(spec_of(0), np.random.default_rng(0), noise=0.0)]
+    found = forecast_of([spec_of(0, seed=s) for s in range(4)], seen)
+    assert found.cost is not None
+    assert found.device_hours is not None
+    assert found.cost.median == pytest.approx(0.5 * found.device_hours.median)
+    assert forecast_of([spec_of(0)], seen, Where(1, 1, 0.0, 1.0, Prices())).cost is None
+
+
+def test_without_an_observation_nothing_is_guessed() -> None:
+    found = forecast_of([spec_of(0)], [])
+    assert not found.is_known
+    assert found.cells[0].seconds is None
+    assert (
+        forecast_of([spec_of(0, precision="bf16")], [observed(spec_of(0), np.random.default_rng(0), noise=0)]).wall_s
+        is None
+    )
+
+
+def test_trials_go_to_the_slot_that_is_free_first() -> None:
+    seconds = np.array([[4.0], [1.0], [1.0], [1.0], [3.0]])
+    assert scheduled_s(seconds, 2).tolist() == [6.0]
+    assert scheduled_s(seconds, 1).tolist() == [10.0]
+    assert scheduled_s(seconds, 9).tolist() == [4.0]
+    assert scheduled_s(np.zeros((0, 3)), 2).tolist() == [0, 0, 0]

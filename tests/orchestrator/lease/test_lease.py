@@ -1,0 +1,430 @@
+"""One driver a sweep and store: the second is refused, a dead one is replaced, and one that was may not commit."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from orchestrator.lease import LeaseHeldError, LeaseLostError, Timing, take_lease
+from orchestrator.lease.holder import Holder, this_driver
+from orchestrator.storage.storage import LocalPlace, Place, find_place
+from orchestrator.store import open_store
+from tests.orchestrator.lease.lease_race import race
+from tests.orchestrator.store.rows import epoch, trial
+from tests.s3_server import ENVIRONMENT, S3Process
+from trials.errors import StoreError
+
+QUICK = Timing(beat_s=0.05, stale_s=1.0, poll_s=0.05, pause_s=0.01, exit_s=5.0)
+NEVER = Timing(beat_s=1000.0, stale_s=2000.0, poll_s=0.05, pause_s=0.01, exit_s=5.0)  # no beats but what `check` makes
+ME = this_driver()
+ELSEWHERE = replace(ME, host="node7", user="ada", pid=4711, system="another boot")
+CHECKOUT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def s3_process() -> Iterator[S3Process]:
+    with S3Process() as process:
+        yield process
+
+
+@pytest.fixture(params=["local", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    if request.param == "local":
+        return LocalPlace(tmp_path)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    process: S3Process = request.getfixturevalue("s3_process")
+    return find_place(process.address(f"leases/{tmp_path.name}"))
+
+
+def left(place: Place, sweep: str = "s") -> list[str]:
+    return list(place.at("leases").at(sweep).files())
+
+
+def refused(place: Place, timing: Timing = QUICK, me: Holder = ME) -> str:
+    """What a second driver is told."""
+    with pytest.raises(LeaseHeldError) as caught, take_lease(place, "s", say=print, timing=timing, me=me):
+        pass
+    return str(caught.value)
+
+
+# --- Taking and giving back
+
+
+def test_the_second_driver_is_refused_and_the_first_one_goes_on(place: Place) -> None:
+    with take_lease(place, "s", say=print, timing=QUICK) as lease:
+        refused(place)
+        lease.check()
+
+
+def test_a_refusal_names_the_sweep_the_process_the_times_and_the_way_out(tmp_path: Path) -> None:
+    with take_lease(LocalPlace(tmp_path), "s", say=print):
+        message = refused(LocalPlace(tmp_path))
+    for words in ("sweep s in ", f"{ME.user}@{ME.host} (process {os.getpid()})", "since 20", "UTC", "--store"):
+        assert words in message
+
+
+def test_a_refusal_ends_the_command_with_3() -> None:
+    assert (LeaseHeldError.exit_code, LeaseLostError.exit_code) == (3, 3)
+
+
+def test_after_its_end_the_next_one_takes_the_lease_and_nothing_stays(place: Place) -> None:
+    for _ in range(3):
+        with take_lease(place, "s", say=print, timing=QUICK):
+            assert len(left(place)) in (1, 2)  # two while it beats
+        assert left(place) == []
+
+
+def test_an_error_in_the_block_gives_the_lease_back(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), take_lease(LocalPlace(tmp_path), "s", say=print):
+        raise ZeroDivisionError
+    assert left(LocalPlace(tmp_path)) == []
+
+
+def test_another_sweep_in_the_same_store_is_not_concerned(place: Place) -> None:
+    with (
+        take_lease(place, "s", say=print, timing=QUICK) as one,
+        take_lease(place, "t", say=print, timing=QUICK) as other,
+    ):
+        one.check()
+        other.check()
+
+
+def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(place: Place) -> None:
+    open_store(place.address, must_exist=False).append("trials", [trial("first")])
+    errors: list[Exception] = []
+
+    def drive(sweep: str) -> None:
+        store = open_store(place.address)
+        try:
+            with take_lease(place, sweep, say=print, timing=QUICK) as lease:
+                for number in range(15):
+                    lease.check()
+                    for trial_id in (f"{sweep}{number}", "shared"):
+                        store.append("epochs", [epoch(trial_id, step=number + 1)])
+                        store.append("trials", [trial(trial_id)])
+                    store.compact()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=drive, args=(sweep,)) for sweep in "st"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    store = open_store(place.address)
+    assert store.completed_ids() == {"first", "shared", *(f"{sweep}{n}" for sweep in "st" for n in range(15))}
+    assert len(store.epochs()) == 15 + 2 * 15  # the trial that both ran reads as one
+
+
+def test_eight_processes_that_ask_at_once_give_one_holder_each_time(tmp_path: Path) -> None:
+    drivers, rounds = 8, 20
+    context = multiprocessing.get_context("spawn")
+    barrier, told = context.Barrier(drivers), context.Queue()
+    processes = [context.Process(target=race, args=(tmp_path, rounds, barrier, told)) for _ in range(drivers)]
+    for process in processes:
+        process.start()
+    ends = [told.get(timeout=120) for _ in range(drivers * rounds)]
+    for process in processes:
+        process.join()
+    for number in range(rounds):
+        words = sorted(word for of_round, word in ends if of_round == number)
+        assert words == ["held"] + ["refused"] * (drivers - 1), number
+    assert left(LocalPlace(tmp_path)) == []
+
+
+# --- Dead and silent holders
+
+
+def holding(folder: Path, host: str = "", stale_s: float = 60.0) -> subprocess.Popen[str]:
+    """A process that has the lease, tells "held", and checks for each line until one fails."""
+    words = [sys.executable, "-m", "tests.orchestrator.lease.lease_race", str(folder), host, str(stale_s)]
+    process = subprocess.Popen(words, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+@pytest.mark.parametrize("waited_for", [True, False])
+def test_after_a_kill_the_next_launch_does_not_wait(tmp_path: Path, waited_for: bool) -> None:
+    with holding(tmp_path) as process:
+        process.kill()
+        if waited_for:
+            process.wait()
+        else:  # a zombie, once it is dead
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        said: list[str] = []
+        with take_lease(LocalPlace(tmp_path), "s", say=said.append, timing=NEVER):
+            assert len(left(LocalPlace(tmp_path))) == 1
+    assert [f"(process {process.pid}) has gone" in line for line in said] == [True]
+
+
+def test_a_living_process_here_is_a_reason_to_refuse_at_once(tmp_path: Path) -> None:
+    with holding(tmp_path) as process:
+        began = time.monotonic()
+        assert f"(process {process.pid})" in refused(LocalPlace(tmp_path), NEVER)
+        assert time.monotonic() - began < 5
+        process.communicate(timeout=20)
+
+
+def test_a_living_driver_elsewhere_is_a_reason_to_refuse_at_its_next_beat(place: Place) -> None:
+    with take_lease(place, "s", say=print, timing=QUICK, me=ELSEWHERE) as lease:
+        said: list[str] = []
+        slow = replace(QUICK, stale_s=1000.0)
+        with pytest.raises(LeaseHeldError, match="ada@node7"), take_lease(place, "s", say=said.append, timing=slow):
+            pass
+        lease.check()
+    assert [f"ada@node7 (process 4711) runs it since {ELSEWHERE.since}" in line for line in said] == [True]
+    assert "waiting 1000 s" in said[0]
+
+
+def test_a_silent_driver_elsewhere_is_taken_over_after_a_while(place: Place) -> None:
+    said: list[str] = []
+    with take_lease(place, "s", say=print, timing=NEVER, me=ELSEWHERE):
+        began = time.monotonic()
+        with take_lease(place, "s", say=said.append, timing=QUICK) as lease:
+            assert time.monotonic() - began >= QUICK.stale_s
+            lease.check()
+    assert ["waiting 1 s" in said[0], "gave no sign of life for 1 s" in said[1]] == [True, True]
+
+
+def test_one_that_only_asked_and_died_elsewhere_is_taken_over_too(tmp_path: Path) -> None:
+    folder = LocalPlace(tmp_path).at("leases").at("s")
+    folder.write("0123456789abcdef-00000001-asks.json", ELSEWHERE.as_json())
+    with take_lease(LocalPlace(tmp_path), "s", say=print, timing=QUICK):
+        assert all(not name.startswith("0123456789abcdef") for name in folder.files())
+
+
+def test_time_in_which_the_watcher_itself_slept_does_not_count(tmp_path: Path) -> None:
+    now_s, naps = [0.0], [0.05] * 4 + [10_000.0] + [0.05] * 4
+
+    def sleep(_seconds: float) -> None:
+        now_s[0] += naps.pop()
+        if not naps:
+            raise TimeoutError
+
+    watcher = replace(QUICK, now=lambda: now_s[0], sleep=sleep)
+    with (
+        take_lease(LocalPlace(tmp_path), "s", say=print, timing=NEVER, me=ELSEWHERE),
+        pytest.raises(TimeoutError),
+        take_lease(LocalPlace(tmp_path), "s", say=print, timing=watcher),
+    ):
+        pass
+
+
+def test_what_is_no_lease_is_told_with_its_name(tmp_path: Path) -> None:
+    folder = LocalPlace(tmp_path).at("leases").at("s")
+    folder.write("0123456789abcdef-00000001-holds.json", b'{"pid": 1}')
+    with (
+        pytest.raises(StoreError, match=r"0123456789abcdef-00000001-holds\.json: not a readable lease"),
+        take_lease(LocalPlace(tmp_path), "s", say=print, timing=QUICK),
+    ):
+        pass
+
+
+def test_files_of_others_do_not_disturb(tmp_path: Path) -> None:
+    LocalPlace(tmp_path).at("leases").at("s").write("README.txt", b"hands off")
+    with take_lease(LocalPlace(tmp_path), "s", say=print, timing=QUICK) as lease:
+        lease.check()
+    assert left(LocalPlace(tmp_path)) == ["README.txt"]
+
+
+# --- Keeping it and losing it
+
+
+class CountingPlace(LocalPlace):
+    """Counts what it is asked, and can be broken.
+
+    Attributes:
+        asked: Operations of all folders.
+        broken: Whether it answers none.
+        hangs: What a call waits for.
+    """
+
+    asked = 0
+    broken = False
+    hangs: threading.Event | None = None
+
+    def at(self, name: str) -> CountingPlace:
+        return CountingPlace(self.folder / name)
+
+    def files(self) -> dict[str, int]:
+        self._count()
+        return super().files()
+
+    def write(self, name: str, content: bytes | pa.Buffer) -> None:
+        self._count()
+        super().write(name, content)
+
+    @staticmethod
+    def _count() -> None:
+        CountingPlace.asked += 1
+        if CountingPlace.hangs is not None:
+            CountingPlace.hangs.wait()
+        if CountingPlace.broken:
+            raise StoreError("does not answer")
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Iterator[CountingPlace]:
+    yield CountingPlace(tmp_path)
+    CountingPlace.asked, CountingPlace.broken, CountingPlace.hangs = 0, False, None
+
+
+def test_while_beats_succeed_a_check_asks_the_place_nothing(counting: CountingPlace) -> None:
+    with take_lease(counting, "s", say=print, timing=NEVER) as lease:
+        asked = CountingPlace.asked
+        for _ in range(1000):
+            lease.check()
+        assert CountingPlace.asked == asked
+
+
+def test_after_a_long_silence_a_check_asks_the_place(counting: CountingPlace) -> None:
+    now_s = [0.0]
+    with take_lease(counting, "s", say=print, timing=replace(NEVER, now=lambda: now_s[0])) as lease:
+        asked, now_s[0] = CountingPlace.asked, NEVER.stale_s / 2
+        lease.check()
+        assert CountingPlace.asked > asked
+        asked = CountingPlace.asked
+        lease.check()
+        assert CountingPlace.asked == asked
+
+
+def test_a_place_that_does_not_answer_stops_commits_until_it_does(counting: CountingPlace) -> None:
+    now_s = [0.0]
+    with take_lease(counting, "s", say=print, timing=replace(NEVER, now=lambda: now_s[0])) as lease:
+        CountingPlace.broken = True
+        lease.check()
+        now_s[0] = 2 * NEVER.stale_s
+        with pytest.raises(StoreError, match="does not answer"):
+            lease.check()
+        CountingPlace.broken = False
+        lease.check()
+        assert len(left(counting)) == 1
+
+
+def test_beats_that_fail_are_tried_again(counting: CountingPlace) -> None:
+    with take_lease(counting, "s", say=print, timing=QUICK) as lease:
+        CountingPlace.broken, failing = True, CountingPlace.asked + 3
+        while CountingPlace.asked < failing:
+            time.sleep(0.01)
+        before = LocalPlace(counting.folder)
+        names, CountingPlace.broken = left(before), False
+        while set(left(before)) & set(names):
+            time.sleep(0.01)
+        lease.check()
+
+
+def test_one_that_was_taken_over_may_not_commit_and_leaves_the_other_alone(place: Place) -> None:
+    now_s = [0.0]
+    sleeper = replace(NEVER, now=lambda: now_s[0])
+    with (
+        take_lease(place, "s", say=print, timing=sleeper, me=ELSEWHERE) as lost,
+        take_lease(place, "s", say=print, timing=QUICK) as lease,
+    ):
+        now_s[0] = NEVER.stale_s
+        for _ in range(2):
+            with pytest.raises(LeaseLostError, match=rf"{ME.user}@{ME.host} \(process {ME.pid}\) took this sweep over"):
+                lost.check()
+        lease.check()
+        assert refused(place)
+
+
+def test_a_process_that_was_stopped_and_taken_over_finds_it_lost(tmp_path: Path) -> None:
+    with holding(tmp_path, host="node7", stale_s=1.0) as process:
+        assert process.stdin is not None
+        process.send_signal(signal.SIGSTOP)
+        with take_lease(LocalPlace(tmp_path), "s", say=print, timing=QUICK) as lease:
+            process.send_signal(signal.SIGCONT)
+            told, _ = process.communicate("check\n", timeout=20)
+            assert (told, process.returncode) == ("lost\n", 3)
+            lease.check()
+
+
+def test_a_lease_that_was_deleted_by_hand_is_lost(tmp_path: Path) -> None:
+    now_s = [0.0]
+    with take_lease(LocalPlace(tmp_path), "s", say=print, timing=replace(NEVER, now=lambda: now_s[0])) as lease:
+        for name in left(LocalPlace(tmp_path)):
+            (tmp_path / "leases" / "s" / name).unlink()
+        now_s[0] = NEVER.stale_s / 2
+        with pytest.raises(LeaseLostError, match="or someone by hand"):
+            lease.check()
+        assert left(LocalPlace(tmp_path)) == []
+
+
+def test_the_heart_itself_notices_that_the_lease_is_lost(tmp_path: Path) -> None:
+    with take_lease(LocalPlace(tmp_path), "s", say=print, timing=QUICK) as lease:
+        deadline = time.monotonic() + 20
+        while lease.is_sure and time.monotonic() < deadline:
+            for path in (tmp_path / "leases" / "s").glob("[!.]*"):
+                path.unlink(missing_ok=True)
+        with pytest.raises(LeaseLostError):
+            lease.check()
+
+
+def test_a_place_that_hangs_does_not_hang_the_exit(counting: CountingPlace) -> None:
+    said: list[str] = []
+    with take_lease(counting, "s", say=said.append, timing=replace(NEVER, exit_s=0.1)):
+        CountingPlace.hangs = hung = threading.Event()
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    assert ["could not be given back" in line for line in said] == [True]
+    hung.set()
+
+
+def test_a_lease_that_cannot_be_given_back_is_told(counting: CountingPlace) -> None:
+    said: list[str] = []
+    with take_lease(counting, "s", say=said.append, timing=NEVER):
+        CountingPlace.broken = True
+    assert ["could not be given back (does not answer)" in line for line in said] == [True]
+
+
+def test_ctrl_c_while_asking_leaves_nothing(tmp_path: Path) -> None:
+    class Interrupted(LocalPlace):
+        left = 2  # listings: the first look, and the one after asking
+
+        def at(self, name: str) -> Interrupted:
+            return Interrupted(self.folder / name)
+
+        def files(self) -> dict[str, int]:
+            Interrupted.left -= 1
+            if Interrupted.left == 0:
+                raise KeyboardInterrupt
+            return super().files()
+
+    with pytest.raises(KeyboardInterrupt), take_lease(Interrupted(tmp_path), "s", say=print, timing=QUICK):
+        pass
+    assert left(LocalPlace(tmp_path)) == []
+
+
+def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "leases").write_text("in the way")
+    with pytest.raises(StoreError, match="cannot be written"), take_lease(LocalPlace(tmp_path), "s", say=print):
+        pass
+
+
+def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    class Unreadable(LocalPlace):
+        def at(self, name: str) -> Unreadable:
+            return Unreadable(self.folder / name)
+
+        def files(self) -> dict[str, int]:
+            raise PermissionError(13, "Permission denied")
+
+    with (
+        pytest.raises(StoreError, match=r"cannot be read \(.*Permission denied"),
+        take_lease(Unreadable(tmp_path), "s", say=print),
+    ):
+        pass

@@ -1,0 +1,119 @@
+"""The watchers of a launch together: what they make of each way in which it can end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.execution.events import Listeners
+from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.session.monitors import watched
+from orchestrator.storage.storage import LocalPlace
+from orchestrator.store import open_store
+from orchestrator.store.schema import State
+from orchestrator.sweeps.notification_spec import WatchSpec
+from orchestrator.sweeps.plan import Plan
+from orchestrator.sweeps.sweep import SweepSpec
+from tests.builders import first_attempts, make_record, make_spec
+from tests.small_sweeps import POS, launched, write_bank
+from trials.errors import ConfigError
+
+SPECS = tuple(make_spec(seed=seed) for seed in range(2))
+PLAN = Plan(SweepSpec(name="tiny"), "tiny.yaml", SPECS, SPECS, first_attempts(SPECS))
+
+
+class GoneError(Exception):
+    """Breaks a launch."""
+
+
+def ended(folder: Path, n: int, state: State, raised: BaseException | None = None, **asked: Any) -> dict[str, Any]:
+    """The last line of the log of a launch in which so many of two trials ended in a state."""
+    stop, settings = StopRequest(), WatchSpec(log=str(folder / "log"))
+    stop.signal, stop.reason, stop.asker = (asked.get(key) for key in ("signal", "reason", "asker"))
+    try:
+        with watched(PLAN, LocalPlace(folder), settings, cluster="inline", stop=stop, say=print) as watch:
+            listener = Listeners(*watch.listeners)
+            for spec in SPECS[:n]:
+                listener.started(spec, 1)
+                listener.ended(spec, state, None)
+            if raised is not None:
+                raise raised
+    except (GoneError, KeyboardInterrupt, SystemExit):
+        assert raised is not None
+    last: dict[str, Any] = json.loads((folder / "log").read_text(encoding="utf-8").splitlines()[-1])
+    return last
+
+
+@pytest.mark.parametrize(
+    ("n", "state", "raised", "asked", "event"),
+    [
+        (2, State.COMPLETED, None, {}, "done"),
+        (2, State.PRUNED, None, {"signal": signal.SIGTERM}, "done"),
+        (2, State.DIVERGED, None, {}, "failed"),
+        (1, State.COMPLETED, None, {"reason": "all alike"}, "failed"),
+        (1, State.COMPLETED, None, {"signal": signal.SIGTERM}, "failed"),
+        (1, State.COMPLETED, KeyboardInterrupt(), {"signal": signal.SIGTERM}, "failed"),
+        (1, State.COMPLETED, SystemExit(signal.SIGTERM), {}, "failed"),
+        (1, State.COMPLETED, None, {"signal": signal.SIGINT}, "interrupted"),
+        (1, State.COMPLETED, KeyboardInterrupt(), {}, "interrupted"),
+        (1, State.COMPLETED, None, {"asker": "me on a laptop"}, "interrupted"),
+        (2, State.COMPLETED, None, {"asker": "me on a laptop"}, "done"),
+        (1, State.COMPLETED, GoneError("//me:pw@host"), {}, "failed"),
+    ],
+)
+def test_a_launch_ends_done_failed_or_interrupted(
+    n: int, state: State, raised: BaseException | None, asked: dict[str, Any], event: str, tmp_path: Path
+) -> None:
+    assert ended(tmp_path, n, state, raised, **asked)["event"] == event
+
+
+def test_a_launch_that_breaks_says_by_what_without_secrets(tmp_path: Path) -> None:
+    last = ended(tmp_path, 1, State.COMPLETED, GoneError("no answer\nfrom //me:pw@host"))
+    assert (last["error"], last["left"]) == ("GoneError: from //***@host", 1)
+
+
+def test_a_secret_that_is_absent_stops_a_launch_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOOK", raising=False)
+    settings = WatchSpec.model_validate({"log": str(tmp_path / "log"), "notify": {"webhook": {"url_env": "HOOK"}}})
+    with (
+        pytest.raises(ConfigError, match="HOOK"),
+        watched(PLAN, LocalPlace(tmp_path), settings, cluster="inline", stop=StopRequest(), say=print),
+    ):
+        raise AssertionError("it has begun")
+    assert not (tmp_path / "log").exists()
+
+
+def test_the_recorder_tells_how_long_each_commit_took_and_nothing_where_there_was_none(tmp_path: Path) -> None:
+    took: list[float] = []
+    recorder = Recorder(open_store(tmp_path / "results", must_exist=False), committed=took.append)
+    recorder.flush()
+    recorder.started(SPECS[0], 1)
+    recorder.evaluated(SPECS[0], make_record())
+    recorder.ended(SPECS[0], State.COMPLETED, None)
+    recorder.close()
+    assert len(took) == 1
+    assert 0 < took[0] < 30
+
+
+def test_a_sweep_without_ray_is_logged_too(tmp_path: Path) -> None:
+    write_bank(tmp_path / "bank", train=20, dev=5, test=5)
+    launched(tmp_path, f"{POS}\nwatch: {{log: {tmp_path}/log}}\n")
+    told = [json.loads(line) for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
+    events = Counter(entry["event"] for entry in told)
+    assert events == {"launched": 1, "started": 2, "evaluated": 4, "ended": 2, "done": 1}
+    assert told[-1]["trials"] == {"completed": 2}
+
+
+def test_the_log_of_a_launch_names_every_trial_and_how_it_ended(tmp_path: Path) -> None:
+    ended(tmp_path, 2, State.COMPLETED)
+    told = [json.loads(line) for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
+    assert Counter(entry["event"] for entry in told) == {"launched": 1, "started": 2, "ended": 2, "done": 1}
+    assert {entry["trial_id"] for entry in told if "trial_id" in entry} == {spec.trial_id for spec in SPECS}

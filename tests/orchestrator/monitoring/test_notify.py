@@ -1,0 +1,245 @@
+"""Messages over real HTTP and SMTP on loopback: what is sent, when, and that nothing that goes wrong hurts."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from email import message_from_string, policy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.monitoring import notify, senders
+from orchestrator.monitoring.notify import Notifier, senders_of
+from orchestrator.monitoring.progress import Ending, Tally
+from orchestrator.monitoring.senders import Email, Message, NotSentError, Webhook
+from orchestrator.store.schema import State
+from orchestrator.sweeps.notification_spec import EmailSpec, NotifySpec, WebhookSpec
+from tests.builders import make_record, make_spec
+from tests.orchestrator.monitoring.mail_server import mail_server, write_certificate
+from tests.servers import LoopbackServer, Reply, Request
+from trials.errors import ConfigError
+
+DONE = Ending("done", None, {State.COMPLETED: 3}, 0, 3725.0)
+FAILED = Ending("failed", "OSError: //me:pw@host is gone", {State.COMPLETED: 1, State.OUT_OF_MEMORY: 1}, 2, 60.0)
+INTERRUPTED = Ending("interrupted", None, {}, 4, 1.0)
+MESSAGE = Message("Sweep tiny is done", {"event": "done", "sweep": "tiny"}, urgent=False)
+
+
+class Hook(LoopbackServer):
+    """Takes posts as a chat does; keeps their bodies."""
+
+    def __init__(self, answer: Reply = Reply(), wait_s: float = 0.0) -> None:  # noqa: B008
+        super().__init__()
+        self.answer, self.wait_s, self.bodies = answer, wait_s, list[Any]()
+
+    @property
+    def secret_url(self) -> str:
+        return f"{self.url}/services/s3cr3t"
+
+    def reply(self, request: Request, body: bytes) -> Reply:
+        time.sleep(self.wait_s)
+        self.bodies.append(json.loads(body))
+        return self.answer
+
+
+def notifier(
+    url: str, monkeypatch: pytest.MonkeyPatch, said: list[str], tally: Tally | None = None, **more: Any
+) -> Notifier:
+    monkeypatch.setenv("HOOK", url)
+    spec = NotifySpec(webhook=WebhookSpec(url_env="HOOK"), **more)
+    tally = tally or Tally(4)
+    return Notifier(spec, senders_of(spec), tally, sweep="tiny", store="results", say=said.append)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = 10.0) -> None:
+    until = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_sweep_that_is_done_is_told_in_a_text_and_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    with Hook() as hook:
+        notifier(hook.secret_url, monkeypatch, said).over(DONE)
+    assert said == []
+    assert hook.bodies[0]["text"] == "Sweep tiny is done: 3 trials in 1:02:05"
+    fields = {field["title"]: field["value"] for field in hook.bodies[0]["attachments"][0]["fields"]}
+    assert fields["trials"] == "3 completed"
+    assert fields["store"] == "results"
+
+
+def test_a_sweep_that_failed_says_why_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Hook() as hook:
+        notifier(hook.secret_url, monkeypatch, []).over(FAILED)
+    assert hook.bodies[0]["text"] == "Sweep tiny failed: 1 of 4 trials completed"
+    fields = {field["title"]: field["value"] for field in hook.bodies[0]["attachments"][0]["fields"]}
+    assert fields["trials"] == "1 completed, 1 out of memory; 2 never ended"
+    assert fields["why"] == "OSError: //***@host is gone"
+
+
+@pytest.mark.parametrize(
+    ("ending", "events", "n"),
+    [(DONE, ["failed"], 0), (FAILED, ["failed"], 1), (FAILED, ["done", "stalled"], 0), (INTERRUPTED, ["failed"], 0)],
+)
+def test_only_what_was_asked_for_is_told_and_never_what_a_person_did(
+    ending: Ending, events: list[str], n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Hook() as hook:
+        notifier(hook.secret_url, monkeypatch, [], events=events).over(ending)
+    assert len(hook.bodies) == n
+
+
+class HandClock:
+    """Stands still unless moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_each_stall_is_told_once_and_work_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tally = Tally(2, clock := HandClock())
+    with Hook() as hook:
+        told = notifier(hook.secret_url, monkeypatch, [], tally, stalled_minutes=1 / 60, events=["stalled"])
+        told.begin()
+        tally.started(make_spec(), 1)
+        clock.now = 1.0
+        wait_until(lambda: len(hook.bodies) == 1)
+        time.sleep(0.3)  # several looks
+        assert len(hook.bodies) == 1
+        tally.evaluated(make_spec(), make_record())
+        clock.now = 2.0
+        wait_until(lambda: len(hook.bodies) == 2)
+        told.over(DONE)
+    assert hook.bodies[0]["text"].startswith("Sweep tiny stalled: no trial got on for 0.0166667 minutes")
+
+
+def test_a_sweep_that_gets_on_or_is_over_does_not_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    tally = Tally(2, clock := HandClock())
+    with Hook() as hook:
+        told = notifier(hook.secret_url, monkeypatch, [], tally, stalled_minutes=1 / 60, events=["stalled"])
+        told.begin()
+        for _ in range(5):
+            clock.now += 0.9
+            time.sleep(0.1)
+            tally.evaluated(make_spec(), make_record())
+        for seed in (0, 1):
+            tally.ended(make_spec(seed=seed), State.COMPLETED, None)
+        clock.now += 100
+        time.sleep(0.3)
+        told.over(DONE)
+    assert hook.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Reply(404), "answered HTTP 404"),
+        (Reply(500, b"s3cr3t"), "answered HTTP 500"),
+        (Reply(302, headers={"Location": "http://127.0.0.1:9/elsewhere"}), "redirects elsewhere (HTTP 302)"),
+        (Reply(307, headers={"Location": "https://example.org/"}), "redirects elsewhere (HTTP 307)"),
+    ],
+)
+def test_a_refusal_or_a_redirect_is_one_line_without_the_address(
+    answer: Reply, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    with Hook(answer) as hook:
+        notifier(hook.secret_url, monkeypatch, told).over(DONE)
+        assert len(hook.log) == 1
+    assert len(told) == 1
+    assert said in told[0]
+    assert "s3cr3t" not in told[0]
+
+
+def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    notifier(f"http://127.0.0.1:{free_port()}/s3cr3t", monkeypatch, said).over(DONE)
+    assert said == ["watch.notify: `done` was not told: the webhook at 127.0.0.1: ConnectError."]
+
+
+def test_a_slow_server_is_not_waited_for_longer_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "WAIT_S", 0.3)
+    said: list[str] = []
+    with Hook(wait_s=1.5) as hook:
+        notifier(hook.secret_url, monkeypatch, said).over(DONE)
+        assert hook.bodies == []  # it has not answered yet
+    assert said == ["watch.notify: no answer after 0 s; a message may not have got there."]
+
+
+def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(senders, "TIMEOUT_S", 0.2)
+    with Hook(wait_s=1.0) as hook, pytest.raises(NotSentError, match=r"127\.0\.0\.1: ReadTimeout"):
+        Webhook(hook.secret_url).send(MESSAGE)
+
+
+@pytest.mark.parametrize("url", ["http://example.org/x", "ftp://example.org", "nonsense", "https://[", "https://a b/"])
+def test_an_address_that_would_go_out_unprotected_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(ConfigError, match="must begin with https") as caught:
+        Webhook(url)
+    assert url not in str(caught.value)
+
+
+def email(port: int, **more: Any) -> EmailSpec:
+    content = {
+        "host": "127.0.0.1",
+        "port": port,
+        "sender": "sweeps@example.org",
+        "to": ["a@example.org", "b@example.org"],
+    }
+    return EmailSpec.model_validate({**content, "starttls": False, **more})
+
+
+def test_an_email_comes_to_everyone_with_all_that_is_to_know() -> None:
+    with mail_server(port := free_port()) as box:
+        Email.of(email(port)).send(Message("Sweep tiny is done", {"store": "results"}, urgent=False))
+    mail = message_from_string(box.mails[0].content, policy=policy.default)
+    assert box.mails[0].to == ["a@example.org", "b@example.org"]
+    assert (mail["Subject"], mail["From"]) == ("Sweep tiny is done", "sweeps@example.org")
+    assert mail.get_content().splitlines() == ["Sweep tiny is done", "", "store: results"]
+
+
+def test_a_password_goes_over_tls_only_and_a_wrong_one_is_told_without_it(tmp_path: Path) -> None:
+    certificate = write_certificate(tmp_path)
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "certificate.pem"))
+    spec = email(port := free_port(), starttls=True, user="sweeps", password_env="UNUSED")
+    with mail_server(port, certificate) as box:
+        Email(spec, "hunter22", trusted).send(MESSAGE)
+        with pytest.raises(NotSentError, match="SMTPAuthenticationError 535") as caught:
+            Email(spec, "s3cr3t", trusted).send(MESSAGE)
+        with pytest.raises(NotSentError, match="SSLCertVerificationError"):
+            Email(spec, "hunter22").send(MESSAGE)
+    assert [(mail.over_tls, mail.user) for mail in box.mails] == [(True, "sweeps")]
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_server_that_offers_no_tls_gets_no_mail() -> None:
+    with mail_server(port := free_port()) as box, pytest.raises(NotSentError, match="SMTPNotSupportedError"):
+        Email.of(email(port, starttls=True)).send(MESSAGE)
+    assert box.mails == []
+
+
+def test_a_mail_server_that_is_not_there_is_one_line() -> None:
+    with pytest.raises(NotSentError, match=r"the mail server 127\.0\.0\.1:\d+: ConnectionRefusedError"):
+        Email.of(email(free_port())).send(MESSAGE)
+
+
+def test_an_absent_secret_is_told_before_anything_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOOK", raising=False)
+    with pytest.raises(ConfigError, match="the variable HOOK is not set or empty"):
+        senders_of(NotifySpec(webhook=WebhookSpec(url_env="HOOK")))

@@ -1,0 +1,110 @@
+"""Prometheus's rules by its own checker, and that rules and board ask only for what is exported."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.orchestrator.monitoring.prometheus import DOCKER, EXPORTED, metrics_in, named_by_ray, program
+
+RULES = yaml.safe_load((DOCKER / "prometheus" / "rules.yml").read_text(encoding="utf-8"))
+BOARD = json.loads((DOCKER / "grafana" / "permafrost.json").read_text(encoding="utf-8"))
+ALL_RULES: list[dict[str, Any]] = [rule for group in RULES["groups"] for rule in group["rules"]]
+ALERTS = [rule for rule in ALL_RULES if "alert" in rule]
+RECORDED = {rule["record"] for rule in ALL_RULES if "record" in rule}
+PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
+
+
+def promtool(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program("promtool"), *map(str, words)], capture_output=True, text=True, timeout=60)
+
+
+def test_promtool_accepts_configuration_and_rules_and_the_rules_fire_when_they_should() -> None:
+    folder = DOCKER / "prometheus"
+    for words in (
+        ("check", "config", folder / "prometheus.yml"),
+        ("check", "rules", folder / "rules.yml"),
+        ("test", "rules", folder / "rules_test.yml"),
+    ):
+        done = promtool(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("vector(1800)", "vector(18000)"),
+        ("vector(1800)", "vector(180)"),
+        (" + last_over_time(ray_permafrost_trials_queued[1m])", ""),
+        ("unless on (sweep) last_over_time(ray_permafrost_trials_running[1m])", ""),
+        ("unless on (SessionName, WorkerId) ray_permafrost_launches_ended_total", ""),
+        ("and on (SessionName, WorkerId) ray_permafrost_launches_total", ""),
+        ("offset 30m", "offset 3h"),
+        ("vector(0.25)", "vector(0.01)"),
+        ("vector(3)", "vector(2)"),
+        ('"kind", "retry", "", ""', '"state", "x", "", ""'),
+        ("vector(0.1)", "vector(0.3)"),
+        ("> 60", "> 5"),
+        ("4 * 3600", "4"),
+    ],
+)
+def test_the_tests_of_the_rules_fail_where_a_rule_is_changed(before: str, after: str, tmp_path: Path) -> None:
+    rules = (DOCKER / "prometheus" / "rules.yml").read_text(encoding="utf-8")
+    assert before in rules
+    (tmp_path / "rules.yml").write_text(rules.replace(before, after), encoding="utf-8")
+    shutil.copy(DOCKER / "prometheus" / "rules_test.yml", tmp_path)
+    assert promtool("test", "rules", tmp_path / "rules_test.yml").returncode != 0
+
+
+@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.get("alert") or rule.get("record"))
+def test_a_rule_asks_only_for_what_is_exported_or_recorded(rule: dict[str, Any]) -> None:
+    assert metrics_in(rule["expr"]) <= EXPORTED | RECORDED
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_an_alert_waits_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
+    assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
+    assert rule["labels"]["severity"] in {"warning", "critical"}
+    assert "{{ $labels.sweep }}" in rule["annotations"]["summary"]
+    assert rule["annotations"]["runbook"].endswith(".")
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_a_panel_asks_only_for_what_is_exported(panel: dict[str, Any]) -> None:
+    asked = set().union(*(metrics_in(target["expr"]) for target in panel["targets"]))
+    assert asked
+    assert asked <= EXPORTED | RECORDED | named_by_ray()
+
+
+def test_the_board_shows_every_metric_but_five() -> None:
+    shown = set().union(*(metrics_in(target["expr"]) for panel in PANELS for target in panel["targets"]))
+    beyond = ("trials_planned", "trials_skipped", "launches_total", "launches_ended_total", "store_flush_seconds_sum")
+    assert EXPORTED - shown == {f"ray_permafrost_{name}" for name in beyond}
+
+
+def test_the_board_is_provisioned_with_a_data_source_of_its_own_and_cannot_be_changed_by_a_click() -> None:
+    folder = DOCKER / "grafana" / "provisioning"
+    source = yaml.safe_load((folder / "datasources" / "prometheus.yml").read_text(encoding="utf-8"))["datasources"][0]
+    assert BOARD["templating"]["list"][0]["current"]["value"] == source["uid"]
+    provider = yaml.safe_load((folder / "dashboards" / "permafrost.yml").read_text(encoding="utf-8"))["providers"][0]
+    assert not provider["allowUiUpdates"]
+    ids = [panel["id"] for panel in BOARD["panels"]]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("sum by (sweep) (rate(a_total{state=~'x|y'}[5m])) / on (sweep) group_left () b", {"a_total", "b"}),
+        ('label_replace(a offset 30m or 0 * c, "kind", "retry", "", "")', {"a", "c"}),
+        ("time() - max(a) > 3e2 and on () permafrost:b:30m", {"a", "permafrost:b:30m"}),
+    ],
+)
+def test_the_names_of_an_expression_are_found(expression: str, names: set[str]) -> None:
+    assert metrics_in(expression) == names

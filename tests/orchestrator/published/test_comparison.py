@@ -1,0 +1,261 @@
+"""A study beside trials of ours, on hand-made rows: the numbers by hand, and what must not stand side by side."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from orchestrator.published.comparison import Comparison, Side, compare_study
+from orchestrator.published.comparison_tables import comparison_tables
+from orchestrator.published.our_results import Estimate, estimate
+from orchestrator.published.study import load_study
+from tests.builders import make_spec, merged
+from trials.spec import TrialSpec
+
+EWT = {"name": "UD_English-EWT", "sizes": (12544, 2001, 2077)}
+CONLL = {"name": "conll2003", "sizes": (14041, 3250, 3453), "format": "columns"}
+COLA = {"name": "cola", "sizes": (8551, 1043, 0), "format": "tsv"}
+FIRST_2 = {"strategy": "first_k", "layers": (0, 1)}
+OUR_MODEL = {"name": "distilbert/distilbert-base-multilingual-cased"}
+Rows = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+
+def trial(spec: TrialSpec, *accuracies: float, state: str = "completed", **changes: Any) -> Rows:
+    """The rows of one trial, evaluated after every epoch."""
+    row = {"trial_id": spec.trial_id, "state": state, "spec": spec.model_dump_json(), "device": "cpu", "train_s": 10.0}
+    epochs = [
+        {"trial_id": spec.trial_id, "step": 10 * n, "epoch": float(n), "accuracy": accuracy}
+        for n, accuracy in enumerate(accuracies, start=1)
+    ]
+    return [row | {"total_params": 1000, "trainable_params": 250} | changes], epochs
+
+
+def ewt(seed: int = 42, **changes: Any) -> TrialSpec:
+    """A trial as study 1 ran it, unless changed."""
+    same = {"data": EWT, "model": OUR_MODEL, "train_size": 12544, "lowercase": True, "seed": seed}
+    return make_spec(**merged(same, changes))
+
+
+def compared(study: str, *trials: Rows) -> Comparison:
+    rows, epochs = [row for t in trials for row in t[0]], [epoch for t in trials for epoch in t[1]]
+    return compare_study(load_study(study), rows, epochs)
+
+
+def side(found: Comparison, group: str) -> Side:
+    (one,) = [side for side in found.sides if side.group == group]
+    return one
+
+
+def shown(found: Comparison, width: int = 80) -> str:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    with console.capture() as captured:
+        for part in comparison_tables(found, load_study(found.study)):
+            console.print(part)
+    return captured.get()
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_ours_is_the_mean_of_the_last_evaluation_over_seeds() -> None:
+    found = compared("emekaeze_pos", trial(ewt(1), 0.99, 0.95), trial(ewt(2), 0.5, 0.97))
+    (line,) = [line for line in side(found, "english").lines if line.metric == "accuracy"]
+    assert line.ours.mean == pytest.approx(0.96)
+    assert line.theirs.low == 0.964
+    assert line.difference == pytest.approx(-0.004)
+
+
+def test_the_interval_is_students() -> None:
+    found = estimate([0.94, 0.96, 0.98])
+    half = 4.302653 * 0.02 / 3**0.5  # t with 2 degrees of freedom
+    assert found.n == 3
+    assert [found.mean, found.low, found.high] == pytest.approx([0.96, 0.96 - half, 0.96 + half])
+
+
+def test_one_seed_has_no_interval_and_the_table_says_so() -> None:
+    assert estimate([0.5]) == Estimate(0.5, None, None, 1)
+    assert "96.00 1 seed, no interval 96.40 -0.40 points" in words(shown(compared("emekaeze_pos", trial(ewt(), 0.96))))
+
+
+def test_a_curve_is_compared_epoch_by_epoch() -> None:
+    found = compared("emekaeze_pos", trial(ewt(), 0.95, 0.96))
+    lines = side(found, "english_epochs").lines
+    assert [(line.at_epoch, line.ours.mean) for line in lines] == [(1, 0.95), (2, 0.96)]
+    assert lines[0].difference == pytest.approx(0.95 - 0.956257)
+
+
+def test_the_best_evaluation_counts_where_the_study_reports_it() -> None:
+    spec = make_spec(task="cola", data=COLA, train_size=100)
+    found = compared("freezing_bert_glue", trial(spec, 0.7, 0.75, 0.6))
+    (line,) = side(found, "cola_100").lines
+    assert (line.ours.mean, line.theirs.low, line.theirs.std) == (0.75, 0.724, 0.0234)
+
+
+def test_saved_time_is_paired_by_seed_with_the_own_baseline() -> None:
+    base = [trial(ewt(seed), 0.96, train_s=seconds) for seed, seconds in ((1, 10.0), (2, 20.0), (3, 7.0))]
+    frozen = [trial(ewt(seed, freeze=FIRST_2), 0.96, train_s=seconds) for seed, seconds in ((1, 8.0), (2, 12.0))]
+    lines = side(compared("emekaeze_pos", *base, *frozen), "english").lines
+    (saved,) = [line for line in lines if line.metric == "saved_train"]
+    assert (saved.freeze, saved.ours.n) == ("first 2", 2)
+    assert saved.ours.mean == pytest.approx(0.3)
+
+
+def test_saved_time_of_two_devices_is_not_compared() -> None:
+    found = compared("emekaeze_pos", trial(ewt(), 0.96), trial(ewt(freeze=FIRST_2), 0.96, device="NVIDIA T4"))
+    assert "saved_train" not in {line.metric for line in side(found, "english").lines}
+
+
+def test_seconds_are_never_set_side_by_side() -> None:
+    found = compared("emekaeze_pos", trial(ewt(), 0.96))
+    assert not [line for side in found.sides for line in side.lines if line.metric == "train_s"]
+    assert [r for r in found.refusals if "times of different hardware" in r.reason]
+
+
+def test_counts_of_parameters_are_compared_for_the_same_model_only() -> None:
+    same = compared("emekaeze_pos", trial(ewt(), 0.96, total_params=134_741_770, trainable_params=134_741_770))
+    assert [line.difference for line in side(same, "parameters").lines if line.metric == "trainable_params"] == [0]
+    other = compared("emekaeze_pos", trial(ewt(model={"name": "starter"}), 0.96))
+    assert "parameters, and shares of them, are of another model (starter" in words(shown(other))
+    assert not [line for side in other.sides for line in side.lines if "param" in line.metric]
+
+
+def test_a_sample_of_a_corpus_is_refused_with_both_counts() -> None:
+    sample = {"name": "UD_English-EWT-sample", "sizes": (800, 200, 200)}
+    found = compared("emekaeze_pos", *(trial(ewt(seed, data=sample, train_size=800), 0.9) for seed in (1, 2)))
+    assert not [side for side in found.sides if side.corpus != "any corpus"]
+    told = [r.reason for r in found.refusals if "UD_English-EWT-sample" in r.reason]
+    assert len(told) == 1
+    assert "ours, UD_English-EWT-sample (800/200/200), is not UD_English-EWT 2.16 (12,544/2,001/2,077)" in told[0]
+
+
+def test_a_corpus_of_unknown_counts_is_refused() -> None:
+    found = compared("emekaeze_pos", trial(ewt(data={"sizes": None}), 0.9))
+    assert any("do not say how many sentences" in r.reason for r in found.refusals)
+
+
+def test_another_release_is_refused() -> None:
+    found = compared("emekaeze_pos", trial(ewt(data={"source": "ud:UD_English-EWT@2.17"}), 0.9))
+    assert any("release 2.17" in r.reason for r in found.refusals)
+    assert not [side for side in found.sides if side.group == "english"]
+
+
+def test_a_lookalike_of_equal_counts_is_refused() -> None:
+    ours = {**COLA, "name": "CoLA", "train": ("data/in_domain_train.tsv",)}
+    found = compared("freezing_bert_glue", trial(make_spec(task="cola", data=ours, train_size=50), 0.7))
+    assert found.sides == ()
+    assert any(r.reason == "ours, CoLA, differs from GLUE CoLA in the dev split" for r in found.refusals)
+
+
+def test_another_train_size_is_refused() -> None:
+    found = compared("emekaeze_pos", trial(ewt(train_size=500), 0.9))
+    assert any("the study has no such train size" in r.reason for r in found.refusals)
+
+
+def test_an_unknown_level_is_refused_and_both_of_ours_are_shown() -> None:
+    rows, epochs = trial(make_spec(task="ner", data=CONLL, train_size=14041), 0.9)
+    epochs[0] |= {"macro_f1": 0.8, "span_macro_f1": 0.7}
+    found = compared("kairatuly_ner", (rows, epochs))
+    assert found.sides == ()
+    refusal = next(r for r in found.refusals if r.reason.startswith("metric unknown"))
+    assert refusal.ours == ["conll2003 dev, none, starter, 1 seed: macro_f1 80.00, span_macro_f1 70.00"]
+    assert ("english", "macro_f1", "nothing") in {theirs[:3] for theirs in refusal.theirs}
+
+
+def test_an_unknown_corpus_is_refused() -> None:
+    found = compared("brown_pos", trial(ewt(), 0.9))
+    assert found.sides == ()
+    assert any("does not say which corpus" in r.reason for r in found.refusals)
+
+
+def test_each_reason_is_told_once() -> None:
+    found = compared("kairatuly_ner")
+    reasons = [refusal.reason for refusal in found.refusals]
+    assert len(reasons) == len(set(reasons))
+    assert shown(found).count("on which split") == 1
+
+
+def test_layers_of_a_model_of_another_height_are_not_the_same_freeze() -> None:
+    specs = [
+        make_spec(task="cola", data=COLA, train_size=50, freeze=freeze)
+        for freeze in (
+            {},
+            {"strategy": "first_k", "layers": (0, 1), "embeddings": True},
+            {"strategy": "all_encoder", "layers": tuple(range(6)), "embeddings": True},
+            {"strategy": "none", "layers": (), "embeddings": True},
+        )
+    ]
+    one = side(compared("freezing_bert_glue", *(trial(spec, 0.7) for spec in specs)), "cola_50")
+    assert [line.freeze for line in one.lines] == ["embeddings", "none", "all+E"]
+    assert (one.extra, one.absent) == (("first 2+E",), tuple(f"{n} and embeddings" for n in (2, 4, 8, 10)))
+
+
+def test_the_embeddings_are_part_of_what_is_frozen() -> None:
+    frozen = {**FIRST_2, "embeddings": True}
+    one = side(compared("emekaeze_pos", trial(ewt(), 0.9), trial(ewt(freeze=frozen), 0.8)), "english")
+    assert {line.freeze for line in one.lines} == {"none"}
+    assert one.extra == ("first 2+E",)
+
+
+def test_what_else_differs_is_told_and_forbids_nothing() -> None:
+    spec = ewt(model={"name": "starter"}, optim={"lr": 1e-3, "head_lr": 5e-3}, data={"name": "mine"})
+    (line, *_), differs = (
+        side(compared("emekaeze_pos", trial(spec, 0.9)), "english").lines,
+        side(compared("emekaeze_pos", trial(spec, 0.9)), "english").differs,
+    )
+    assert line.metric == "accuracy"
+    assert differs == (
+        "our corpus is named mine",
+        "model starter instead of distilbert-base-multilingual-cased",
+        "lr 0.001 instead of 5e-05",
+        "head_lr 0.005 instead of none",
+        "cpu instead of 1x NVIDIA T4",
+    )
+
+
+def test_a_trial_as_the_study_ran_it_differs_in_nothing() -> None:
+    assert side(compared("emekaeze_pos", trial(ewt(), 0.96, device="NVIDIA T4")), "english").differs == ()
+
+
+def test_settings_the_study_does_not_tell_are_no_differences() -> None:
+    spec = make_spec(task="cola", data=COLA, train_size=50)
+    assert "hardware" in side(compared("freezing_bert_glue", trial(spec, 0.7)), "cola_50").silent
+
+
+@pytest.mark.parametrize("state", ["pruned", "diverged", "failed"])
+def test_only_completed_trials_are_compared(state: str) -> None:
+    assert compared("emekaeze_pos", trial(ewt(), 0.96, state=state)).sides == ()
+
+
+def test_a_baseline_stands_beside_both_kinds_of_frozen_dropout() -> None:
+    frozen = [trial(ewt(freeze=FIRST_2, frozen_dropout=on), 0.9) for on in (True, False)]
+    found = compared("emekaeze_pos", trial(ewt(), 0.96), *frozen)
+    sides = [side for side in found.sides if side.group == "english"]
+    assert [{line.freeze for line in side.lines} for side in sides] == [{"none", "first 2"}] * 2
+    assert [("frozen_dropout off instead of on" in side.differs) for side in sides] == [False, True]
+
+
+def test_errata_of_shown_numbers_stand_under_the_table() -> None:
+    found = compared("emekaeze_pos", trial(ewt(), 0.96), trial(ewt(freeze=FIRST_2), 0.95, train_s=8.0))
+    text = words(shown(found))
+    assert "erratum: The baseline's time holds an interactive log-in" in text
+    assert "erratum: One seed (42) and no interval" in text
+    assert "The text once says 92.8 %" not in text
+    assert "erratum of the text: The text speaks of 45 UPOS tags" in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_tables_fit(width: int) -> None:
+    found = compared("emekaeze_pos", *(trial(ewt(s, freeze=f), 0.961234) for s in (1, 2, 42) for f in ({}, FIRST_2)))
+    text = shown(found, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+
+
+def test_without_trials_every_table_is_missing() -> None:
+    found = compared("emekaeze_pos")
+    assert (found.trials, found.sides) == (0, ())
+    assert "UD_English-EWT 2.16 (12,544/2,001/2,077): no trial of ours on 12,544 train sentences" in found.missing

@@ -1,0 +1,203 @@
+"""What a trial reports of its best weights, in the store: a row a label, a row a sentence, a map of test metrics."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from orchestrator.execution.recorder import Recorder, prediction_rows, tag_rows
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.schema import METRICS, PREDICTIONS, TAGS, State
+from tests.builders import make_record, make_spec, write_table, write_tagged_treebank, write_texts
+from trials.datasets.corpus import Sentence
+from trials.draft import Lookup, TrialDraft
+from trials.metrics.table import TagScore
+from trials.record import EpochRecord, SplitReport
+from trials.run import run_trial
+from trials.spec import Predictions, TrialSpec
+from trials.tasks.reading import read_corpus
+from trials.training.best_epoch import AUTO_WORDS
+
+OPTIM = {"lr": 1e-3, "batch_size": 8, "epochs": 2}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    return open_store(tmp_path / "results", must_exist=False)
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tagged_treebank(tmp_path_factory.mktemp("bank"))
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_texts(tmp_path_factory.mktemp("texts"))
+
+
+@cache
+def resolved(folder: Path, task: str, **settings: Any) -> TrialSpec:
+    content = {"task": task, "data": {"folder": str(folder)}, "optim": OPTIM, **settings}
+    return TrialDraft.model_validate(content).resolve(Lookup())
+
+
+@cache
+def run(spec: TrialSpec, predictions: Predictions) -> list[EpochRecord]:
+    return list(run_trial(spec, predictions=predictions))
+
+
+def recorded(store: ResultStore, spec: TrialSpec, predictions: Predictions = "auto") -> list[EpochRecord]:
+    recorder, records = Recorder(store), run(spec, predictions)
+    recorder.started(spec, 1)
+    for record in records:
+        recorder.evaluated(spec, record)
+    recorder.ended(spec, State.COMPLETED, None)
+    recorder.close()
+    return records
+
+
+def test_every_column_of_a_tag_and_of_a_prediction_is_filled(treebank: Path) -> None:
+    spec = resolved(treebank, "pos")
+    report = run(spec, "auto")[-1].reports[0]
+    assert set(tag_rows(spec, 1, report)[0]) == set(TAGS.names)
+    assert set(prediction_rows(spec, 1, report)[0]) == set(PREDICTIONS.names)
+
+
+def test_tags_read_back_as_they_were_reported(store: ResultStore, treebank: Path) -> None:
+    spec = resolved(treebank, "pos")
+    reports = recorded(store, spec)[-1].reports
+    found = store.tags().to_pylist()
+    expected = [row for report in reports for row in tag_rows(spec, 1, report)]
+    key = ("trial_id", "split", "level", "tag")
+    assert found == sorted(expected, key=lambda row: [row[name] for name in key])
+    assert {row["split"] for row in found} == {"dev", "test"}
+
+
+def test_predictions_read_back_word_by_word_with_the_corpus_forms(store: ResultStore, treebank: Path) -> None:
+    spec = resolved(treebank, "pos")
+    recorded(store, spec)
+    corpus = read_corpus("pos", spec.data)
+    for split, items in (("dev", corpus.dev), ("test", corpus.test)):
+        rows = [row for row in store.predictions(spec.trial_id).to_pylist() if row["split"] == split]
+        assert [row["sentence"] for row in rows] == list(range(len(items)))
+        for row, item in zip(rows, items, strict=True):
+            assert isinstance(item, Sentence)
+            assert (tuple(row["forms"]), tuple(row["gold"])) == (item.forms, item.tags)
+            assert len(row["predicted"]) == len(row["probability"]) == len(item.forms)
+            assert all(0 < p <= 1 for p in row["probability"])
+
+
+def test_accuracy_can_be_counted_again_from_the_predictions(store: ResultStore, treebank: Path) -> None:
+    spec = resolved(treebank, "pos")
+    recorded(store, spec)
+    (trial,) = store.trials().to_pylist()
+    for split, metrics in (("dev", trial["best_metrics"]), ("test", trial["test_metrics"])):
+        rows = [row for row in store.predictions(spec.trial_id).to_pylist() if row["split"] == split]
+        pairs = [pair for row in rows for pair in zip(row["gold"], row["predicted"], strict=True)]
+        assert dict(metrics)["accuracy"] == pytest.approx(sum(a == b for a, b in pairs) / len(pairs))
+
+
+def test_metric_columns_and_maps_hold_what_was_measured(store: ResultStore, treebank: Path) -> None:
+    spec = resolved(treebank, "pos")
+    records = recorded(store, spec)
+    for row, record in zip(store.epochs().to_pylist(), records, strict=True):
+        assert {name: row[name] for name in METRICS if row[name] is not None} == record.metrics
+    (trial,) = store.trials().to_pylist()
+    assert dict(trial["test_metrics"]) == records[-1].test_metrics
+    assert dict(trial["best_metrics"]) == max(records, key=lambda r: r.score).metrics
+    assert trial["test_score"] == dict(trial["test_metrics"])["accuracy"]
+    assert trial["threads"] == records[-1].threads
+
+
+def test_a_corpus_without_a_test_split_has_null_test_metrics(store: ResultStore, tmp_path: Path) -> None:
+    bank = write_tagged_treebank(tmp_path / "bank")
+    (bank / "test.conllu").unlink()
+    spec = resolved(bank, "pos")
+    recorded(store, spec)
+    (trial,) = store.trials().to_pylist()
+    assert (trial["test_metrics"], trial["test_score"]) == (None, None)
+    assert set(store.predictions(spec.trial_id)["split"].to_pylist()) == {"dev"}
+
+
+# --- Which predictions are kept
+
+
+@pytest.mark.parametrize(
+    ("task", "predictions", "kept"),
+    [("pos", "none", False), ("pos", "auto", True), ("pos", "all", True),
+     ("sst2", "none", False), ("sst2", "auto", False), ("sst2", "all", True)],
+)  # fmt: skip
+def test_predictions_are_kept_as_the_sweep_says(
+    task: str, predictions: Predictions, kept: bool, store: ResultStore, treebank: Path, texts: Path
+) -> None:
+    spec = resolved(texts if task == "sst2" else treebank, task)
+    recorded(store, spec, predictions)
+    assert (len(store.predictions(spec.trial_id)) > 0) == kept
+    assert len(store.tags()) > 0
+
+
+def test_auto_keeps_no_predictions_of_a_large_split(treebank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = resolved(treebank, "pos")
+    n_words = len(run(spec, "auto")[-1].reports[0].gold)
+    monkeypatch.setattr("trials.training.best_epoch.AUTO_WORDS", n_words - 1)
+    report = list(run_trial(spec))[-1].reports[0]
+    assert (report.gold, report.predicted, report.names) == ((), (), ())
+    assert report.tags == run(spec, "auto")[-1].reports[0].tags
+    assert n_words < AUTO_WORDS
+
+
+# --- Texts, numbers, words cut off
+
+
+def test_the_forms_of_a_text_are_the_text_and_its_pair(store: ResultStore, texts: Path) -> None:
+    for task in ("sst2", "mrpc"):
+        spec = resolved(texts, task)
+        recorded(store, spec, "all")
+        first = store.predictions(spec.trial_id).to_pylist()[0]
+        assert len(first["forms"]) == (1 if task == "sst2" else 2)
+        assert first["gold"][0] in ("0", "1")
+
+
+def test_a_regressions_numbers_are_kept_as_they_are(store: ResultStore, tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        rows = [{"sentence1": f"a{n}", "sentence2": split, "label": n / 4} for n in range(12)]
+        write_table(tmp_path / "sts" / f"{split}.tsv", rows)
+    spec = resolved(tmp_path / "sts", "stsb")
+    (report,) = recorded(store, spec, "all")[-1].reports
+    rows = store.predictions(spec.trial_id).to_pylist()
+    assert [float(row["gold"][0]) for row in rows] == [n / 4 for n in range(12)]
+    assert [float(row["predicted"][0]) for row in rows] == list(report.predicted)
+    assert {row["probability"][0] for row in rows} == {None}
+    assert len(store.tags()) == 0
+
+
+def test_a_word_cut_off_is_null_in_the_store(store: ResultStore, treebank: Path) -> None:
+    spec = resolved(treebank, "pos", max_length=4)
+    recorded(store, spec)
+    rows = store.predictions(spec.trial_id).to_pylist()
+    cut = [(tag, p) for row in rows for tag, p in zip(row["predicted"], row["probability"], strict=True) if tag is None]
+    assert len(cut) > 0
+    assert {p for _, p in cut} == {None}
+
+
+def test_a_report_of_made_up_values_has_their_rows(store: ResultStore) -> None:
+    spec = make_spec()
+    score = TagScore("X", "token", support=3, predicted=2, correct=1, precision=0.5, recall=1 / 3, f1=0.4)
+    recorder = Recorder(store)
+    recorder.started(spec, 2)
+    recorder.evaluated(spec, make_record(reports=(SplitReport("dev", (score,)),)))
+    recorder.ended(spec, State.COMPLETED, None)
+    recorder.close()
+    (row,) = store.tags().to_pylist()
+    assert (row["attempt"], row["tag"], row["support"], row["recall"], row["f1"]) == (2, "X", 3, 1 / 3, 0.4)
+    assert len(store.predictions(spec.trial_id)) == 0

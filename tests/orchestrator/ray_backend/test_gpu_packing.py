@@ -1,0 +1,86 @@
+"""A GPU is shared by as many trials as fit by their measured memory."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.execution.slots import Node, Share
+from orchestrator.ray_backend import gpu_packing as packing
+from orchestrator.ray_backend.cluster import Cluster, resources_of
+from orchestrator.ray_backend.gpu_packing import USABLE, hungriest, share_of_gpu, slots_for
+from orchestrator.sweeps.sweep import Resources
+from tests.builders import make_spec
+from trials.errors import ConfigError
+from trials.pilot import Footprint
+
+
+@given(used=st.integers(1, 200_000), total=st.integers(1, 200_000), most=st.integers(1, 64))
+def test_together_they_never_ask_for_more_than_the_gpu_nor_take_more_than_its_memory(
+    used: int, total: int, most: int
+) -> None:
+    share = share_of_gpu(Footprint(used, total), most)
+    together = int(1 / share + 1e-9)
+    assert 1 <= together <= most
+    assert together == 1 or together * used <= USABLE * total
+
+
+def test_a_trial_that_takes_most_of_a_gpu_has_it_alone() -> None:
+    assert share_of_gpu(Footprint(50, 100), most=8) == 1.0
+
+
+def test_a_small_trial_shares_it_with_as_many_as_there_are_cores_for() -> None:
+    assert share_of_gpu(Footprint(1, 1000), most=8) == 0.125
+
+
+def test_the_pilot_is_the_trial_of_a_shape_that_learns_most() -> None:
+    some = {"strategy": "layers", "layers": (0, 1), "embeddings": True}
+    specs = [make_spec(freeze=some), make_spec(seed=3), make_spec(seed=4, freeze=some)]
+    assert hungriest(specs) == [specs[1]]
+
+
+def test_other_batch_sizes_lengths_and_precisions_have_pilots_of_their_own() -> None:
+    changes: list[dict[str, object]] = [{}, {"optim": {"batch_size": 64}}, {"max_length": 64}, {"precision": "bf16"}]
+    specs = [make_spec(**change) for change in changes]
+    assert set(hungriest(specs)) == set(specs)
+
+
+class Nodes(Cluster):
+    """A cluster as a list of its nodes."""
+
+    def __init__(self, *nodes: Node) -> None:
+        super().__init__("", "", "")
+        object.__setattr__(self, "_nodes", list(nodes))
+
+    def nodes(self) -> list[Node]:
+        found: list[Node] = getattr(self, "_nodes")  # noqa: B009
+        return found
+
+
+def test_without_packing_a_trial_gets_what_the_sweep_says() -> None:
+    slots = slots_for(Nodes(Node("A100", 16, 2)), Resources(cpus=2, gpus=0.5), [])
+    assert slots.shares == {"A100": Share(2, 0.5)}
+    assert slots.total() == 4
+
+
+def test_packing_without_a_gpu_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the largest node of the cluster has 2 and 0"):
+        slots_for(Nodes(Node("cpu", 2, 0)), Resources(gpus="packed"), [])
+
+
+def test_each_kind_of_gpu_is_packed_by_its_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = {"A100": Footprint(4, 80), "T4": Footprint(4, 16)}
+    monkeypatch.setattr(packing, "measured_footprint", lambda specs, kind: memory[kind])
+    slots = slots_for(Nodes(Node("A100", 64, 2), Node("T4", 64, 4)), Resources(gpus="packed"), [])
+    assert {kind: int(1 / share.gpus + 1e-9) for kind, share in slots.shares.items()} == {"A100": 18, "T4": 3}
+
+
+def test_trials_of_a_kind_are_pinned_to_nodes_that_have_it() -> None:
+    assert resources_of("A100", Share(1, 0.5)) == {"CPU": 1, "GPU": 0.5, "accelerator_type:A100": 0.001}
+    assert resources_of("", Share(2)) == {"CPU": 2, "GPU": 0.0}
+
+
+def test_where_nodes_may_come_a_trial_may_ask_for_what_there_is_not_yet() -> None:
+    slots = slots_for(Nodes(Node("cpu", 2, 0)), Resources(gpus=1), [], concurrency=4)
+    assert slots.free_kind() == "gpu"

@@ -1,0 +1,83 @@
+"""What a submitted sweep takes along, and what it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orchestrator.config.yaml_document import Document
+from orchestrator.ray_backend import job_package as package
+from orchestrator.ray_backend.job_package import fill, our_modules, pinned_packages
+from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
+from trials.errors import ConfigError
+
+SWEEP = """
+name: s
+trial: {data: {folder: bank}, model: starter}
+space:
+  train_size: [4, 8]
+  data.first: [{train: 8}]
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    folder = tmp_path / "here"
+    (folder / "bank").mkdir(parents=True)
+    (folder / "bank" / "train.conllu").write_text("# text\n")
+    (folder / "results").mkdir()
+    (folder / "results" / "large.parquet").write_text("not to be sent")
+    (folder / "s.yaml").write_text(SWEEP)
+    return folder
+
+
+def test_the_sweep_and_the_local_files_it_names_are_sent_and_nothing_else(here: Path, tmp_path: Path) -> None:
+    (sent := tmp_path / "sent").mkdir()
+    name = fill(sent, Document.read(here / "s.yaml"), ClusterSpec(address="http://head:8265"), here)
+    files = sorted(str(path.relative_to(sent)) for path in sent.rglob("*") if path.is_file())
+    assert files == ["bank/train.conllu", "cluster.yaml", name]
+    assert yaml.safe_load((sent / name).read_text()) == yaml.safe_load(SWEEP)
+
+
+def test_settings_of_the_command_line_are_sent_in_the_sweep(here: Path, tmp_path: Path) -> None:
+    (sent := tmp_path / "sent").mkdir()
+    document = Document.read(here / "s.yaml")
+    document.override("space.train_size=[2]")
+    name = fill(sent, document, ClusterSpec(), here)
+    assert yaml.safe_load((sent / name).read_text())["space"]["train_size"] == [2]
+
+
+def test_there_the_cluster_is_the_one_its_driver_belongs_to(here: Path, tmp_path: Path) -> None:
+    (sent := tmp_path / "sent").mkdir()
+    spec = ClusterSpec(address="http://head:8265", concurrency=7)
+    fill(sent, Document.read(here / "s.yaml"), spec, here)
+    assert find_cluster(str(sent / "cluster.yaml")) == ClusterSpec(address="auto", concurrency=7)
+
+
+def test_files_outside_of_this_folder_are_not_sent_but_told(here: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (here / "s.yaml").write_text("name: s\ntrial: {data: {folder: ../elsewhere}}\n")
+    with pytest.raises(ConfigError, match=r"\.\./elsewhere: lies outside of .*, so it is not sent"):
+        fill(tmp_path, Document.read(here / "s.yaml"), ClusterSpec(), here)
+
+
+def test_too_much_is_refused_before_anything_is_copied(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(package, "MOST_BYTES", 3)
+    (sent := tmp_path / "sent").mkdir()
+    with pytest.raises(ConfigError, match="of local files, and at most"):
+        fill(sent, Document.read(here / "s.yaml"), ClusterSpec(), here)
+    assert not list(sent.iterdir())
+
+
+def test_the_pinned_environment_is_what_is_installed_here_but_for_ray_and_ourselves() -> None:
+    found = dict(text.split("==") for text in pinned_packages())
+    assert {"torch", "transformers", "pyarrow", "pydantic"} <= found.keys()
+    assert not {"ray", "permafrost-sweeps"} & found.keys()
+
+
+def test_our_code_is_what_drivers_and_workers_import() -> None:
+    assert [Path(folder).name for folder in our_modules()] == ["orchestrator", "trials"]

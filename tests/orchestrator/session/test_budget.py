@@ -1,0 +1,125 @@
+"""Bounds of a launch: it stops at them, says so, and the same command goes on."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+from orchestrator.commands.launch_command import launch
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.session.budget import Bounds, Meter, hourly_price, on_bounds, too_small
+from orchestrator.store import open_store
+from orchestrator.store.schema import State
+from orchestrator.sweeps.cluster_spec import Prices
+from tests.builders import make_spec, write_sweep
+from tests.orchestrator.forecast.test_cost_regression import forecast_of
+from tests.orchestrator.forecast.worlds import observed, spec_of
+from tests.small_sweeps import POS, write_bank
+from trials.errors import ConfigError
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """Its time."""
+        return self.now
+
+
+def launched_with(folder: Path, capsys: pytest.CaptureFixture[str], **bounds: float) -> tuple[int, dict[str, int], str]:
+    """Exit code, outcome and what was said."""
+    text = POS.replace("folder: ", f"folder: {folder}/")
+    sweep = write_sweep(folder / "s.yaml", f"{text.rstrip()}\nname: small\n")
+    with pytest.raises(typer.Exit) as ended:
+        launch(sweep, "inline", str(folder / "results"), as_json=True, **bounds)  # type: ignore[arg-type]
+    out, err = capsys.readouterr()
+    return ended.value.exit_code, json.loads(out.strip().splitlines()[-1]), err
+
+
+def test_so_many_trials_run_and_the_same_command_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_bank(tmp_path / "bank", train=24, dev=8, test=8)
+    code, outcome, said = launched_with(tmp_path, capsys, max_trials=1)
+    assert (code, outcome["completed"]) == (143, 1)
+    assert "the 1 trials of --max-trials have run, with 1 trials to go" in said
+    code, outcome, said = launched_with(tmp_path, capsys, max_trials=1)
+    assert (code, outcome["completed"], outcome["skipped"]) == (0, 1, 1)
+    assert len(open_store(tmp_path / "results").completed_ids()) == 2
+
+
+def test_hours_that_are_over_stop_at_the_next_evaluation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_bank(tmp_path / "bank", train=24, dev=8, test=8)
+    code, outcome, said = launched_with(tmp_path, capsys, max_hours=1e-9)
+    assert (code, outcome["completed"]) == (143, 0)
+    assert "Stopping, as the 1e-09 hours of --max-hours have passed" in said
+    assert launched_with(tmp_path, capsys)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        (Bounds(hours=0.0), "--max-hours 0: must be above 0"),
+        (Bounds(trials=-1), "--max-trials -1: must be above 0"),
+        (Bounds(cost=5.0), "without prices nothing is known to cost"),
+    ],
+)
+def test_a_bound_that_means_nothing_is_refused(bounds: Bounds, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        bounds.check(Prices())
+
+
+def test_a_meter_counts_trials_only_while_they_run() -> None:
+    clock, first, second = Clock(), make_spec(seed=0), make_spec(seed=1)
+    meter = Meter(2.0, clock)
+    meter.started(first, 1)
+    clock.now = 1_800.0
+    meter.started(second, 1)
+    meter.retried(first, State.LOST, None)
+    clock.now = 3_600.0
+    assert meter.spent() == pytest.approx(2.0 * (0.5 + 0.5))
+    meter.ended(second, State.COMPLETED, None)
+    clock.now = 9e9
+    assert meter.spent() == pytest.approx(2.0)
+
+
+def test_money_that_is_spent_asks_to_stop() -> None:
+    clock, stop, said = Clock(), StopRequest(), list[str]()
+    meter = Meter(1.0, clock)
+    meter.started(make_spec(), 1)
+    with on_bounds(Bounds(cost=2.0), meter, stop, said.append, began=time.monotonic()):
+        clock.now = 3 * 3_600.0
+        deadline = time.monotonic() + 10
+        while not stop.asked and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert stop.bound == "3 has been spent of --max-cost 2"
+    assert (stop.exit_code, len(said)) == (143, 1)
+
+
+def test_of_a_kind_without_a_price_the_highest_is_taken() -> None:
+    prices = Prices(cpu_hour=0.1, gpu_hour={"A100": 2.0, "H100": 4.0})
+    assert hourly_price(prices, 2, 0.5, "NVIDIA A100") == pytest.approx(1.2)
+    assert hourly_price(prices, 0, 1.0, "any") == 4.0
+
+
+def test_a_bound_below_the_longest_trial_is_told_before() -> None:
+    found = forecast_of([spec_of()], [observed(spec_of(), np.random.default_rng(0), noise=0.0)])
+    assert "less than the" in str(too_small(Bounds(hours=1e-6), found, 1.0))
+    assert "forecast to cost" in str(too_small(Bounds(cost=1e-9), found, 1.0))
+    assert too_small(Bounds(hours=1.0), found, 1.0) is None
+
+
+def test_a_bound_that_is_reached_with_nothing_to_go_is_no_interruption() -> None:
+    stop = StopRequest()
+    stop.bound = "the hour is over"
+    Bounds(hours=1.0).settle(stop, left=0)
+    assert not stop.asked
+
+
+def test_bounds_go_along_to_a_cluster() -> None:
+    assert Bounds(8.0, 3, None).words() == ["--max-hours", "8", "--max-trials", "3"]

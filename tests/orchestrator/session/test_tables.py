@@ -1,0 +1,179 @@
+"""What a launch shows: whole, also on eighty columns and where there is no terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from orchestrator.session.display import LiveDisplay
+from orchestrator.session.tables import cell_tables, plan_lines
+from orchestrator.store import open_store
+from orchestrator.store.schema import State
+from orchestrator.store.summary import Cell
+from orchestrator.sweeps.plan import Plan, make_plan
+from orchestrator.sweeps.sweep import load_sweep
+from tests.builders import make_record, make_spec, write_sweep, write_treebank
+from trials.draft import Lookup
+from trials.spec import TrialSpec
+
+
+def make_cell(spec: TrialSpec, states: dict[str, int] | None = None) -> Cell:
+    """A cell with figures as wide as they come."""
+    return Cell(
+        spec=spec,
+        planned=10,
+        states=Counter(states or {"completed": 10}),
+        score_mean=0.96123,
+        score_std=0.0123,
+        test_mean=0.95678,
+        train_s=12345.6,
+        total_params=66_000_000,
+        trainable_params=23_400_000,
+        saved_params=0.645,
+        saved_train=0.551,
+    )
+
+
+def frozen(*layers: int, strategy: str = "layers") -> dict[str, object]:
+    return {"strategy": strategy, "layers": layers, "embeddings": True}
+
+
+def shown(*cells: Cell, width: int = 80) -> list[str]:
+    """The lines of the tables, as a terminal of that width shows them."""
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    with console.capture() as captured:
+        for table in cell_tables(cells):
+            console.print(table)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+FIGURES = ["10/10", "96.12 ± 1.23", "95.68", "23.4 M", "64.5 %", "12345.6", "55 %"]
+WIDE = {
+    "alternating": [make_cell(make_spec(freeze=frozen(0, 2, 4, strategy="alternating")))],
+    "every layer named": [make_cell(make_spec(freeze=frozen(0, 1, 2, 3, 4, 5)))],
+    "two settings vary": [
+        make_cell(make_spec(optim={"lr": 1e-3}, dropout=0.1, freeze=frozen(0, 2, 4, strategy="alternating"))),
+        make_cell(make_spec(optim={"lr": 0.00012345678}, dropout=0.2)),
+    ],
+}
+
+
+@pytest.mark.parametrize("cells", WIDE.values(), ids=WIDE.keys())
+def test_a_table_on_eighty_columns_loses_no_figure(cells: list[Cell]) -> None:
+    lines = shown(*cells)
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "".join(lines)
+    assert len([line for line in lines if all(figure in line for figure in FIGURES)]) == len(cells)
+
+
+@pytest.mark.parametrize("cells", WIDE.values(), ids=WIDE.keys())
+def test_a_narrow_table_says_the_same_as_a_wide_one(cells: list[Cell]) -> None:
+    assert sorted("".join(" ".join(shown(*cells)).split())) == sorted(
+        "".join(" ".join(shown(*cells, width=200)).split())
+    )
+
+
+def test_settings_that_vary_stand_beside_the_freeze() -> None:
+    lines = shown(make_cell(make_spec(optim={"lr": 1e-3})), make_cell(make_spec(optim={"lr": 1e-4})), width=120)
+    assert [line.split()[:2] for line in lines[3:]] == [["none", "lr=0.001"], ["none", "lr=0.0001"]]
+
+
+def test_replicates_that_did_not_complete_are_told_below_the_table() -> None:
+    lines = shown(make_cell(make_spec(), {"completed": 7, "failed": 1, "out_of_memory": 2}))
+    assert "7/10" in lines[-2]
+    assert lines[-1] == "none: 1 failed, 2 out_of_memory"
+
+
+def test_a_cell_without_results_shows_only_its_counts() -> None:
+    lines = shown(Cell(make_spec(), planned=3, states=Counter(failed=3)))
+    assert lines[-2].split() == ["none", "0/3"]
+    assert lines[-1] == "none: 3 failed"
+
+
+def test_each_corpus_train_size_task_and_metric_has_its_own_table() -> None:
+    specs = [
+        make_spec(train_size=200),
+        make_spec(train_size=12544),
+        make_spec(data={"name": "[b]odd"}),
+        make_spec(score="macro_f1"),
+        make_spec(task="ner"),
+        make_spec(task="mrpc"),
+    ]
+    assert [line for line in shown(*map(make_cell, specs)) if " train " in line and "," in line] == [
+        "tiny, 200 train sentences, accuracy",
+        "tiny, 12,544 train sentences, accuracy",
+        "[b]odd, 200 train sentences, accuracy",
+        "tiny, 200 train sentences, macro f1",
+        "tiny, 200 train sentences, span f1",
+        "tiny, 200 train texts, f1",
+    ]
+
+
+def test_the_tables_of_a_sweep_stand_under_one_another() -> None:
+    cells = [make_cell(make_spec()), make_cell(make_spec(train_size=9, freeze=frozen(0, 2, 4, strategy="alternating")))]
+    first, second = (line for line in shown(*cells) if line.startswith("freeze"))
+    assert first == second
+
+
+def test_no_cells_have_no_table() -> None:
+    assert shown() == []
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    folder = write_treebank(tmp_path / "tiny")
+    text = f"trial: {{data: {{folder: {folder}}}, optim: {{epochs: 2}}}}\nseeds: [0, 1, 1]"
+    store = open_store(tmp_path / "results", must_exist=False)
+    return make_plan(*load_sweep(write_sweep(tmp_path / "s.yaml", text), []), store, Lookup(offline=True))
+
+
+def test_the_plan_says_what_is_about_to_happen(plan: Plan) -> None:
+    lines = plan_lines(plan, "/results")
+    assert lines[0] == f"sweep   tiny ({plan.source})"
+    assert lines[1] == "trials  2 = 1 cells x 2 seeds; 0 complete in the store, 2 to run"
+    assert lines[2].startswith("work    4 epochs, 32 train sentences")
+    assert lines[3] == "store   /results"
+
+
+def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> None:
+    file, (spec, other) = io.StringIO(), plan.to_run
+    with LiveDisplay(plan, Console(file=file, width=40)) as display:
+        for trial in (spec, other):
+            display.started(trial, 1)
+        display.evaluated(spec, make_record(score=0.8765))
+        display.ended(spec, State.COMPLETED, None)
+        display.ended(other, State.FAILED, "Traceback\nValueError: [no] such thing")
+    first, second = file.getvalue().splitlines()
+    assert first.startswith(f"1/2 completed {spec.label}  score 0.8765  ETA ")
+    assert second.startswith(f"2/2 failed    {other.label}  ValueError: [no] such thing  ETA 0:00")
+
+
+def test_on_a_terminal_the_display_shows_running_trials_and_the_best_scores(plan: Plan) -> None:
+    file, (spec, other) = io.StringIO(), plan.to_run
+    with LiveDisplay(plan, Console(file=file, force_terminal=True, width=100, color_system=None)) as display:
+        display.started(spec, 1)
+        display.evaluated(spec, make_record(score=0.8765))
+        display.ended(spec, State.COMPLETED, None)
+        display.started(other, 1)
+        display.evaluated(other, make_record(score=0.5, last=False))
+    text = file.getvalue()
+    for part in ("1 of 2 trials", other.label, "epoch 1/2", "score 0.5000", "best score so far", "0.8765"):
+        assert part in text
+
+
+def test_a_running_trial_shows_what_it_will_reach_and_the_seconds_it_has_left(tmp_path: Path) -> None:
+    folder = write_treebank(tmp_path / "tiny")
+    text = f"trial: {{data: {{folder: {folder}}}, optim: {{epochs: 9}}}}\nseeds: [0]"
+    store = open_store(tmp_path / "results", must_exist=False)
+    plan = make_plan(*load_sweep(write_sweep(tmp_path / "s.yaml", text), []), store, Lookup(offline=True))
+    file, [spec] = io.StringIO(), plan.to_run
+    with LiveDisplay(plan, Console(file=file, force_terminal=True, width=120, color_system=None)) as display:
+        display.started(spec, 1)
+        for epoch, score in ((1.0, 0.5), (2.0, 0.6)):
+            display.evaluated(spec, make_record(epoch=epoch, score=score, train_s=8.0, eval_s=2.0, last=False))
+    assert re.search(r"epoch 2/9 +score 0\.6000 +-> 0\.\d{3} ±0\.\d{3} +1:10 left", file.getvalue())

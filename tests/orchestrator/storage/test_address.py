@@ -1,0 +1,152 @@
+"""Addresses of stores: what they may say, and that no error repeats a secret."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.storage.address import Address, endpoint, is_address, parse_address, scrubbed
+from trials.errors import ConfigError
+
+SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(ConfigError) as error:
+        parse_address(text)
+    assert error.value.exit_code == 2
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("s3://bucket", Address("s3", "bucket", "")),
+        ("S3://bucket/a/b/", Address("s3", "bucket", "a/b")),
+        ("s3://bucket/a?region=eu-west-1", Address("s3", "bucket", "a", {"region": "eu-west-1"})),
+        ("gs://bucket/a", Address("gs", "bucket", "a")),
+        ("hdfs:///a/b", Address("hdfs", "", "a/b")),
+        ("hdfs://me@node:8020/a", Address("hdfs", "me@node:8020", "a")),
+    ],
+)
+def test_an_address_is_read(text: str, address: Address) -> None:
+    assert parse_address(text) == address
+
+
+NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-._", min_size=1, max_size=8)
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "endpoint_override": st.sampled_from(
+            ["localhost:9000", "http://127.0.0.1:9", "https://s3.example.org", "[::1]:9"]
+        ),
+        "region": st.sampled_from(["us-east-1", "auto"]),
+        "scheme": st.sampled_from(["http", "https"]),
+    },
+)
+
+
+@given(NAMES, st.lists(NAMES, max_size=3), OPTIONS)
+def test_an_address_that_is_shown_leads_to_the_same_place(host: str, path: list[str], options: dict[str, str]) -> None:
+    address = Address("s3", host, "/".join(path), options)
+    assert parse_address(str(address)) == address
+
+
+@pytest.mark.parametrize("text", ["results", "./s3", "/tmp/x", "~/x", "a:b", "s3"])
+def test_a_folder_is_no_address(text: str) -> None:
+    assert not is_address(text)
+
+
+@pytest.mark.parametrize("text", ["ftp://host/x", "file:///tmp/x", "s3:/bucket/x", "https://a:b@host/x"])
+def test_another_scheme_is_refused_with_those_there_are(text: str) -> None:
+    scheme = text.partition(":")[0]
+    rule = "must be a folder or s3://bucket/prefix, gs://bucket/prefix, hdfs://..."
+    assert is_address(text)
+    assert refusal(text) == f"store {scheme}:/...: {rule}"
+
+
+@pytest.mark.parametrize("text", ["s3:///x", "gs:///x", "s3://"])
+def test_an_address_without_a_bucket_is_refused(text: str) -> None:
+    assert "has no bucket" in refusal(text)
+
+
+@pytest.mark.parametrize("text", ["s3://bucket/a//b", "s3://bucket/a#b", "s3://bucket/a?region=x#b"])
+def test_a_path_that_would_mean_something_else_is_refused(text: str) -> None:
+    assert "must be a plain path" in refusal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"s3://AKIAIOSFODNN7EXAMPLE:{SECRET}@bucket/x",
+        "s3://user:wJalrXUt@bucket/x",
+        "gs://user:wJalrXUt@bucket/x",
+        "hdfs://user:wJalrXUt@node/x",
+        "s3://bucket/x?access_key=wJalrXUt",
+        "s3://bucket/x?secret_key=wJalrXUt&region=us-east-1",
+        f"s3://bucket/x?region={SECRET}",
+        f"s3://bucket/x?{SECRET}",
+        f"s3://bucket/x?{SECRET}=1",
+        "s3://bucket/x?endpoint_override=http://user:wJalrXUt@host:9000",
+        "gs://bucket/x?access_token=wJalrXUt",
+        "gs://bucket/x?region=wJalrXUt",
+        "hdfs://node/x?kerb_ticket=wJalrXUt",
+        "https://user:wJalrXUt@host/x",
+    ],
+)
+def test_a_secret_in_an_address_is_refused_and_not_repeated(text: str) -> None:
+    message = refusal(text)
+    assert "wJalrXUt" not in message
+    assert "AKIA" not in message
+
+
+def test_the_refusal_says_where_credentials_belong() -> None:
+    assert refusal("s3://bucket/x?access_key=a") == (
+        "store s3://bucket/x: 'access_key' may not stand in an address, only endpoint_override, region, scheme may. "
+        "Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws/credentials only."
+    )
+
+
+def test_an_endpoint_is_the_addresss_or_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert endpoint(Address("s3", "b", "")) == (None, None)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://minio:9000/")
+    assert endpoint(Address("s3", "b", "")) == ("minio:9000", "http")
+    assert endpoint(Address("gs", "b", "")) == (None, None)
+    assert endpoint(Address("s3", "b", "", {"endpoint_override": "other:1", "scheme": "https"})) == ("other:1", "https")
+
+
+def test_a_secret_in_the_environments_endpoint_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://user:wJalrXUt@minio:9000")
+    with pytest.raises(ConfigError) as error:
+        endpoint(Address("s3", "b", ""))
+    assert str(error.value) == "AWS_ENDPOINT_URL: must be http://host:port, without a user or a path."
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"signature of {SECRET} is wrong",
+        "key AKIAIOSFODNN7EXAMPLE unknown",
+        "GET http://user:wJalrXUt@host/x failed",
+        "X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835&x",
+        "X-Amz-Security-Token=FwoGZXIvYXdzEBYaDHqa0AP",
+        "Authorization: Bearer abc.def-ghi",
+        "token ya29.a0AfH6SMBx-y",
+    ],
+)
+def test_what_looks_like_a_key_is_taken_out_of_a_librarys_message(message: str) -> None:
+    found = scrubbed(message)
+    assert "***" in found
+    for secret in (SECRET, "AKIAIOSF", "wJalrXUt", "aeeed9", "FwoGZX", "abc.def", "ya29"):
+        assert secret not in found
+
+
+def test_the_environments_secrets_are_taken_out_whatever_they_look_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter22")
+    assert scrubbed("bad key hunter22.") == "bad key ***."
+
+
+def test_names_of_objects_stay_in_a_message() -> None:
+    message = "key 'my/long/prefix/of/a/store/epochs/part-01795205817315137614-d1ff5195.parquet' in bucket 'bucket'"
+    assert scrubbed(message) == message

@@ -1,0 +1,311 @@
+"""An object store that fails, is slow, cuts connections: every row is there once, and no error tells a key."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import fs
+
+from orchestrator.storage import connection as connection_module
+from orchestrator.storage.address import Address, parse_address
+from orchestrator.storage.connection import Connection, connect
+from orchestrator.storage.object_cache import Cache
+from orchestrator.storage.object_storage import LARGEST_BYTES, RemotePlace
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.plans import SweepPlan
+from orchestrator.store.results import MARKER
+from orchestrator.store.schema import SCHEMA_VERSION
+from tests.orchestrator.store.rows import epoch, tag, trial
+from tests.s3_faults import Faults
+from tests.s3_objects import ACCESS_KEY, SECRET_KEY
+from tests.s3_server import S3Process
+from trials.errors import StoreError
+
+
+def opened(address: str, *, patience_s: float = 20.0) -> ResultStore:
+    """A store with a cache of its own, as a new process has it."""
+    parsed = parse_address(address)
+    connection = connect(parsed)
+    connection.patience_s = patience_s
+    return ResultStore(RemotePlace(connection, parsed, cache=Cache()))
+
+
+def steps(store: ResultStore) -> list[int]:
+    return list(store.epochs()["step"].to_pylist())
+
+
+@pytest.fixture
+def direct(s3: S3Process, prefix: str) -> ResultStore:
+    """The store, past the proxy."""
+    return opened(s3.address(prefix))
+
+
+@pytest.fixture
+def through(s3: S3Process, prefix: str, faults: Faults) -> ResultStore:
+    """The same store, through the proxy."""
+    return opened(s3.address(prefix, faults.url))
+
+
+# --- Faults
+
+
+def test_a_third_of_500s_and_slow_answers_lose_and_double_nothing(
+    through: ResultStore, direct: ResultStore, faults: Faults
+) -> None:
+    faults.error_share, faults.slow_share, faults.slow_s = 0.3, 0.1, 0.2
+    for step in range(15):
+        through.append("epochs", [epoch(step=step)])
+        through.append("tags", [tag(name=f"T{step}")])
+    through.append("trials", [trial()])
+    through.compact()
+    assert steps(through) == list(range(15))
+    assert sum(count for kind, count in faults.spoilt.items() if kind) > 15
+    assert steps(direct) == list(range(15))
+    assert (len(direct.tags()), len(direct.trials())) == (15, 1)
+
+
+def test_a_put_cut_in_the_middle_leaves_nothing_and_is_sent_again(
+    through: ResultStore, direct: ResultStore, faults: Faults
+) -> None:
+    through.append("epochs", [epoch(step=1)])
+    faults.cut_puts = 2
+    through.append("epochs", [epoch(step=2)])
+    assert faults.spoilt["cut"] == 2
+    assert steps(direct) == [1, 2]
+    assert len(direct.place.at("epochs").files()) == 2
+
+
+def test_an_answer_cut_in_the_middle_is_asked_for_again(
+    through: ResultStore, direct: ResultStore, faults: Faults
+) -> None:
+    direct.append("epochs", [epoch(step=step) for step in range(2000)])
+    faults.cut_gets = 2
+    assert steps(through) == list(range(2000))
+    assert faults.spoilt["cut answer"] == 2
+
+
+def test_of_a_put_that_is_always_cut_there_is_nothing(
+    through: ResultStore, direct: ResultStore, faults: Faults
+) -> None:
+    through.append("epochs", [epoch(step=1)])
+    faults.cut_puts, through.place._connection.patience_s = 1000, 0.5  # type: ignore[attr-defined]
+    with pytest.raises(StoreError, match="cannot be written"):
+        through.append("epochs", [epoch(step=2)])
+    assert len(direct.place.at("epochs").files()) == 1
+    assert steps(direct) == [1]
+
+
+def test_a_put_whose_answer_is_lost_is_one_part(through: ResultStore, direct: ResultStore, faults: Faults) -> None:
+    through.append("epochs", [])
+    faults.lost_answers = 2
+    through.append("epochs", [epoch(step=1)])
+    assert faults.spoilt["lost"] == 2
+    assert len(direct.place.at("epochs").files()) == 1
+
+
+def test_an_upload_never_goes_in_pieces(through: ResultStore, direct: ResultStore, faults: Faults) -> None:
+    """pyarrow would finish a broken one with the pieces that arrived."""
+    noise = np.random.default_rng(0).random((30, 100_000), np.float32)
+    through.append("epochs", [epoch(step=step, step_losses=noise[step].tolist()) for step in range(30)])
+    sizes = direct.place.at("epochs").files().values()
+    assert len(sizes) > 1
+    assert max(sizes) <= LARGEST_BYTES
+    assert {method for method, _ in faults.asked} <= {"GET", "HEAD", "PUT"}  # an upload in pieces begins with a POST
+    assert steps(direct) == list(range(30))
+
+
+def test_an_object_without_bytes_counts_as_not_there(direct: ResultStore) -> None:
+    direct.append("epochs", [epoch()])
+    filesystem = direct.place._connection.filesystem  # type: ignore[attr-defined]
+    for name in ("epochs/part-0.parquet", "sweeps/tiny/plan-9.json"):
+        filesystem.open_output_stream(f"bucket/{direct.place._root.path}/{name}").close()  # type: ignore[attr-defined]
+    assert steps(direct) == [1]
+    assert direct.sweeps() == []
+
+
+def test_a_lasting_failure_names_the_place_and_says_that_the_rest_is_whole(
+    through: ResultStore, direct: ResultStore, faults: Faults
+) -> None:
+    through.append("epochs", [epoch(step=1)])
+    faults.status, through.place._connection.patience_s = 503, 0.5  # type: ignore[attr-defined]
+    for act in (lambda: through.append("epochs", [epoch(step=2)]), through.epochs):
+        with pytest.raises(StoreError) as error:
+            act()
+        assert str(error.value).startswith(f"{direct.place}/")
+        assert "HTTP status 503" in str(error.value)
+        assert str(error.value).endswith("What was committed before is whole. Try again when it answers.")
+    assert steps(direct) == [1]
+
+
+def test_rows_that_could_not_be_written_are_there_once_when_it_answers_again(
+    through: ResultStore, direct: ResultStore, faults: Faults
+) -> None:
+    through.append("epochs", [])
+    threading.Timer(1.0, lambda: setattr(faults, "status", None)).start()
+    faults.status = 500
+    through.append("epochs", [epoch(step=1)])
+    assert steps(direct) == [1]
+
+
+def test_a_server_that_never_answers_is_given_up(s3: S3Process, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "REQUEST_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store = opened(s3.address(prefix, f"http://127.0.0.1:{silent.getsockname()[1]}"), patience_s=0.5)
+        started = time.monotonic()
+        with pytest.raises(StoreError, match="cannot be read"):
+            store.trials()
+        assert time.monotonic() - started < 30
+
+
+def test_where_nobody_listens_is_an_error_that_says_where(s3: S3Process) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(StoreError, match="s3://bucket/x: cannot be read"):
+        opened(f"s3://bucket/x?endpoint_override=http://127.0.0.1:{port}", patience_s=0.1).place.exists(MARKER)
+
+
+# --- Secrets
+
+
+def test_a_refused_key_is_an_error_at_once_and_told_to_nobody(
+    s3: S3Process, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAWRONGWRONGWRONG7")
+    store, started = opened(s3.address(prefix)), time.monotonic()
+    for act in (lambda: store.append("epochs", [epoch()]), store.trials, lambda: open_store(store.address)):
+        with pytest.raises(StoreError) as error:
+            act()
+        assert "AKIA" not in str(error.value)
+        assert SECRET_KEY not in str(error.value)
+        assert "Access is by AWS_ACCESS_KEY_ID" in str(error.value)
+        assert error.value.__cause__ is None
+        assert error.value.__suppress_context__  # a traceback does not show what pyarrow said either
+    assert time.monotonic() - started < 5
+
+
+def test_nothing_in_a_store_tells_a_key(direct: ResultStore) -> None:
+    direct.append("trials", [trial()])
+    direct.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", ()))
+    for folder in (direct.place, direct.place.at("trials"), direct.place.at("sweeps").at("tiny")):
+        for name in folder.files():
+            assert ACCESS_KEY.encode() not in folder.read(name)
+            assert SECRET_KEY.encode() not in folder.read(name)
+
+
+def test_a_bucket_that_is_not_there_is_told_when_a_store_is_opened(s3: S3Process) -> None:
+    with pytest.raises(StoreError) as error:
+        open_store(s3.address("x").replace("//bucket", "//pail"), must_exist=False)
+    assert str(error.value) == "s3://pail/x: there is no bucket 'pail'. Make it first."
+
+
+def test_google_without_its_credentials_says_where_they_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    with pytest.raises(StoreError) as error:
+        open_store("gs://bucket/x?endpoint_override=127.0.0.1:9&scheme=http")
+    assert str(error.value).startswith("gs://bucket/x: cannot be read (")
+    assert str(error.value).endswith("Access is by the file that GOOGLE_APPLICATION_CREDENTIALS names.")
+
+
+@pytest.mark.skipif("HADOOP_HOME" in os.environ, reason="there is a Hadoop here")
+def test_hdfs_without_hadoop_says_what_it_needs() -> None:
+    with pytest.raises(StoreError, match="hdfs://node:1/x: cannot be reached") as error:
+        open_store("hdfs://node:1/x")
+    assert "HADOOP_HOME" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+# --- Opening
+
+
+def test_a_new_store_reads_back_and_shows_its_address(s3: S3Process, prefix: str) -> None:
+    store = open_store(s3.address(prefix), must_exist=False)
+    assert store.address == s3.address(prefix)
+    store.append("trials", [trial()])
+    assert open_store(store.address).completed_ids() == {"a"}
+
+
+def test_the_environment_may_say_where_s3_is(s3: S3Process, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
+    open_store(f"s3://bucket/{prefix}", must_exist=False).append("trials", [trial()])
+    assert len(open_store(s3.address(prefix)).trials()) == 1
+
+
+def test_a_prefix_of_something_else_is_refused(direct: ResultStore) -> None:
+    direct.place.write("thesis.tex", b"x")
+    for must_exist in (True, False):
+        with pytest.raises(StoreError, match="holds something else than a Permafrost store"):
+            open_store(direct.address, must_exist=must_exist)
+
+
+def test_where_there_is_no_store_nothing_is_read(direct: ResultStore) -> None:
+    with pytest.raises(StoreError, match=r"no store there\. Run a sweep first"):
+        open_store(direct.address)
+
+
+def test_a_remote_store_of_a_newer_version_is_refused(direct: ResultStore) -> None:
+    mark = {"format": "permafrost-store", "schema_version": SCHEMA_VERSION + 1}
+    direct.place.write(MARKER, json.dumps(mark).encode())
+    with pytest.raises(StoreError, match=f"schema {SCHEMA_VERSION + 1}, this one reads up to {SCHEMA_VERSION}"):
+        open_store(direct.address)
+
+
+# --- The cache
+
+
+def test_a_part_is_fetched_once(through: ResultStore, direct: ResultStore, faults: Faults) -> None:
+    for step in range(5):
+        direct.append("epochs", [epoch(step=step)])
+    for _ in range(3):
+        assert steps(through) == list(range(5))
+    fetched = [path for method, path in faults.asked if method == "GET" and path.endswith(".parquet")]
+    assert len(fetched) == len(set(fetched)) == 5
+    direct.append("epochs", [epoch(step=5)])
+    assert steps(through) == list(range(6))
+
+
+def test_a_cache_holds_no_more_than_its_limit_and_drops_the_oldest() -> None:
+    cache = Cache(limit_bytes=10)
+    for name in "abc":
+        cache.put(name, pa.py_buffer(b"1234"))
+        cache.get("a")
+    assert (cache.held_bytes, [cache.get(name) is not None for name in "abc"]) == (8, [True, False, True])
+    cache.put("large", pa.py_buffer(b"x" * 11))
+    cache.put("a", pa.py_buffer(b"12"))
+    cache.drop("c")
+    assert (cache.held_bytes, cache.get("large")) == (2, None)
+
+
+# --- HDFS, as far as it can be had without one: a filesystem that shows files while they are written
+
+
+@pytest.fixture
+def hdfs(tmp_path: Path) -> ResultStore:
+    (tmp_path / "store").mkdir()
+    filesystem = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    return ResultStore(RemotePlace(Connection(filesystem, "hdfs"), Address("hdfs", "node:1", "store"), cache=Cache()))
+
+
+def test_where_a_file_is_seen_while_it_is_written_it_is_renamed(hdfs: ResultStore, tmp_path: Path) -> None:
+    for step in range(3):
+        hdfs.append("epochs", [epoch(step=step)])
+    (tmp_path / "store" / "epochs" / ".part-9.parquet.12345678.tmp").write_bytes(b"PAR1")
+    assert steps(hdfs) == [0, 1, 2]
+    hdfs.compact()
+    assert (steps(hdfs), len(hdfs.place.at("epochs").files())) == ([0, 1, 2], 1)
+    assert (str(hdfs.place), hdfs.address) == ("hdfs://node:1/store", "hdfs://node:1/store")
+
+
+def test_a_renaming_whose_answer_was_lost_is_not_done_again(hdfs: ResultStore) -> None:
+    hdfs.place.write("x", b"first")
+    hdfs.place.write("x", b"first")
+    assert hdfs.place.read("x") == b"first"

@@ -1,0 +1,101 @@
+"""What a sweep found, a cell at a time, on hand-made rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from orchestrator.execution.recorder import trial_row
+from orchestrator.store.schema import TRIALS, State
+from orchestrator.store.summary import Cell, setting, summarise, varying_settings
+from tests.builders import make_record, make_spec
+from trials.spec import TrialSpec
+
+BASE = [make_spec(seed=seed) for seed in (0, 1, 2)]
+FROZEN = [make_spec(seed=seed, freeze={"strategy": "first_k", "layers": (0, 1)}) for seed in (0, 1, 2)]
+
+
+def ended(spec: TrialSpec, state: State = State.COMPLETED, **changes: Any) -> dict[str, Any]:
+    return trial_row(spec, 1, [make_record(**changes)], state, None)
+
+
+def cells(specs: list[TrialSpec], *rows: dict[str, Any]) -> list[Cell]:
+    return summarise(specs, pa.Table.from_pylist(list(rows), schema=TRIALS))
+
+
+def test_a_cell_has_the_mean_and_the_deviation_over_its_seeds() -> None:
+    (cell,) = cells(BASE, *(ended(spec, score=score) for spec, score in zip(BASE, (0.5, 0.75, 1.0), strict=True)))
+    assert (cell.n, cell.planned, cell.score_mean, cell.score_std) == (3, 3, 0.75, 0.25)
+
+
+def test_one_seed_has_no_deviation() -> None:
+    (cell,) = cells(BASE, ended(BASE[1], score=0.5))
+    assert (cell.n, cell.planned, cell.score_mean, cell.score_std) == (1, 3, 0.5, None)
+
+
+@pytest.mark.parametrize("state", [state for state in State if state is not State.COMPLETED])
+def test_only_completed_trials_enter_a_mean(state: State) -> None:
+    (cell,) = cells(BASE, ended(BASE[0], score=0.5), ended(BASE[1], state, score=1.0, train_s=99.0))
+    assert (cell.score_mean, cell.train_s, cell.n) == (0.5, 2.0, 1)
+    assert cell.states == {"completed": 1, state.value: 1}
+
+
+def test_a_cell_where_nothing_completed_has_no_figures() -> None:
+    (cell,) = cells(BASE, trial_row(BASE[0], 1, [], State.FAILED, "broken"))
+    assert (cell.n, cell.score_mean, cell.saved_params, cell.states["failed"]) == (0, None, None, 1)
+
+
+def test_cells_come_in_the_sweeps_order_and_those_without_rows_too() -> None:
+    found = cells([FROZEN[0], BASE[0]], ended(BASE[0]))
+    assert [(cell.spec, cell.n) for cell in found] == [(FROZEN[0], 0), (BASE[0], 1)]
+
+
+def test_a_store_without_trials_gives_empty_cells() -> None:
+    assert [cell.n for cell in cells([*BASE, *FROZEN])] == [0, 0]
+
+
+def test_what_freezing_saves_is_a_share_of_the_baselines_time() -> None:
+    found = cells([BASE[0], FROZEN[0]], ended(BASE[0], train_s=4.0), ended(FROZEN[0], train_s=1.0))
+    assert [cell.saved_train for cell in found] == [0.0, 0.75]
+    assert found[1].saved_params == 0.75
+
+
+def test_without_its_baseline_a_cell_says_nothing_of_saved_time() -> None:
+    (cell,) = cells([FROZEN[0]], ended(FROZEN[0]), ended(BASE[0]))
+    assert cell.saved_train is None
+
+
+def test_a_baseline_that_did_not_complete_is_none() -> None:
+    found = cells([BASE[0], FROZEN[0]], ended(BASE[0], State.PRUNED), ended(FROZEN[0]))
+    assert found[1].saved_train is None
+
+
+def test_times_of_different_devices_are_not_compared() -> None:
+    found = cells([BASE[0], FROZEN[0]], ended(BASE[0], device="cpu"), ended(FROZEN[0], device="NVIDIA H200"))
+    assert found[1].saved_train is None
+
+
+def test_a_corpus_without_test_split_has_no_test_score() -> None:
+    (cell,) = cells(BASE[:1], ended(BASE[0], test_score=None))
+    assert cell.test_mean is None
+
+
+def test_rows_of_other_sweeps_are_left_out() -> None:
+    (cell,) = cells([BASE[0]], ended(BASE[0], score=0.5), ended(BASE[1], score=1.0))
+    assert (cell.planned, cell.score_mean) == (1, 0.5)
+
+
+def test_settings_that_vary_are_those_the_tables_do_not_show_anyway() -> None:
+    specs = [make_spec(optim={"lr": lr}, train_size=size) for lr, size in ((1e-3, 100), (1e-4, 200))]
+    assert varying_settings([*specs, FROZEN[0]]) == ["optim.lr"]
+    assert [setting(spec, "optim.lr") for spec in specs] == [1e-3, 1e-4]
+
+
+def test_two_models_are_told_apart_by_name() -> None:
+    assert varying_settings([BASE[0], make_spec(model={"name": "other", "path": "b"})]) == ["model.name"]
+
+
+def test_no_cells_have_no_varying_settings() -> None:
+    assert varying_settings([]) == []

@@ -1,0 +1,57 @@
+"""Large plans: a cell is validated once, and of a large store only the columns that are needed are read."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.execution.recorder import trial_row
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.schema import State
+from orchestrator.sweeps.plan import make_plan
+from orchestrator.sweeps.sweep import load_sweep
+from tests.builders import expanded, make_record, make_spec, write_sweep, write_treebank
+from trials.draft import Lookup
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    folder = write_treebank(tmp_path / "tiny", train=40)
+    text = (
+        f"trial: {{data: {{folder: {folder}}}}}\n"
+        "space: {freeze: [none, all_encoder], train_size: [10, 20], optim.lr: [1e-3, 2e-3, 3e-3, 4e-3, 5e-3]}\n"
+        f"seeds: {list(range(100))}"
+    )
+    return write_sweep(tmp_path / "s.yaml", text)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    store = open_store(tmp_path / "results", must_exist=False)
+    row = trial_row(make_spec(), 1, [make_record()], State.COMPLETED, None)
+    store.append("trials", [row | {"trial_id": f"{i:016x}"} for i in range(20_000)])
+    return store
+
+
+def test_a_replicate_is_the_trial_that_its_own_seed_resolves_to(sweep: Path) -> None:
+    of_all, alone = expanded(sweep), expanded(sweep, "seeds=[57]")
+    assert [spec for spec in of_all if spec.seed == 57] == alone
+    assert {spec.trial_id for spec in alone} <= {spec.trial_id for spec in of_all}
+    assert len({spec.trial_id for spec in of_all}) == 2_000
+
+
+def test_some_columns_of_the_trials_are_those_of_all(store: ResultStore) -> None:
+    some = store.trials(["state", "device"])
+    assert some.column_names == ["trial_id", "attempt", "state", "device"]
+    assert some.equals(store.trials().select(some.column_names))
+
+
+def test_two_thousand_trials_are_checked_against_a_large_store_within_three_seconds_of_work(
+    sweep: Path, store: ResultStore
+) -> None:
+    began = time.process_time()  # not the clock: others may have the cores
+    planned = make_plan(*load_sweep(sweep, []), store, Lookup(offline=True))
+    assert len(planned.to_run) == 2_000
+    assert time.process_time() - began < 3

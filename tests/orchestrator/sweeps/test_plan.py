@@ -1,0 +1,118 @@
+"""A plan: what is complete is not run again, what failed gets its next attempt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.execution.recorder import Recorder
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.schema import State
+from orchestrator.sweeps.plan import Plan, as_neighbours, make_plan
+from orchestrator.sweeps.sweep import load_sweep
+from tests.builders import make_record, make_spec, write_conllu, write_sweep, write_treebank
+from trials.draft import Lookup
+from trials.spec import TrialSpec
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    return open_store(tmp_path / "results", must_exist=False)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    folder = write_treebank(tmp_path / "tiny")
+    text = f"trial: {{data: {{folder: {folder}}}}}\nspace: {{freeze: [none, all_encoder]}}\nseeds: [0, 1]"
+    return write_sweep(tmp_path / "s.yaml", text)
+
+
+def plan(sweep: Path, store: ResultStore, *settings: str) -> Plan:
+    return make_plan(*load_sweep(sweep, list(settings)), store, Lookup(offline=True))
+
+
+def end(store: ResultStore, planned: Plan, index: int, state: State) -> None:
+    recorder, spec = Recorder(store), planned.trials[index]
+    recorder.started(spec, planned.next_attempt(spec.trial_id))
+    recorder.evaluated(spec, make_record())
+    recorder.ended(spec, state, None)
+    recorder.close()
+
+
+def test_a_new_sweep_runs_all_of_its_trials_as_first_attempts(sweep: Path, store: ResultStore) -> None:
+    planned = plan(sweep, store)
+    assert planned.to_run == planned.trials
+    assert {planned.next_attempt(spec.trial_id) for spec in planned.trials} == {1}
+    assert (len(planned.trials), planned.n_cells, planned.n_skipped) == (4, 2, 0)
+
+
+def test_a_completed_trial_is_skipped(sweep: Path, store: ResultStore) -> None:
+    before = plan(sweep, store)
+    end(store, before, 1, State.COMPLETED)
+    after = plan(sweep, store)
+    assert after.to_run == (before.trials[0], *before.trials[2:])
+    assert after.n_skipped == 1
+
+
+@pytest.mark.parametrize("state", [state for state in State if state is not State.COMPLETED])
+def test_a_trial_that_ended_otherwise_gets_its_next_attempt(sweep: Path, store: ResultStore, state: State) -> None:
+    before = plan(sweep, store)
+    end(store, before, 0, state)
+    after = plan(sweep, store)
+    assert after.to_run == before.trials
+    assert [after.next_attempt(spec.trial_id) for spec in after.to_run] == [2, 1, 1, 1]
+
+
+def test_a_trial_that_left_only_epochs_gets_its_next_attempt(sweep: Path, store: ResultStore) -> None:
+    before = plan(sweep, store)
+    recorder = Recorder(store)
+    recorder.started(before.trials[0], 1)
+    recorder.evaluated(before.trials[0], make_record(last=False))
+    recorder.close()
+    assert plan(sweep, store).next_attempt(before.trials[0].trial_id) == 2
+
+
+def test_more_seeds_run_only_the_new_ones(sweep: Path, store: ResultStore) -> None:
+    before = plan(sweep, store)
+    for index in range(len(before.trials)):
+        end(store, before, index, State.COMPLETED)
+    assert plan(sweep, store).to_run == ()
+    assert {spec.seed for spec in plan(sweep, store, "seeds=[0,1,2]").to_run} == {2}
+
+
+def test_another_sweep_in_the_store_shares_its_trials(sweep: Path, store: ResultStore) -> None:
+    end(store, plan(sweep, store), 0, State.COMPLETED)
+    assert plan(sweep, store, "name=other").n_skipped == 1
+
+
+def test_a_plan_says_once_which_tags_dev_and_test_have_that_train_lacks(sweep: Path, store: ResultStore) -> None:
+    write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("the", "DET"), ("oh", "INTJ"), ("ah", "INTJ")]])
+    assert plan(sweep, store).notes == ("tiny: dev has labels that train lacks, each counted as an error: INTJ (2).",)
+
+
+def test_a_plan_with_nothing_to_run_or_nothing_odd_has_no_notes(sweep: Path, store: ResultStore) -> None:
+    assert plan(sweep, store).notes == ()
+    write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("oh", "INTJ")]])
+    planned = plan(sweep, store)
+    for index in range(len(planned.trials)):
+        end(store, planned, index, State.COMPLETED)
+    assert plan(sweep, store).notes == ()
+
+
+def test_what_is_declared_reads_back_as_the_same_trials(sweep: Path, store: ResultStore) -> None:
+    planned = plan(sweep, store)
+    declared = planned.declared()
+    assert (declared.name, declared.source) == ("tiny", str(sweep))
+    assert [trial_id for trial_id, _ in declared.trials] == [spec.trial_id for spec in planned.trials]
+    assert [type(planned.trials[0]).model_validate(spec) for _, spec in declared.trials] == list(planned.trials)
+
+
+def test_trials_that_share_a_prefix_run_next_to_each_other_the_shallowest_first() -> None:
+    def trial(seed: int, depth: int, corpus: str) -> TrialSpec:
+        freeze = {"strategy": "first_k", "layers": tuple(range(depth)), "embeddings": True} if depth else {}
+        return make_spec(seed=seed, frozen_dropout=False, freeze=freeze, data={"fingerprint": corpus * 64})
+
+    declared = [trial(seed, depth, corpus) for seed in (0, 1) for corpus in "ab" for depth in (4, 0, 2)]
+    ordered = [(s.data.fingerprint[0], s.freeze.depth, s.seed) for s in as_neighbours(declared)]
+    assert ordered == [(corpus, depth, seed) for corpus in "ab" for depth in (0, 2, 4) for seed in (0, 1)]

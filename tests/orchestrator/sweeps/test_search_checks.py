@@ -1,0 +1,96 @@
+"""A search that cannot be is told in one message, with the key and the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.store import ResultStore
+from orchestrator.sweeps.plan import Plan, make_plan
+from orchestrator.sweeps.sweep import load_sweep
+from tests.trials.conftest import save_tiny_model
+from trials.draft import Lookup
+from trials.errors import ConfigError
+
+SEEDS, GOAL = "seeds: [0, 1, 2]\n", "goal: {choose_depth: {tolerance: 1}}"
+HEAD = "name: s\ntrial: {data: UD_English-EWT-sample, optim: {epochs: 4}}\n"
+
+
+def planned(path: Path) -> Plan:
+    sweep, document = load_sweep(path, [])
+    return make_plan(sweep, document, ResultStore(path.parent / "store"), Lookup(offline=True))
+
+
+def refusal(folder: Path, text: str) -> list[str]:
+    path = folder / "s.yaml"
+    path.write_text(HEAD + text, encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        planned(path)
+    return [problem.removeprefix(f"{path}:") for problem in raised.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("space: {optim.lr: []}", "3: space.optim.lr: List should have at least 1 item after validation, not 0"),
+        ("space: {optim.lr: {log_uniform: [0, 1]}}", "3: space.optim.lr: [0.0, 1.0]: a logarithm needs bounds above 0"),
+        (
+            "search: {kind: tpe, cells: 3, objectives: [macro_f2]}",
+            "3: search.objectives[0]: unknown 'macro_f2', did you mean 'macro_f1'",
+        ),
+        ("search: {kind: pareto, cells: 3}", "3: search: `kind: pareto` needs two objectives or three"),
+        ("search: {kind: tpe}", "3: search: `cells: N` goes with"),
+        (
+            "space: {train_size: [50, 100]}\nschedule: asha",
+            "4: schedule: asha ranks cells by their scores, and these are of 2 objective",
+        ),
+        ("space: {train_size: [50, 100]}\nsearch: {kind: tpe, cells: 8}", "4: search: tpe ranks cells by their scores"),
+        (
+            "schedule: {kind: halving, first: 4}",
+            "3: schedule.first: 4 epochs are the whole of every trial (at most 4). Give less.",
+        ),
+        ("checkpoint: off\nschedule: asha", "4: schedule: asha goes on with paused trials"),
+        ("racing: true", "3: racing: spends seeds where they decide, and the sweep has one. List more under `seeds`."),
+        (
+            "seeds: [0, 1]\nracing: true\nschedule: asha",
+            "4: racing: schedule and racing each decide what runs. Keep one.",
+        ),
+        ("seeds: [0, 1]\nracing: true\nsearch: {kind: tpe, cells: 3}", "4: racing: needs all cells from the start"),
+        (SEEDS + GOAL, "4: goal.choose_depth: has no freeze to choose."),
+        ("space: {freeze: [all_encoder]}\n" + SEEDS + GOAL, "5: goal.choose_depth: compares with a baseline"),
+        (
+            "space: {freeze: [none, all_encoder], optim.lr: [1e-3, 1e-4]}\n" + SEEDS + GOAL,
+            "5: goal.choose_depth: needs one baseline",
+        ),
+        (
+            "space: {freeze: [none, {strategy: first_k, depth: 2}, {strategy: last_k, depth: 3}]}\n" + SEEDS + GOAL,
+            "does not freeze all that first 2 does",
+        ),
+        (
+            "space: {freeze: [none, all_encoder]}\n" + GOAL,
+            "4: goal.choose_depth: judges a depth by 3 seeds at least, and the sweep has 1.",
+        ),
+        (
+            "space: {freeze.depth: {int_uniform: [7, layers]}, freeze.strategy: [first_k]}",
+            "3: space.freeze.depth: int_uniform: [7, layers]: the model has only 6 layers.",
+        ),
+    ],
+)
+def test_a_search_that_cannot_be_is_told_in_one_message(tmp_path: Path, text: str, said: str) -> None:
+    (problem,) = refusal(tmp_path, text)
+    assert said in problem
+
+
+def test_a_depth_beyond_the_layers_of_one_of_two_models_is_told_where_it_stands(tmp_path: Path) -> None:
+    save_tiny_model("distilbert", tmp_path / "small", positions=128)
+    freeze = "[none, {strategy: first_k, depth: 6}]"
+    (problem,) = refusal(tmp_path, f"space:\n  model: [starter, {tmp_path / 'small'}]\n  freeze: {freeze}\n")
+    assert problem.startswith("5: space.freeze[1].depth: 6 is no depth of first_k in model 'small' of 4 layers")
+
+
+def test_ranking_inside_each_group_is_allowed_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    text = "space: {train_size: [50, 100]}\nschedule: {kind: asha, each_group: true}\n"
+    path.write_text(HEAD + text, encoding="utf-8")
+    assert len(planned(path).trials) == 2

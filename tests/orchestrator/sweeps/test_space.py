@@ -1,0 +1,153 @@
+"""Every point of every space is inside it, and a point can be found again by its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from orchestrator.search.optuna_search import OptunaPoints
+from orchestrator.sweeps.axis import Axis, axis_in
+from orchestrator.sweeps.samplers import points_of
+from orchestrator.sweeps.search_spec import SearchSpec
+from orchestrator.sweeps.space import LayersError, Point, Space, again, continuous, grid, n_points, path_of
+from tests.orchestrator.search.worlds import SIX_LAYERS
+
+FREEZE = Axis(choice=["none", {"strategy": "first_k", "depth": {"int_uniform": [1, "layers"]}}])
+LORA = Axis(choice=[None, {"rank": {"choice": [4, 8, 16]}, "alpha": {"log_uniform": [1.0, 64.0]}}])
+
+NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
+PAIRS = st.tuples(NUMBERS, st.floats(1e-3, 1e6)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+PLAIN = st.one_of(st.none(), st.integers(-9, 9), st.text("abc", max_size=3))
+
+
+def axes(inside: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.one_of(
+        st.fixed_dictionaries({"choice": st.lists(inside, min_size=1, max_size=4)}),
+        st.fixed_dictionaries({"uniform": PAIRS.map(list)}),
+        st.fixed_dictionaries({"log_uniform": st.tuples(st.floats(1e-6, 1), st.floats(1.5, 1e3)).map(list)}),
+        st.fixed_dictionaries({"int_uniform": st.tuples(st.integers(-5, 0), st.integers(1, 9)).map(list)}),
+        st.fixed_dictionaries({"int_uniform": st.tuples(st.integers(-5, 6), st.just("layers")).map(list)}),
+    )
+
+
+VALUES = st.recursive(PLAIN, lambda inside: st.one_of(axes(inside), st.dictionaries(st.sampled_from("pqr"), inside, max_size=2)), max_leaves=6)  # fmt: skip  # noqa: E501
+SPACES = st.dictionaries(st.sampled_from(["a", "b.c", "d"]), axes(VALUES).map(Axis.model_validate), max_size=3)
+KINDS = st.sampled_from(["random", "sobol", "tpe"])
+
+
+def is_inside(value: Any, axis: Axis) -> bool:
+    if axis.choice is not None:
+        return any(matches(value, choice) for choice in axis.choice)
+    if axis.int_uniform:
+        low, high = axis.within(6).whole
+        return isinstance(value, int) and low <= value <= high
+    low_, high_ = axis.uniform or axis.log_uniform or (0.0, 0.0)
+    return isinstance(value, float) and low_ <= value <= high_
+
+
+def matches(value: Any, declared: Any) -> bool:
+    inner = axis_in(declared)
+    if inner is not None:
+        return is_inside(value, inner)
+    if isinstance(declared, Mapping):
+        return (
+            isinstance(value, dict)
+            and value.keys() == declared.keys()
+            and all(matches(value[key], one) for key, one in declared.items())
+        )
+    return bool(value == declared)
+
+
+def drawn(kind: str, space: Space, n: int, seed: int) -> list[Point]:
+    search = SearchSpec.model_validate({"kind": kind, "cells": n, "seed": seed, "startup": 1})
+    if kind != "tpe":
+        return list(points_of(search, space, SIX_LAYERS))
+    sampler = OptunaPoints(search, space, SIX_LAYERS)
+    return [sampler.suggest(number, [])[0] for number in range(n)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(kind=KINDS, space=SPACES, seed=st.integers(0, 2**32 - 1))
+def test_every_suggestion_is_inside_its_space_and_the_same_under_the_same_seed(
+    kind: str, space: Space, seed: int
+) -> None:
+    found = drawn(kind, space, 3, seed)
+    for point in found:
+        assert point.settings.keys() == space.keys()
+        assert all(is_inside(point.settings[key][1], axis) for key, axis in space.items())
+    assert [point.parameters for point in drawn(kind, space, 3, seed)] == [point.parameters for point in found]
+
+
+@settings(max_examples=100, deadline=None)
+@given(space=SPACES, seed=st.integers(0, 2**32 - 1))
+def test_a_point_is_found_again_by_its_parameters(space: Space, seed: int) -> None:
+    for point in drawn("random", space, 2, seed):
+        found = again(space, point.parameters, SIX_LAYERS, lambda name, axis: None)
+        assert found is not None
+        assert found.settings == point.settings
+
+
+def test_a_grid_has_every_combination_once_with_depths_by_the_layers_and_ranks_only_with_adapters() -> None:
+    ranks = Axis(choice=[None, {"rank": {"choice": [4, 8]}}])
+    found = [dict(point.dotted()) for point in grid({"freeze": FREEZE, "lora": ranks}, SIX_LAYERS)]
+    freezes = ["none", *({"strategy": "first_k", "depth": depth} for depth in range(1, 7))]
+    expected = [{"freeze": one, "lora": lora} for one in freezes for lora in (None, {"rank": 4}, {"rank": 8})]
+    assert sorted(map(str, found)) == sorted(map(str, expected))
+
+
+def test_a_point_is_not_found_in_a_space_that_has_lost_it() -> None:
+    space = {"lr": Axis(uniform=(0.0, 1.0))}
+    (point,) = drawn("random", space, 1, 0)
+    assert again({"lr": Axis(uniform=(2.0, 3.0))}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
+    assert again({"rate": space["lr"]}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
+    assert again({}, point.parameters, SIX_LAYERS, lambda name, axis: None) is None
+
+
+def test_a_parameter_of_a_depth_says_of_how_many_layers() -> None:
+    found = [point.parameters for point in grid({"freeze": FREEZE}, lambda point: 2)]
+    assert found == [{"freeze": 0}, {"freeze": 1, "freeze.1.depth@2": 1}, {"freeze": 1, "freeze.1.depth@2": 2}]
+
+
+def test_a_bound_beyond_a_models_layers_is_told_with_its_place() -> None:
+    space = {"freeze": Axis(choice=["none", {"strategy": "first_k", "depth": {"int_uniform": [4, "layers"]}}])}
+    with pytest.raises(LayersError, match=r"int_uniform: \[4, layers\]: the model has only 2 layers") as raised:
+        list(grid(space, lambda point: 2))
+    assert path_of(raised.value.name, space) == ("space", "freeze", 1, "depth")
+
+
+def test_samples_that_are_spread_leave_no_eighth_of_an_axis_out() -> None:
+    space = {"lr": Axis(uniform=(0.0, 1.0)), "n": Axis(choice=list(range(8)))}
+    found = [dict(point.dotted()) for point in drawn("sobol", space, 16, 3)]
+    assert {int(8 * point["lr"]) for point in found} == {point["n"] for point in found} == set(range(8))
+
+
+@pytest.mark.parametrize("kind", ["random", "sobol"])
+def test_more_cells_begin_with_those_of_fewer(kind: str) -> None:
+    space = {"freeze": FREEZE, "lora": LORA}
+    few, many = drawn(kind, space, 5, 1), drawn(kind, space, 40, 1)
+    assert [point.parameters for point in many[:5]] == [point.parameters for point in few]
+
+
+def test_the_size_of_a_grid_and_what_is_no_grid_are_known_before() -> None:
+    ranks = Axis(choice=[None, {"rank": {"choice": [4, 8]}}])
+    assert n_points({"a": ranks, "b": Axis(int_uniform=(1, 5))}) == 15
+    assert n_points({"a": FREEZE}) is None  # as many as the model has layers
+    assert continuous({"a": ranks, "lora": LORA, "lr": Axis(uniform=(0, 1))}) == ["lora", "lr"]
+
+
+@pytest.mark.parametrize(
+    ("inside", "message"),
+    [
+        ({"log_uniform": [0, 1]}, "a logarithm needs bounds above 0"),
+        ({"choice": []}, "at least 1 item"),
+        ({"int_uniform": [3, "depth"]}, "int_uniform"),
+    ],
+)
+def test_an_axis_inside_a_choice_that_says_nothing_is_refused(inside: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Axis(choice=["none", {"depth": inside}])

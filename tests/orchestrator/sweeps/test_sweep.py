@@ -1,0 +1,254 @@
+"""From a sweep's YAML to its trials, and every mistake with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.sweeps.axis import Axis
+from orchestrator.sweeps.samplers import points_of
+from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
+from tests.builders import expanded, write_conllu, write_sweep, write_treebank
+from trials.draft import Lookup
+from trials.errors import ConfigError
+
+STARTER = Path(__file__).parents[3] / "configs" / "sweeps" / "starter.yaml"
+
+DATA = "trial: {data: UD_Naija-NSC-sample}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_treebank(tmp_path / "tiny")
+
+
+def sweep(folder: Path, text: str) -> Path:
+    """A sweep on the tiny treebank; `DATA` stands for it."""
+    return write_sweep(folder.parent / "s.yaml", text.replace("DATA", f"{{folder: {folder}}}"))
+
+
+def refusal(path: Path, *settings: str) -> ConfigError:
+    with pytest.raises(ConfigError) as error:
+        expanded(path, *settings)
+    return error.value
+
+
+# --- What it expands to
+
+
+def test_a_grid_is_every_combination_times_the_seeds_in_the_files_order(folder: Path) -> None:
+    path = sweep(folder, "trial: {data: DATA}\nspace: {train_size: [4, 8], freeze: [none, all_encoder]}\nseeds: [1, 0]")
+    found = [(spec.train_size, spec.freeze.label, spec.seed) for spec in expanded(path)]
+    assert found == [(size, freeze, seed) for size in (4, 8) for freeze in ("none", "all") for seed in (1, 0)]
+
+
+def test_a_sweep_without_a_space_is_one_cell(folder: Path) -> None:
+    (spec,) = expanded(sweep(folder, "trial: {data: DATA}"))
+    assert (spec.seed, spec.train_size, spec.data.name) == (0, 8, "tiny")
+
+
+def test_a_key_of_the_space_goes_over_the_trials(folder: Path) -> None:
+    path = sweep(folder, "trial: {data: DATA, optim: {lr: 1, epochs: 3}}\nspace: {optim.lr: [1e-3]}")
+    (spec,) = expanded(path)
+    assert (spec.optim.lr, spec.optim.epochs) == (1e-3, 3)
+
+
+def test_the_same_trial_named_twice_runs_once(folder: Path) -> None:
+    path = sweep(folder, "trial: {data: DATA}\nspace: {freeze: [all_encoder, {strategy: first_k, depth: 6}]}")
+    assert [spec.freeze.strategy for spec in expanded(path)] == ["all_encoder"]
+
+
+def test_a_seed_named_twice_runs_once(folder: Path) -> None:
+    assert [spec.seed for spec in expanded(sweep(folder, "trial: {data: DATA}\nseeds: [0, 1, 0]"))] == [0, 1]
+
+
+def test_a_random_search_draws_as_many_cells_as_asked_inside_the_bounds(folder: Path) -> None:
+    space = "space: {optim.lr: {log_uniform: [1e-5, 1e-3]}, train_size: {int_uniform: [4, 8]}}"
+    text = f"trial: {{data: DATA}}\n{space}\nsearch: {{kind: random, cells: 20}}\nseeds: [0, 1]"
+    specs = expanded(sweep(folder, text))
+    assert len(specs) == 40
+    assert len({spec.cell_id for spec in specs}) == 20
+    assert all(1e-5 <= spec.optim.lr <= 1e-3 and 4 <= spec.train_size <= 8 for spec in specs)
+
+
+def test_a_random_search_gives_the_same_trials_under_the_same_seed_only(folder: Path) -> None:
+    space = "space: {optim.lr: {uniform: [0.1, 0.2]}}"
+    path = sweep(folder, f"trial: {{data: DATA}}\n{space}\nsearch: {{kind: random, cells: 3}}")
+    assert expanded(path) == expanded(path)
+    assert expanded(path) != expanded(path, "search.seed=1")
+
+
+def test_random_cells_of_a_short_list_expand_once(folder: Path) -> None:
+    space = "space: {freeze: [none, all_encoder]}"
+    path = sweep(folder, f"trial: {{data: DATA}}\n{space}\nsearch: {{kind: random, cells: 30}}")
+    assert {spec.freeze.strategy for spec in expanded(path)} == {"none", "all_encoder"}
+    assert len(expanded(path)) == 2
+
+
+@given(low=st.integers(-5, 5), span=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
+def test_whole_numbers_are_drawn_with_both_bounds_included(low: int, span: int, seed: int) -> None:
+    search = {"kind": "random", "cells": 100, "seed": seed}
+    content = {"name": "a", "space": {"n": {"int_uniform": [low, low + span]}}, "search": search}
+    sweep = SweepSpec.model_validate(content)
+    drawn = {point.settings["n"][1] for point in points_of(sweep.search, sweep.space, lambda point: 6)}
+    assert drawn == set(range(low, low + span + 1))
+
+
+def test_a_setting_of_the_command_line_goes_over_the_file(folder: Path) -> None:
+    path = sweep(folder, "trial: {data: DATA, optim: {epochs: 3}}\nseeds: [0]")
+    specs = expanded(path, "seeds=[4,5]", "trial.optim.epochs=1", "space.optim.lr=[1e-3]")
+    assert [(spec.seed, spec.optim.epochs, spec.optim.lr) for spec in specs] == [(4, 1, 1e-3), (5, 1, 1e-3)]
+
+
+def test_the_default_sweep_is_sixty_trials() -> None:
+    specs = expanded(STARTER)
+    assert len(specs) == 2 * 2 * 5 * 3
+    assert len({spec.cell_id for spec in specs}) == 20
+
+
+# --- What it refuses
+
+
+def test_all_mistakes_are_told_at_once_with_line_key_and_nearest_name(folder: Path) -> None:
+    path = sweep(folder, "trial:\n  data: DATA\n  optm: {lr: 1}\nspace:\n  freeze:\n    - none\n    - frist_k\n")
+    first, second = refusal(path).problems
+    assert first.startswith(f"{path}:3: trial.optm: unknown 'optm', did you mean 'optim'?")
+    assert second.startswith(f"{path}:7: space.freeze[1].strategy: unknown 'frist_k', did you mean 'first_k'?")
+
+
+def test_all_mistakes_of_the_sweep_itself_are_told_at_once(folder: Path) -> None:
+    path = write_sweep(folder.parent / "s.yaml", "name: ../x\nsedes: [1]\nseeds: [-1]\nresources:\n  cpus: 0\n" + DATA)
+    problems = refusal(path).problems
+    places = [problem.split(": ")[0].removeprefix(f"{path}:") for problem in problems]
+    assert sorted(places) == ["1", "2", "3", "5"]
+
+
+def test_a_mistake_in_a_setting_is_placed_at_the_setting(folder: Path) -> None:
+    path = sweep(folder, "trial: {data: DATA}\nspace: {freeze: [none]}")
+    (problem,) = refusal(path, "space.freeze=[frist_k]").problems
+    assert problem.startswith("--set space.freeze=[frist_k]: space.freeze[0]")
+
+
+def test_a_mistake_that_every_seed_shares_is_told_once(folder: Path) -> None:
+    path = sweep(folder, "trial: {data: DATA, precision: fp8}\nseeds: [0, 1, 2]")
+    (problem,) = refusal(path).problems
+    assert problem == f"{path}:1: trial.precision: 'fp8': Input should be 'fp32', 'bf16' or 'fp16'"
+
+
+def test_a_depth_beyond_the_models_layers_is_refused(folder: Path) -> None:
+    path = sweep(folder, "trial:\n  data: DATA\nspace:\n  freeze:\n    - {strategy: first_k, depth: 7}\n")
+    error = refusal(path)
+    text = "7 is no depth of first_k in model 'starter' of 6 layers: 0 to 6."
+    assert (str(error), error.exit_code) == (f"{path}:5: space.freeze[0].depth: {text}", 2)
+
+
+def test_layers_beyond_the_model_are_refused(folder: Path) -> None:
+    path = sweep(folder, "trial:\n  data: DATA\n  freeze:\n    strategy: layers\n    layers: [0, 6, 7]\n")
+    text = "[6, 7] is beyond layer 5, the last of model 'starter'."
+    assert str(refusal(path)) == f"{path}:5: trial.freeze.layers: {text}"
+
+
+def test_a_train_size_larger_than_the_corpus_is_refused(folder: Path) -> None:
+    path = sweep(folder, "trial: {data: DATA}\nspace:\n  train_size: [8, 9]\n")
+    text = "9 is larger than the train split, which has 8 sentences."
+    assert str(refusal(path)) == f"{path}:3: space.train_size[1]: {text}"
+
+
+def test_an_input_longer_than_the_model_takes_is_refused(folder: Path) -> None:
+    path = sweep(folder, "trial: {data: DATA, max_length: 129}")
+    assert str(refusal(path)) == f"{path}:1: trial.max_length: 129 is beyond the 128 positions of the model."
+
+
+def test_a_folder_that_is_not_there_is_a_file_error(tmp_path: Path) -> None:
+    path = write_sweep(tmp_path / "s.yaml", "trial:\n  data: {folder: /no/where}\n  model: /no/model\n")
+    error = refusal(path)
+    assert error.exit_code == 3
+    assert [problem.split("/no/")[0] for problem in error.problems] == [
+        f"{path}:2: trial.data: no folder ",
+        f"{path}:3: trial.model: no model folder at ",
+    ]
+
+
+def test_a_wrong_setting_beside_an_absent_file_is_a_setting_error(tmp_path: Path) -> None:
+    path = write_sweep(tmp_path / "s.yaml", "trial:\n  data: {folder: /no/where}\n  freeze: first_k\n")
+    error = refusal(path)
+    assert (len(error.problems), error.exit_code) == (2, 2)
+
+
+def test_a_distribution_in_a_grid_is_refused_with_the_way_out(folder: Path) -> None:
+    path = sweep(folder, "trial: {data: DATA}\nspace: {optim.lr: {uniform: [1, 2]}}")
+    text = "a grid needs lists, but optim.lr is a distribution; use search.kind: random"
+    assert str(refusal(path)) == f"{path}: {text}"
+
+
+def test_one_key_of_the_space_inside_another_is_refused(folder: Path) -> None:
+    path = sweep(folder, "trial: {data: DATA}\nspace: {optim.lr: [1, 2], optim: [{epochs: 1}]}")
+    assert "optim.lr is inside optim: one would undo the other" in str(refusal(path))
+
+
+@pytest.mark.parametrize("place", ["trial: {seed: 1}", "space: {seed: [1, 2]}"])
+def test_a_seed_stands_under_seeds_only(tmp_path: Path, place: str) -> None:
+    error = refusal(write_sweep(tmp_path / "s.yaml", place))
+    assert str(error).endswith("`seed` does not stand in `trial` or `space`: list the seeds under `seeds`")
+
+
+@pytest.mark.parametrize(
+    ("axis", "message"),
+    [
+        ("{}", "give one of choice, uniform, log_uniform, int_uniform"),
+        ("{choice: [1], uniform: [1, 2]}", "give one of choice, uniform, log_uniform, int_uniform"),
+        ("{uniform: [2, 1]}", "[2.0, 1.0]: the first bound must be below the second"),
+        ("{log_uniform: [0, 1]}", "[0.0, 1.0]: a logarithm needs bounds above 0"),
+        ("[]", "List should have at least 1 item after validation, not 0"),
+        ("3", "3: must be a mapping of some of: choice, uniform, log_uniform, int_uniform."),
+    ],
+)
+def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: str, message: str) -> None:
+    path = write_sweep(tmp_path / "s.yaml", f"space:\n  optim.lr: {axis}\n")
+    assert str(refusal(path)) == f"{path}:2: space.optim.lr: {message}"
+
+
+@pytest.mark.parametrize("search", ["random", "{kind: random}", "{cells: 3}"])
+def test_a_random_search_says_how_many_cells(tmp_path: Path, search: str) -> None:
+    path = write_sweep(tmp_path / "s.yaml", f"search: {search}\n{DATA}")
+    assert str(refusal(path)).endswith(
+        "`cells: N` goes with `kind: random`, `sobol`, `tpe`, `pareto` and with nothing else"
+    )
+
+
+def test_a_list_of_values_is_an_axis_of_choice() -> None:
+    sweep = SweepSpec.model_validate({"name": "a", "space": {"n": [1, 2]}})
+    assert sweep.space["n"] == Axis(choice=[1, 2])
+
+
+def test_loading_looks_no_files_up_but_expanding_does(tmp_path: Path) -> None:
+    loaded = load_sweep(write_sweep(tmp_path / "s.yaml", "trial: {data: {folder: /no/where}}"), [])
+    with pytest.raises(ConfigError, match="no folder"):
+        expand(*loaded, Lookup(offline=True))
+
+
+def test_mistakes_of_the_sweep_and_of_its_trials_are_told_together(tmp_path: Path) -> None:
+    path = write_sweep(
+        tmp_path / "s.yaml", "seeds: [-1]\ntrial: {optim: {lr: -2}}\nspace: {data: [UD_Naija-NSC-sample]}\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_sweep(path, [])
+    assert [problem.split(": ")[1] for problem in caught.value.problems] == ["seeds[0]", "trial.optim.lr"]
+
+
+def test_a_key_of_the_space_through_a_word_is_placed_at_that_key(tmp_path: Path) -> None:
+    text = "trial: {data: UD_Naija-NSC-sample, freeze: none}\nspace:\n  freeze.depth: [2]\n"
+    with pytest.raises(ConfigError, match=r"s.yaml:3: space.freeze.depth\[0\]: freeze is 'none'"):
+        expanded(write_sweep(tmp_path / "s.yaml", text))
+
+
+def test_a_broken_corpus_is_read_once_for_all_trials(tmp_path: Path) -> None:
+    (tmp_path / "train.conllu").write_text("1\tbroken\n" * 400_000)
+    write_conllu(tmp_path / "dev.conllu", [[("a", "X")]])
+    path = write_sweep(tmp_path / "s.yaml", f"space: {{data: [{{folder: '{tmp_path}'}}]}}\nseeds: {list(range(500))}\n")
+    with pytest.raises(ConfigError) as caught:
+        expanded(path)
+    assert len(caught.value.problems) == 1

@@ -1,0 +1,93 @@
+"""A corpus is identified by its bytes, and a split is neither empty nor another one's copy."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.builders import write_conllu, write_treebank
+from trials.datasets.corpus import Sentence, fingerprint, load_corpus
+from trials.errors import DataError
+from trials.sources.corpus_draft import DataDraft
+from trials.spec import DataSpec
+from trials.tasks.reading import read_corpus
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_treebank(tmp_path / "tiny", train=5, dev=3, test=2)
+
+
+def planned(folder: Path) -> DataSpec:
+    return DataDraft(folder=str(folder)).resolve()
+
+
+def test_every_split_is_read(folder: Path) -> None:
+    corpus = load_corpus(planned(folder))
+    assert (len(corpus.train), len(corpus.dev), len(corpus.test)) == (5, 3, 2)
+    assert isinstance(corpus.train[0], Sentence)
+    assert corpus.train[0].forms == ("the", "word0")
+
+
+def test_the_test_split_may_be_absent(tmp_path: Path) -> None:
+    data = planned(write_treebank(tmp_path / "tiny", test=0))
+    assert data.test == ()
+    assert load_corpus(data).test == []
+
+
+def test_the_fingerprint_is_of_the_bytes_and_not_of_the_place(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "moved")
+    assert planned(tmp_path / "moved").fingerprint == planned(folder).fingerprint
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_one_byte_more_is_another_fingerprint(folder: Path, split: str) -> None:
+    before = planned(folder).fingerprint
+    with (folder / f"{split}.conllu").open("a") as file:
+        file.write("\n")
+    assert planned(folder).fingerprint != before
+
+
+def test_the_fingerprint_knows_which_split_is_which(folder: Path) -> None:
+    train, dev, test = ((str(folder / f"{split}.conllu"),) for split in ("train", "dev", "test"))
+    found = {fingerprint(*order) for order in ((train, dev, test), (dev, train, test), (train, test, dev))}
+    assert len(found | {fingerprint(train, dev, ())}) == 4
+
+
+@pytest.mark.parametrize(("copy", "original"), [("dev", "train"), ("test", "train"), ("test", "dev")])
+def test_two_splits_of_the_same_text_are_refused(folder: Path, copy: str, original: str) -> None:
+    shutil.copy(folder / f"{original}.conllu", folder / f"{copy}.conllu")
+    with pytest.raises(DataError) as error:
+        planned(folder)
+    text = f"the {copy} split is the same text as {original}; a score would mean nothing."
+    assert str(error.value) == f"{folder / f'{copy}.conllu'}: {text}"
+
+
+def test_a_file_that_changed_after_the_plan_is_refused(folder: Path) -> None:
+    data = planned(folder)
+    write_conllu(folder / "dev.conllu", [[("new", "ADJ")]])
+    with pytest.raises(DataError, match=r"^tiny: its files changed since the plan was made\. Launch again to plan"):
+        load_corpus(data)
+
+
+def test_a_file_that_vanished_after_the_plan_is_refused(folder: Path) -> None:
+    data = planned(folder)
+    (folder / "dev.conllu").unlink()
+    with pytest.raises(DataError, match=r"dev\.conllu: the dev split cannot be read \(No such file or directory\)"):
+        load_corpus(data)
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_a_split_without_sentences_is_refused(folder: Path, split: str) -> None:
+    (folder / f"{split}.conllu").write_text("\n")
+    with pytest.raises(DataError) as error:
+        load_corpus(planned(folder))
+    path = folder / f"{split}.conllu"
+    assert str(error.value) == f"{path}: the {split} split has no sentences. Give a file that has some."
+
+
+def test_a_corpus_is_read_once_a_process_whether_its_sizes_are_known_or_not(folder: Path) -> None:
+    data = planned(folder)
+    assert read_corpus("pos", data) is read_corpus("pos", data.model_copy(update={"sizes": (1, 1, 0)}))

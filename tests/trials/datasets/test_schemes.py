@@ -1,0 +1,185 @@
+"""Span tags of any scheme come out as IOB2, and a tag that breaks its scheme is named by sentence and word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trials.datasets.columns_reader import read_columns
+from trials.datasets.corpus import Sentence
+from trials.datasets.schemes import to_iob2
+from trials.errors import DataError
+from trials.spec import Columns, Scheme
+
+DATA = Path(__file__).parents[4] / "shared" / "data"
+Spans = list[tuple[str, int]]  # a sentence: type ("" is outside) and words of every stretch
+
+
+def sentence(tags: str, place: str = "x.txt:1") -> Sentence:
+    return Sentence(tuple(f"w{n}" for n, _ in enumerate(tags.split(), start=1)), tuple(tags.split()), place)
+
+
+def converted(scheme: Scheme, *tags: str) -> list[str]:
+    return [" ".join(found.tags) for found in to_iob2([sentence(each) for each in tags], scheme)]
+
+
+def refusal(scheme: Scheme, *tags: str) -> str:
+    """The message; the n-th sentence is at `x.txt:n`."""
+    with pytest.raises(DataError) as error:
+        to_iob2([sentence(each, f"x.txt:{n}") for n, each in enumerate(tags, start=1)], scheme)
+    return str(error.value)
+
+
+IOB2 = "B-LOC I-LOC B-LOC O B-PER B-LOC"
+WRITTEN = {
+    "iob2": IOB2,
+    "iob1": "I-LOC I-LOC B-LOC O I-PER I-LOC",
+    "bioes": "B-LOC E-LOC S-LOC O S-PER S-LOC",
+}
+
+
+@pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes"])
+def test_every_scheme_is_found_and_written_as_iob2(scheme: Scheme) -> None:
+    assert converted(scheme, WRITTEN[scheme]) == converted("auto", WRITTEN[scheme]) == [IOB2]
+
+
+def test_bilou_is_bioes_with_other_letters() -> None:
+    assert converted("auto", "B-LOC I-LOC L-LOC U-LOC O") == ["B-LOC I-LOC I-LOC B-LOC O"]
+
+
+def test_a_span_does_not_go_on_in_the_next_sentence() -> None:
+    assert converted("auto", "O I-LOC", "I-LOC O") == ["O B-LOC", "B-LOC O"]
+
+
+def test_what_fits_both_is_read_as_iob2() -> None:
+    assert converted("auto", "O B-LOC", "O O") == ["O B-LOC", "O O"]
+
+
+def test_a_type_may_hold_a_dash() -> None:
+    assert converted("auto", "I-product-food I-product-food") == ["B-product-food I-product-food"]
+
+
+def test_words_and_places_stay_and_the_sentences_given_are_not_changed() -> None:
+    given_ = [sentence("I-LOC O", "y.txt:7")]
+    assert to_iob2(given_, "iob1") == [Sentence(("w1", "w2"), ("B-LOC", "O"), "y.txt:7")]
+    assert given_ == [sentence("I-LOC O", "y.txt:7")]
+
+
+def test_no_sentences_are_no_sentences() -> None:
+    assert to_iob2([], "auto") == []
+
+
+STRETCHES = st.lists(st.tuples(st.sampled_from(["", "A", "B"]), st.integers(1, 4)), min_size=1, max_size=6)
+
+
+def write(spans: Spans, scheme: Scheme) -> str:
+    """The tags of a sentence in a scheme."""
+    tags: list[str] = []
+    for n, (kind, length) in enumerate(spans):
+        follows = scheme == "iob2" or (scheme == "iob1" and n > 0 and spans[n - 1][0] == kind)
+        first, inside, last, single = "BIES" if scheme == "bioes" else ("B" if follows else "I", "I", "I", "")
+        letters = [first, *inside * (length - 2), last] if length > 1 else [single or first]
+        tags += [f"{letter}-{kind}" for letter in letters] if kind else ["O"] * length
+    return " ".join(tags)
+
+
+@given(st.lists(STRETCHES, min_size=1, max_size=3), st.sampled_from(["iob1", "iob2", "bioes"]))
+def test_spans_survive_from_any_scheme(sentences: list[Spans], scheme: Scheme) -> None:
+    expected = [write(spans, "iob2") for spans in sentences]
+    assert converted(scheme, *(write(spans, scheme) for spans in sentences)) == expected
+
+
+@given(st.lists(STRETCHES, min_size=1, max_size=3))
+def test_bioes_is_found_where_it_differs(sentences: list[Spans]) -> None:
+    written = [write(spans, "bioes") for spans in sentences]
+    assert converted("auto", *written) == converted("bioes", *written)
+
+
+# --- What it refuses
+
+
+@pytest.mark.parametrize("tag", ["NOUN", "B", "B-", "-LOC", "X-LOC", "b-LOC", "BLOC", "o", "0", "_"])
+@pytest.mark.parametrize("scheme", ["auto", "iob2"])
+def test_what_is_no_span_tag_is_named(tag: str, scheme: Scheme) -> None:
+    message = refusal(scheme, "O O", f"O B-LOC {tag}")
+    start = f"x.txt:2: word 3, 'w3', has the tag {tag!r}, which is no span tag: that needs O, or B-/I- with a type."
+    assert message.startswith(start)
+
+
+@pytest.mark.parametrize("before", ["", "O ", "B-PER ", "I-LOC B-PER "])
+def test_an_i_without_its_b_is_named(before: str) -> None:
+    message = refusal("iob2", "O O", f"B-LOC {before}I-LOC".replace("B-LOC I-LOC B", "B-LOC B") if before else "I-LOC")
+    assert (
+        ", has the tag 'I-LOC', which stands without its B-LOC. Mend the tag, or `scheme`, which is `iob2`." in message
+    )
+    assert message.startswith("x.txt:2: word ")
+
+
+@pytest.mark.parametrize(("tags", "word"), [("B-LOC I-LOC", 1), ("O B-LOC", 2), ("I-PER B-LOC", 2)])
+def test_a_b_that_iob1_does_not_need_is_named(tags: str, word: int) -> None:
+    rule = "which does not follow a LOC, and only there does IOB1 have a B-."
+    assert refusal("iob1", tags).startswith(f"x.txt:1: word {word}, 'w{word}', has the tag 'B-LOC', {rule}")
+
+
+@pytest.mark.parametrize("tag", ["S-LOC", "E-LOC", "U-LOC", "L-LOC"])
+@pytest.mark.parametrize("scheme", ["iob1", "iob2"])
+def test_a_letter_of_another_scheme_is_named(tag: str, scheme: Scheme) -> None:
+    assert f"word 1, 'w1', has the tag {tag!r}, which is no tag of {scheme.upper()}" in refusal(scheme, tag)
+
+
+@pytest.mark.parametrize(
+    ("tags", "word"),
+    [("B-LOC", 1), ("B-LOC O S-LOC", 1), ("B-LOC I-LOC B-LOC E-LOC", 2), ("B-LOC E-PER", 1), ("S-X B-LOC S-LOC", 2)],
+)
+def test_a_span_that_is_never_ended_is_named(tags: str, word: int) -> None:
+    tag = tags.split()[word - 1]
+    start = f"x.txt:1: word {word}, 'w{word}', has the tag {tag!r}, which is never ended by an E-LOC or L-LOC."
+    assert refusal("bioes", tags).startswith(start)
+
+
+@pytest.mark.parametrize("tags", ["O E-LOC", "S-LOC I-LOC E-LOC", "S-LOC E-LOC", "S-PER E-LOC"])
+def test_an_end_without_a_beginning_is_named(tags: str) -> None:
+    message = refusal("auto", tags)
+    assert message.startswith("x.txt:1: word 2, 'w2', has the tag ")
+    assert message.endswith(
+        "which stands without its B-LOC. Mend the tag, or `scheme`, which is `auto` and found to be BIOES."
+    )
+
+
+def test_a_slip_in_iob2_is_named_as_such() -> None:
+    message = refusal("auto", "B-LOC I-LOC O", "B-PER", "O I-LOC")
+    rest = "which stands without its B-LOC. The rest is IOB2. Mend what is not."
+    assert message == f"x.txt:3: word 2, 'w2', has the tag 'I-LOC', {rest}"
+
+
+def test_a_slip_in_iob1_is_named_as_such() -> None:
+    message = refusal("auto", "I-LOC O I-PER", "O I-LOC", "O B-LOC O B-PER")
+    assert message.startswith("x.txt:3: word 2, 'w2', has the tag 'B-LOC', which does not follow a LOC")
+    assert message.endswith("The rest is IOB1, but for 1 more such tags. Mend what is not.")
+
+
+def test_a_sentence_of_no_place_is_counted() -> None:
+    with pytest.raises(DataError, match=r"^sentence 2: word 1, 'w1', has the tag 'I-LOC'"):
+        to_iob2([sentence("O", ""), sentence("I-LOC", "")], "iob2")
+
+
+# --- Real corpora
+
+
+@pytest.mark.parametrize("name", ["conll2003pp/conllpp_train.txt", "KazNERD/IOB2_valid.txt", "KazNERD/IOB2_test.txt"])
+def test_published_entities_are_iob2_already(name: str) -> None:
+    if not (DATA / name).is_file():
+        pytest.skip(f"{name} is not at {DATA}")
+    sentences = read_columns(DATA / name, Columns())
+    assert to_iob2(sentences, "auto") == to_iob2(sentences, "iob2") == sentences
+
+
+def test_the_chunks_of_conll_test_are_iob1_though_those_of_train_are_iob2() -> None:
+    path = DATA / "conll2003pp" / "conllpp_test.txt"
+    if not path.is_file():
+        pytest.skip(f"CoNLL-2003 is not at {path}")
+    chunks = to_iob2(read_columns(path, Columns(tags=2)), "auto")
+    assert chunks[0].tags[:5] == ("B-NP", "O", "B-NP", "B-VP", "B-NP")

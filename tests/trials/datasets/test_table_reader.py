@@ -1,0 +1,376 @@
+"""Tables of texts and of sentences are read alike from every format, and a broken row is named by its place."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
+from trials.datasets.table_reader import read_csv, read_jsonl, read_parquet, read_tsv
+from trials.datasets.text_file import normalised
+from trials.errors import DataError
+from trials.spec import Columns
+
+DATA = Path(__file__).parents[4] / "shared" / "data"
+BY_NAME = Columns(text="sentence", label="class")
+BY_PLACE = Columns(text=0, label=1)
+WORDS = Columns(tokens="tokens", tags="tags")
+Rows = list[dict[str, Any]]
+
+
+def write_jsonl(path: Path, rows: Rows) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_parquet(path: Path, rows: Rows) -> None:
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def write_tsv(path: Path, rows: Rows) -> None:
+    path.write_text("".join("\t".join(map(str, cells)) + "\n" for cells in (rows[0], *(row.values() for row in rows))))
+
+
+def write_csv(path: Path, rows: Rows) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([rows[0], *(row.values() for row in rows)])
+
+
+WRITERS: dict[str, Callable[[Path, Rows], None]] = {
+    "tsv": write_tsv,
+    "csv": write_csv,
+    "jsonl": write_jsonl,
+    "parquet": write_parquet,
+}
+
+
+def read(tmp_path: Path, format_: str, content: str | Rows, columns: Columns) -> list[Any]:
+    """What a format's reader finds, without places."""
+    path = tmp_path / f"x.{format_}"
+    if isinstance(content, str):
+        path.write_bytes(content.encode())
+    else:
+        WRITERS[format_](path, content)
+    return [item._replace(place="") for item in CORPUS_FORMATS[format_](path, columns)]
+
+
+def refusal(tmp_path: Path, format_: str, content: str | Rows, columns: Columns) -> str:
+    """The message, without the folder."""
+    with pytest.raises(DataError) as error:
+        read(tmp_path, format_, content, columns)
+    assert str(error.value).startswith(f"{tmp_path}/")
+    return str(error.value).removeprefix(f"{tmp_path}/")
+
+
+def place(format_: str, row: int) -> str:
+    """Where a row stands: behind a header line in the text tables."""
+    return {"parquet": f"x.parquet:row {row}", "jsonl": f"x.jsonl:{row}"}.get(format_, f"x.{format_}:{row + 1}")
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_texts_are_read_in_order_from_any_format(tmp_path: Path, format_: str) -> None:
+    rows = [{"id": "7", "sentence": "a fine film", "class": "good"}, {"id": "8", "sentence": "dull", "class": "bad"}]
+    expected = [Text("a fine film", None, "good"), Text("dull", None, "bad")]
+    assert read(tmp_path, format_, rows, BY_NAME) == expected
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_pairs_are_read_from_any_format(tmp_path: Path, format_: str) -> None:
+    rows = [{"a": "It rains.", "b": "It is wet.", "y": "yes"}]
+    assert read(tmp_path, format_, rows, Columns(text="a", pair="b", label="y")) == [
+        Text("It rains.", "It is wet.", "yes")
+    ]
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_sentences_are_read_from_any_format(tmp_path: Path, format_: str) -> None:
+    joined = format_ in {"tsv", "csv"}
+    cells: dict[str, Any] = {"tokens": ["New", "York"], "tags": ["B-LOC", "I-LOC"]}
+    rows = [{key: " ".join(words) for key, words in cells.items()}] if joined else [cells]
+    assert read(tmp_path, format_, rows, WORDS) == [Sentence(("New", "York"), ("B-LOC", "I-LOC"))]
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_every_item_knows_its_place(tmp_path: Path, format_: str) -> None:
+    WRITERS[format_](tmp_path / f"x.{format_}", [{"sentence": "a", "class": "x"}] * 2)
+    items = CORPUS_FORMATS[format_](tmp_path / f"x.{format_}", BY_NAME)
+    assert [item.place for item in items] == [f"{tmp_path}/{place(format_, row)}" for row in (1, 2)]
+
+
+@pytest.mark.parametrize("format_", ["tsv", "csv"])
+def test_a_file_that_is_asked_by_position_has_no_header(tmp_path: Path, format_: str) -> None:
+    content = "sentence\t1\nlabel\t0\n".replace("\t", "," if format_ == "csv" else "\t")
+    assert read(tmp_path, format_, content, BY_PLACE) == [Text("sentence", None, "1"), Text("label", None, "0")]
+    assert read(tmp_path, format_, content, Columns(text=-2, label=-1)) == read(tmp_path, format_, content, BY_PLACE)
+
+
+def test_quotes_of_tsv_are_characters(tmp_path: Path) -> None:
+    content = '"He said\t1\n"so"\t0\n5" disk, "\t1\n'
+    found = [text.text for text in read(tmp_path, "tsv", content, BY_PLACE)]
+    assert found == ['"He said', '"so"', '5" disk, "']
+
+
+def test_a_quoted_cell_of_csv_may_hold_commas_quotes_and_line_ends(tmp_path: Path) -> None:
+    content = 'sentence,class\r\n"one, ""two""\r\nthree",a\r\n\r\nnext,b\r\n'
+    (tmp_path / "x.csv").write_bytes(content.encode())
+    assert read_csv(tmp_path / "x.csv", BY_NAME) == [
+        Text('one, "two"\nthree', None, "a", f"{tmp_path}/x.csv:2"),
+        Text("next", None, "b", f"{tmp_path}/x.csv:5"),
+    ]
+
+
+@pytest.mark.parametrize("format_", ["tsv", "csv", "jsonl"])
+def test_a_table_may_be_packed_have_a_mark_and_windows_line_ends(tmp_path: Path, format_: str) -> None:
+    WRITERS[format_](tmp_path / "plain", [{"sentence": "a", "class": "x"}])
+    content = (tmp_path / "plain").read_text().replace("\n", "\r\n")
+    (tmp_path / "x.gz").write_bytes(gzip.compress(content.encode("utf-8-sig")))
+    assert CORPUS_FORMATS[format_](tmp_path / "x.gz", BY_NAME)[0][:3] == ("a", None, "x")
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_a_decomposed_letter_spells_the_same_text_as_a_composed_one(tmp_path: Path, format_: str) -> None:
+    rows = [{"sentence": "cafe\u0301", "class": "e\u0301"}]
+    assert read(tmp_path, format_, rows, BY_NAME) == [Text("caf\u00e9", None, "\u00e9")]
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+@pytest.mark.parametrize(("label", "expected"), [(1, "1"), (0, "0"), (-3, "-3"), (3.8, "3.8"), ("A b", "A b")])
+def test_a_label_is_its_text(tmp_path: Path, format_: str, label: object, expected: str) -> None:
+    assert read(tmp_path, format_, [{"sentence": "a", "class": label}], BY_NAME)[0].label == expected
+
+
+@pytest.mark.parametrize(("format_", "expected"), [("tsv", "1.0"), ("csv", "1.0"), ("jsonl", "1"), ("parquet", "1")])
+def test_an_integral_number_loses_its_point_where_it_is_a_number(tmp_path: Path, format_: str, expected: str) -> None:
+    assert read(tmp_path, format_, [{"sentence": "a", "class": 1.0}], BY_NAME)[0].label == expected
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
+def test_a_label_that_is_true_is_called_so(tmp_path: Path, format_: str) -> None:
+    assert read(tmp_path, format_, [{"sentence": "a", "class": True}], BY_NAME)[0].label == "true"
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
+def test_tags_may_be_ids(tmp_path: Path, format_: str) -> None:
+    assert read(tmp_path, format_, [{"tokens": ["a", "b"], "tags": [0, 12]}], WORDS)[0].tags == ("0", "12")
+
+
+@pytest.mark.parametrize("format_", ["tsv", "csv", "jsonl"])
+def test_an_empty_file_has_no_rows(tmp_path: Path, format_: str) -> None:
+    assert read(tmp_path, format_, "", BY_NAME) == read(tmp_path, format_, "\n\n", BY_NAME) == []
+
+
+def test_a_sentence_of_5000_words_is_read_whole(tmp_path: Path) -> None:
+    words = [f"w{n}" for n in range(5_000)]
+    assert read(tmp_path, "jsonl", [{"tokens": words, "tags": ["O"] * 5_000}], WORDS)[0].forms == tuple(words)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0")).filter(str.strip)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5), st.sampled_from(["csv", "jsonl", "parquet"]))
+def test_what_is_written_is_read(cells: list[tuple[str, str]], format_: str) -> None:
+    rows = [{"sentence": text, "class": label} for text, label in cells]
+    with tempfile.TemporaryDirectory() as folder:
+        found = read(Path(folder), format_, rows, BY_NAME)
+    assert found == [Text(normalised(text), None, normalised(label)) for text, label in cells]
+
+
+# --- Rows that it refuses
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+@pytest.mark.parametrize(("key", "name"), [("text", "sentence"), ("label", "class")])
+@pytest.mark.parametrize("empty", ["", "  ", "\u00a0"])
+def test_an_empty_text_or_label_is_named(tmp_path: Path, format_: str, key: str, name: str, empty: str) -> None:
+    rows = [{"sentence": "a", "class": "x"}, {"sentence": "b", "class": "y", name: empty}]
+    message = refusal(tmp_path, format_, rows, BY_NAME)
+    assert message == f"{place(format_, 2)}: the {key} is empty. Mend the row or take it out."
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
+@pytest.mark.parametrize("label", [None, math.nan, math.inf, ["x"]])
+def test_a_label_that_is_neither_text_nor_number_is_named(tmp_path: Path, format_: str, label: object) -> None:
+    message = refusal(tmp_path, format_, [{"sentence": "a", "class": label}], BY_NAME)
+    assert message.startswith(f"{place(format_, 1)}: the label is {label!r}, neither a string nor a number.")
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
+@pytest.mark.parametrize("text", [None, 5, ["a"]])
+def test_a_text_that_is_none_is_named(tmp_path: Path, format_: str, text: object) -> None:
+    message = refusal(tmp_path, format_, [{"sentence": text, "class": "x"}], BY_NAME)
+    assert message.startswith(f"{place(format_, 1)}: the text is {text!r}, not a string.")
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_an_empty_second_text_is_named(tmp_path: Path, format_: str) -> None:
+    columns = Columns(text="a", pair="b", label="y")
+    assert refusal(tmp_path, format_, [{"a": "x", "b": "", "y": "1"}], columns).startswith(
+        f"{place(format_, 1)}: the pair is empty."
+    )
+
+
+@pytest.mark.parametrize("format_", ["tsv", "csv"])
+@pytest.mark.parametrize(("row", "has"), [("b", "one column"), ("b\tx\ty", "3 columns")])
+def test_a_row_of_another_length_is_named(tmp_path: Path, format_: str, row: str, has: str) -> None:
+    content = f"sentence\tclass\na\tx\n\n{row}\n".replace("\t", "," if format_ == "csv" else "\t")
+    start = f"x.{format_}:4: a row has {has}, the"
+    assert refusal(tmp_path, format_, content, BY_NAME).startswith(f"{start} header has 2.")
+    assert refusal(tmp_path, format_, content, BY_PLACE).startswith(f"{start} first row has 2.")
+
+
+@pytest.mark.parametrize("row", ['"b,y\nc,y\n', '"b"c,y\n', '"b""\n'])
+def test_broken_quotes_are_named_with_the_line_their_row_starts_at(tmp_path: Path, row: str) -> None:
+    message = refusal(tmp_path, "csv", f'sentence,class\n"a\na",x\n{row}', BY_NAME)
+    assert message.startswith("x.csv:4: the row that starts here is not CSV (")
+
+
+@pytest.mark.parametrize("line", ["{", "a\tb", '{"sentence": "a",}', "[" * 100_000])
+def test_a_line_that_is_no_json_is_named(tmp_path: Path, line: str) -> None:
+    content = f'{{"sentence": "a", "class": 1}}\n\n{line}\n'
+    assert refusal(tmp_path, "jsonl", content, BY_NAME).startswith("x.jsonl:3: not JSON (")
+
+
+@pytest.mark.parametrize(("line", "kind"), [("[1, 2]", "list"), ("7", "int"), ("null", "NoneType")])
+def test_a_line_that_is_no_object_is_named(tmp_path: Path, line: str, kind: str) -> None:
+    assert refusal(tmp_path, "jsonl", line, BY_NAME).startswith(f"x.jsonl:1: a line holds one JSON object, not {kind}.")
+
+
+def test_half_a_surrogate_pair_is_named(tmp_path: Path) -> None:
+    content = '{"sentence": "a \\ud83d", "class": 1}\n'
+    assert refusal(tmp_path, "jsonl", content, BY_NAME).startswith("x.jsonl:1: the text is not Unicode text (")
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("tokens", "tags", "rule"),
+    [
+        (["a", "b"], ["O"], "2 tokens but 1 tags."),
+        (["a", ""], ["O", "O"], "number 2 of the tokens is ''."),
+        (["a", None], ["O", "O"], "number 2 of the tokens is None."),
+        (["a", "b"], ["O", None], "number 2 of the tags is None."),
+        ([1, 2], ["O", "O"], "number 1 of the tokens is 1."),
+        (["a"], [1.5], "number 1 of the tags is 1.5."),
+        (["a"], [True], "number 1 of the tags is True."),
+        ("a b", "O O", "the tokens are 'a b', not a list of strings."),
+        (None, ["O"], "the tokens are None, not a list of strings."),
+        ([], [], "the tokens are [], not a list of strings."),
+    ],
+)
+def test_words_and_tags_that_do_not_fit_are_named(
+    tmp_path: Path, format_: str, tokens: object, tags: object, rule: str
+) -> None:
+    message = refusal(tmp_path, format_, [{"tokens": tokens, "tags": tags}], WORDS)
+    assert message == f"{place(format_, 1)}: {rule} Mend the row or take it out."
+
+
+@pytest.mark.parametrize("cell", ["a  b", "a ", ""])
+def test_an_empty_word_in_a_text_file_is_named(tmp_path: Path, cell: str) -> None:
+    message = refusal(tmp_path, "tsv", [{"tokens": cell, "tags": cell.replace("a", "O").replace("b", "O")}], WORDS)
+    assert "of the tokens is ''." in message
+
+
+# --- Files and columns that it refuses
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+def test_an_unknown_name_is_named_with_those_there_are(tmp_path: Path, format_: str) -> None:
+    message = refusal(tmp_path, format_, [{"sentence": "a", "class": "x"}], Columns(text="sentense", label="class"))
+    assert message.endswith("columns.text: unknown 'sentense', did you mean 'sentence'? Known: class, sentence.")
+    assert message.startswith(f"x.{format_}")
+
+
+def test_an_object_that_lacks_a_key_is_named(tmp_path: Path) -> None:
+    rows = [{"sentence": "a", "class": "x"}, {"sentence": "b"}]
+    message = refusal(tmp_path, "jsonl", rows, BY_NAME)
+    assert message == "x.jsonl:2: columns.label: unknown 'class'. Known: sentence."
+
+
+def test_a_header_with_a_name_twice_is_named(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "tsv", "class\tsentence\tclass\nx\ta\ty\n", BY_NAME)
+    assert message == "x.tsv:1: columns.label: the header has 'class' twice. Rename one."
+
+
+@pytest.mark.parametrize("position", [2, -3])
+def test_a_position_beyond_the_last_is_named(tmp_path: Path, position: int) -> None:
+    message = refusal(tmp_path, "tsv", "a\tx\n", Columns(text=0, label=position))
+    assert message == f"x.tsv:1: columns.label: there is no column {position}, a row has 2."
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "parquet"])
+def test_positions_are_refused_where_columns_have_names(tmp_path: Path, format_: str) -> None:
+    message = refusal(tmp_path, format_, [{"sentence": "a", "class": "x"}], BY_PLACE)
+    assert message == f"x.{format_}: columns.text: this format's columns have names; give one for 0."
+
+
+@pytest.mark.parametrize("format_", WRITERS)
+@pytest.mark.parametrize(
+    ("columns", "rule"),
+    [
+        (Columns(), "a table does not say what its columns hold. Give `columns`"),
+        (Columns(label="class"), "a table does not say what its columns hold. Give `columns`"),
+        (Columns(text="sentence"), "columns.label: not given, and a row needs it beside text."),
+        (Columns(tokens="sentence"), "columns.tags: not given, and a row needs it beside tokens."),
+        (Columns(text="sentence", label="class", tags="class"), "columns.tags: a table of texts has no such column."),
+        (Columns(tokens="a", tags="b", pair="c"), "columns.pair: a table of sentences has no such column."),
+        (Columns(text="sentence", label=1), "columns: text: sentence, label: 1 mixes names and positions."),
+    ],
+)
+def test_columns_that_do_not_go_together_are_refused(tmp_path: Path, format_: str, columns: Columns, rule: str) -> None:
+    message = refusal(tmp_path, format_, [{"sentence": "a", "class": "x"}], columns)
+    assert message.startswith(f"x.{format_}: {rule}")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"sentence,class\na,b\n" * 9])
+def test_what_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.parquet").write_bytes(content)
+    with pytest.raises(DataError, match=r"x\.parquet: not a whole Parquet file \(.*\)\. Fetch or write it again\."):
+        read_parquet(tmp_path / "x.parquet", BY_NAME)
+
+
+def test_a_truncated_or_damaged_parquet_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_parquet(path, [{"sentence": f"text {n}", "class": "x"} for n in range(5_000)])
+    whole = path.read_bytes()
+    for broken in (whole[:-1], whole[: len(whole) // 2], whole[:4] + b"\xff" * 2_000 + whole[2_004:]):
+        path.write_bytes(broken)
+        with pytest.raises(DataError, match=r"x\.parquet: "):
+            read_parquet(path, BY_NAME)
+
+
+@pytest.mark.parametrize("read_format", [read_tsv, read_csv, read_jsonl, read_parquet])
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, read_format: Callable[[Path, Columns], object]) -> None:
+    with pytest.raises(DataError, match=r"none: cannot be read \(No such file or directory\)"):
+        read_format(tmp_path / "none", BY_NAME)
+
+
+# --- Real corpora
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "texts", "labels"),
+    [
+        ("SST-2/train.tsv", Columns(text=0, label=1), 6_920, {"0", "1"}),
+        ("SST-2/dev.tsv", Columns(text=0, label=1), 872, {"0", "1"}),
+        ("SST-2/test.tsv", Columns(text=0, label=1), 1_821, {"0", "1"}),
+        ("CoLA/in_domain_train.tsv", Columns(text=3, label=1), 8_551, {"0", "1"}),
+        ("CoLA/in_domain_dev.tsv", Columns(text=3, label=1), 527, {"0", "1"}),
+        ("CoLA/out_of_domain_dev.tsv", Columns(text=-1, label=1), 516, {"0", "1"}),
+    ],
+)
+def test_the_published_corpora_have_their_sizes(name: str, columns: Columns, texts: int, labels: set[str]) -> None:
+    if not (DATA / name).is_file():
+        pytest.skip(f"{name} is not at {DATA}")
+    found = read_tsv(DATA / name, columns)
+    assert len(found) == texts
+    assert {text.label for text in found if isinstance(text, Text)} == labels

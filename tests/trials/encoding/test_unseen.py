@@ -1,0 +1,94 @@
+"""What a model cannot get right: tags that train lacks, words beyond `max_length`. They count as errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.builders import write_conllu
+from tests.trials.conftest import TrialMaker
+from trials.encoding.tokenize import encode_for
+from trials.record import EpochRecord
+from trials.run import run_trial
+from trials.sources.corpus_draft import DataDraft
+from trials.spec import TrialSpec
+from trials.tasks.reading import unseen_notes
+from trials.tasks.task import NO_PREDICTION
+
+
+def last_record(spec: TrialSpec, **options: Any) -> EpochRecord:
+    return list(run_trial(spec, device=torch.device("cpu"), **options))[-1]
+
+
+@pytest.fixture
+def strange(tmp_path: Path) -> Path:
+    """A treebank whose dev and test have tags that train lacks."""
+    known = [("a", "NOUN"), ("b", "VERB")]
+    write_conllu(tmp_path / "train.conllu", [known] * 24)
+    write_conllu(tmp_path / "dev.conllu", [[*known, ("c", "INTJ")], [("d", "INTJ"), ("e", "SYM")]])
+    write_conllu(tmp_path / "test.conllu", [[*known, ("a", "INTJ")]])
+    return tmp_path
+
+
+def test_tags_that_train_lacks_are_named_after_those_it_has(make_trial: TrialMaker, strange: Path) -> None:
+    data = encode_for(make_trial(data={"folder": str(strange)}))
+    assert data.labels == ("NOUN", "VERB")
+    assert data.names == ("NOUN", "VERB", "INTJ", "SYM")
+    assert data.dev.gold.tolist() == [0, 1, 2, 2, 3]
+    assert data.dev.starts.tolist() == [0, 3]
+
+
+def test_tags_that_train_lacks_have_support_and_no_recall(make_trial: TrialMaker, strange: Path) -> None:
+    record = last_record(make_trial(data={"folder": str(strange)}), predictions="all")
+    dev = {row.tag: row for row in record.reports[0].tags}
+    assert (dev["INTJ"].support, dev["INTJ"].predicted, dev["INTJ"].recall, dev["INTJ"].f1) == (2, 0, 0.0, 0.0)
+    assert (dev["SYM"].support, dev["SYM"].correct) == (1, 0)
+    assert record.metrics["accuracy"] <= 2 / 5
+    assert (record.test_score or 0) <= 2 / 3
+    assert set(record.reports[0].predicted) <= {0, 1}
+
+
+def test_a_plan_is_told_how_often_they_occur(strange: Path) -> None:
+    data = DataDraft(folder=str(strange), name="odd").resolve()
+    assert unseen_notes("pos", data) == [
+        "odd: dev has labels that train lacks, each counted as an error: INTJ (2), SYM (1).",
+        "odd: test has labels that train lacks, each counted as an error: INTJ (1).",
+    ]
+
+
+def test_a_corpus_without_such_tags_has_no_notes(treebank: Path) -> None:
+    assert unseen_notes("pos", DataDraft(folder=str(treebank)).resolve()) == []
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """A treebank with one sentence of 5,000 words in every split."""
+    for split in ("train", "dev", "test"):
+        write_conllu(tmp_path / f"{split}.conllu", [[("a", "NOUN"), ("b", "VERB")] * 2_500, [(split, "X")]])
+    return tmp_path
+
+
+def test_a_sentence_of_5000_words_trains_and_counts_what_is_cut_off(make_trial: TrialMaker, endless: Path) -> None:
+    spec = make_trial("bert", data={"folder": str(endless)}, train_size=2)
+    record = last_record(spec, predictions="all")
+    report = record.reports[0]
+    assert len(report.gold) == len(report.predicted) == 5_001
+    assert report.predicted.count(NO_PREDICTION) == 5_000 - 30  # two of 32 subwords are specials
+    assert report.probability.count(None) == 5_000 - 30
+    assert record.metrics["accuracy"] <= 31 / 5_001
+    assert sum(row.support for row in report.tags) == 5_001
+
+
+def test_a_longer_input_cuts_fewer_words_off(make_trial: TrialMaker, endless: Path) -> None:
+    cut = [
+        int(
+            (
+                encode_for(make_trial(data={"folder": str(endless)}, train_size=2, max_length=n)).dev.examples[0].at < 0
+            ).sum()
+        )
+        for n in (8, 16, 32)
+    ]
+    assert cut == [5_000 - 6, 5_000 - 14, 5_000 - 30]

@@ -1,0 +1,331 @@
+"""Energy is what the device counted, or it is not told: over fake counters of CPUs and GPUs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trials.conftest import TrialMaker
+from trials.hardware.energy import (
+    Board,
+    EnergyMeter,
+    Package,
+    Packages,
+    busy_s,
+    counted_uj,
+    gpu_board,
+    nvml,
+    read_packages,
+)
+from trials.record import known_sum
+from trials.run import run_trial
+from trials.training.loop import never
+
+RANGE_UJ = 262_143_328_850  # of a server: 262 kJ, four minutes at a kilowatt
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def write_zone(powercap: Path, zone: str, name: str, energy_uj: object, range_uj: object = RANGE_UJ) -> Path:
+    folder = powercap / zone
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, value in (("name", name), ("energy_uj", energy_uj), ("max_energy_range_uj", range_uj)):
+        (folder / file).write_text(f"{value}\n")
+    return folder
+
+
+def write_work(path: Path, busy: float) -> Path:
+    """`/proc/stat` of a machine whose CPUs worked so many seconds."""
+    user, steal = int(busy * TICKS) - 6, 2
+    path.write_text(f"cpu  {user} 1 1 900000 90 1 1 {steal} 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n")
+    return path
+
+
+@pytest.fixture
+def powercap(tmp_path: Path) -> Path:
+    """Two packages, with all that is beside them on real machines."""
+    write_zone(tmp_path, "intel-rapl", "", "")
+    write_zone(tmp_path, "intel-rapl:0", "package-0", 1_000_000)
+    write_zone(tmp_path, "intel-rapl:0:0", "core", 700_000)
+    write_zone(tmp_path, "intel-rapl:0:1", "dram", 50_000)
+    write_zone(tmp_path, "intel-rapl:1", "package-1", 2_000_000)
+    write_zone(tmp_path, "intel-rapl:2", "psys", 9_000_000)
+    write_zone(tmp_path, "intel-rapl-mmio:0", "package-0", 1_000_000)
+    return tmp_path
+
+
+class Machine:
+    """A machine with two packages, whose clock and work a test moves."""
+
+    def __init__(self, powercap: Path, root: Path) -> None:
+        self.powercap, self.stat, self.now, self.own, self.busy = powercap, root / "stat", 100.0, 50.0, 500.0
+        write_work(self.stat, self.busy)
+        packages = read_packages(powercap)
+        self.counter = Packages(packages, self.stat, clock=lambda: self.now, own_work=lambda: self.own)
+
+    def work(self, seconds: float, *, own: float, others: float = 0.0, uj: tuple[int, int] = (0, 0)) -> None:
+        self.now, self.own, self.busy = self.now + seconds, self.own + own, self.busy + own + others
+        write_work(self.stat, self.busy)
+        for package, moved in zip(read_packages(self.powercap), uj, strict=True):
+            (package.folder / "energy_uj").write_text(str((package.read_uj() + moved) % package.range_uj))
+
+
+@pytest.fixture
+def machine(powercap: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    return Machine(powercap, tmp_path_factory.mktemp("proc"))
+
+
+# --- Which counters
+
+
+def test_packages_are_counted_once_and_neither_their_parts_nor_the_platform(powercap: Path) -> None:
+    assert [package.folder.name for package in read_packages(powercap)] == ["intel-rapl:0", "intel-rapl:1"]
+
+
+def test_dies_of_a_package_count_for_themselves(tmp_path: Path) -> None:
+    for die in (0, 1):
+        write_zone(tmp_path, f"intel-rapl:{die}", f"package-0-die-{die}", 1)
+    assert len(read_packages(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("file", ["energy_uj", "max_energy_range_uj", "name"])
+def test_one_package_that_cannot_be_read_leaves_none(file: str, powercap: Path) -> None:
+    (powercap / "intel-rapl:1" / file).unlink()
+    assert read_packages(powercap) == ()
+
+
+@pytest.mark.parametrize(("energy", "limit"), [("", RANGE_UJ), ("no number", RANGE_UJ), (1, ""), (1, 0)])
+def test_a_counter_that_makes_no_sense_leaves_none(energy: object, limit: object, powercap: Path) -> None:
+    write_zone(powercap, "intel-rapl:1", "package-1", energy, limit)
+    assert read_packages(powercap) == ()
+
+
+def test_a_machine_without_powercap_has_none(tmp_path: Path) -> None:
+    assert read_packages(tmp_path / "powercap") == ()
+
+
+@pytest.fixture
+def readable_folder() -> Iterator[Path]:
+    """A folder that any user can look into, which `tmp_path` is not."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def ordinary_user() -> Iterator[None]:
+    """Tests that run as root go on as nobody."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(before)
+
+
+def test_to_an_ordinary_user_a_counter_for_root_is_none(readable_folder: Path, request: pytest.FixtureRequest) -> None:
+    zone = write_zone(readable_folder, "intel-rapl:0", "package-0", 1)
+    assert len(read_packages(readable_folder)) == 1
+    (zone / "energy_uj").chmod(0o400 if os.geteuid() == 0 else 0)
+    request.getfixturevalue("ordinary_user")
+    with pytest.raises(PermissionError):
+        Package(zone, RANGE_UJ).read_uj()
+    assert read_packages(readable_folder) == ()
+
+
+# --- What a CPU's counter says
+
+
+@given(start=st.integers(0, RANGE_UJ - 1), steps=st.lists(st.integers(0, RANGE_UJ - 1), max_size=20))
+def test_a_counter_that_starts_over_adds_up_all_the_same(start: int, steps: list[int]) -> None:
+    readings = [total % RANGE_UJ for total in itertools.accumulate(steps, initial=start)]
+    found = [counted_uj(before, after, RANGE_UJ) for before, after in itertools.pairwise(readings)]
+    assert found == steps
+
+
+def test_joules_are_those_of_all_packages(machine: Machine) -> None:
+    assert machine.counter.lap() is None
+    machine.work(10, own=10, uj=(400_000_000, 250_500_000))
+    assert machine.counter.lap() == 650.5
+    machine.work(10, own=10, uj=(1_000_000, 0))
+    assert machine.counter.lap() == 1.0
+
+
+@given(start=st.integers(0, RANGE_UJ - 1), watts=st.integers(0, 1000), seconds=st.integers(1, 200))
+def test_at_whatever_it_starts_a_lap_is_what_was_drawn(start: int, watts: int, seconds: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        powercap = Path(name)
+        write_zone(powercap, "intel-rapl:0", "package-0", start)
+        write_zone(powercap, "intel-rapl:1", "package-1", 0)
+        machine = Machine(powercap, powercap)
+        machine.counter.lap()
+        machine.work(seconds, own=seconds, uj=(watts * seconds * 10**6, 0))
+        assert machine.counter.lap() == pytest.approx(watts * seconds, abs=1e-5)
+
+
+def test_where_others_worked_too_the_energy_is_not_the_trials(machine: Machine) -> None:
+    laps = []
+    for others in (0.0, 0.5, 2.0, 0.0):
+        machine.work(10, own=10, others=others, uj=(5_000_000, 5_000_000))
+        laps.append(machine.counter.lap())
+    assert laps == [None, 10.0, None, 10.0]
+
+
+def test_a_lap_in_which_the_counter_may_have_started_over_twice_is_not_known(machine: Machine) -> None:
+    machine.counter.lap()
+    machine.work(machine.counter.period_s + 1, own=10, uj=(5_000_000, 0))
+    assert machine.counter.lap() is None
+
+
+def test_a_counter_that_was_set_back_is_not_taken_for_a_great_draw(machine: Machine) -> None:
+    machine.counter.lap()
+    machine.work(1, own=1, uj=(RANGE_UJ - 500_000, 0))
+    assert machine.counter.lap() is None
+
+
+@pytest.mark.parametrize("gone", ["energy_uj", "stat"])
+def test_a_file_that_vanishes_or_breaks_on_the_way_makes_two_laps_unknown(gone: str, machine: Machine) -> None:
+    path = machine.stat if gone == "stat" else machine.powercap / "intel-rapl:0" / gone
+    before, laps = path.read_text(), []
+    for content in (before, "cpu 1 2", before, before):
+        path.write_text(content)
+        laps.append(machine.counter.lap())
+    assert laps == [None, None, None, 0.0]
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="no Linux")
+def test_the_machines_work_is_at_least_this_processs() -> None:
+    before, own = busy_s(), os.times().user
+    while os.times().user - own < 0.2:
+        math.factorial(1000)
+    assert busy_s() - before > 0.1
+
+
+# --- What a GPU's counter says
+
+
+class Driver:
+    """NVML, as far as it is called: one GPU and its counter."""
+
+    def __init__(self, *readings: int | None, mig: int = 0) -> None:
+        self.readings, self.mig = iter(readings), mig
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: bytes, handle: Any) -> int:  # noqa: N802
+        handle._obj.value = 7
+        return 0 if uuid == b"GPU-1" else 6  # NVML_ERROR_NOT_FOUND
+
+    def nvmlDeviceGetMigMode(self, handle: Any, current: Any, pending: Any) -> int:  # noqa: N802
+        current._obj.value = self.mig
+        return 0 if self.mig else 3  # NVML_ERROR_NOT_SUPPORTED
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: Any, energy: Any) -> int:  # noqa: N802
+        assert handle.value == 7
+        found = next(self.readings)
+        energy._obj.value = found or 0
+        return 3 if found is None else 0
+
+
+def board(*readings: int | None) -> Board:
+    found = gpu_board(Driver(5, 5, *readings), "GPU-1")
+    assert found is not None
+    return found
+
+
+def test_a_boards_millijoules_become_joules_since_the_lap_before() -> None:
+    gpu = board(1_005, 1_005, 2**63)
+    assert [gpu.lap() for _ in range(3)] == [1.0, 0.0, (2**63 - 1_005) / 1e3]
+
+
+def test_a_driver_loaded_anew_or_a_failed_reading_is_not_known() -> None:
+    gpu = board(1_005, 5, 10, None, 10, 12)
+    assert [gpu.lap() for _ in range(6)] == [1.0, None, 0.005, None, None, 0.002]
+
+
+@pytest.mark.parametrize(
+    ("driver", "uuid"),
+    [(Driver(1, 1), "GPU-2"), (Driver(None, None), "GPU-1"), (Driver(1, 1, mig=1), "GPU-1")],
+    ids=["another GPU", "no counter", "a part of a GPU"],
+)
+def test_a_gpu_whose_own_counter_there_is_none_of_has_no_board(driver: Driver, uuid: str) -> None:
+    assert gpu_board(driver, uuid) is None
+
+
+def test_without_the_driver_and_with_a_library_that_is_something_else_there_is_no_nvml() -> None:
+    assert nvml("libno-such-driver.so.1") is None
+    assert nvml("libc.so.6") is None
+
+
+# --- The meter
+
+
+class Steady:
+    """A counter that moves by a joule whenever it is looked at, but for the laps that are not known."""
+
+    def __init__(self, *unknown: int, period_s: float = math.inf) -> None:
+        self.n, self.unknown, self.period_s = 0, unknown, period_s
+
+    def lap(self) -> float | None:
+        self.n += 1
+        return None if self.n in self.unknown else 1.0
+
+
+def test_a_meter_counts_from_start_to_stop_again_and_again() -> None:
+    meter = EnergyMeter(Steady(3))
+    found = []
+    for _ in range(3):
+        meter.start()
+        found.append(meter.stop())
+    assert found == [1.0, 1.0, 1.0]  # the third lap, from a stop to the next start, belongs to nobody
+    meter = EnergyMeter(Steady(4))
+    for known in (1.0, None, 1.0):
+        meter.start()
+        assert meter.stop() == known
+
+
+def test_a_counter_that_could_start_over_is_looked_at_between_steps() -> None:
+    counter = Steady(period_s=0.0)
+    meter = EnergyMeter(counter)
+    pause = meter.watched(lambda: True)
+    meter.start()
+    assert [pause() for _ in range(5)] == [True] * 5
+    assert meter.stop() == counter.n - 1 > 1
+
+
+@pytest.mark.parametrize("counter", [None, Steady()], ids=["none", "one that never starts over"])
+def test_otherwise_a_step_costs_nothing(counter: Steady | None) -> None:
+    assert EnergyMeter(counter).watched(never) is never
+
+
+def test_a_meter_without_a_counter_says_so() -> None:
+    meter = EnergyMeter(None)
+    meter.start()
+    assert meter.stop() is None
+    assert EnergyMeter.of(torch.device("meta")).stop() is None
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 10**6))))
+def test_a_sum_of_which_a_part_is_unknown_is_unknown(parts: list[int | None]) -> None:
+    assert known_sum(parts) == (None if None in parts else sum(part or 0 for part in parts))
+
+
+# --- In a trial
+
+
+def test_each_record_has_the_energy_of_its_own_steps(make_trial: TrialMaker) -> None:
+    meter = EnergyMeter(Steady(4))
+    spec = make_trial(eval_every=0.5)
+    records = list(run_trial(spec, device=torch.device("cpu"), meter=meter))
+    assert [record.energy_j for record in records] == [1.0, None, 1.0, 1.0]
+
+
+def test_without_a_counter_a_record_has_none(make_trial: TrialMaker) -> None:
+    records = list(run_trial(make_trial(), device=torch.device("cpu"), meter=EnergyMeter(None)))
+    assert {record.energy_j for record in records} == {None}

@@ -1,0 +1,68 @@
+"""A warm worker takes the next trial at once, and its memory stays where it is."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import write_tagged_treebank
+from trials.hardware import worker_memory as memory
+from trials.hardware.worker_memory import SLACK_BYTES, MemoryLevel
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """120 trials in one process."""
+    treebank = write_tagged_treebank(tmp_path_factory.mktemp("bank"), train=24, dev=8, test=8)
+    command = [sys.executable, "-m", "tests.trials.hardware.worker_life", str(treebank), "120"]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def test_after_each_of_many_trials_memory_is_back_at_its_level(life: dict[str, Any]) -> None:
+    megabytes, held = life["megabytes"], life["held_megabytes"]
+    assert (len(megabytes), len(held)) == (120, 12)
+    assert max(megabytes) <= megabytes[0] + (SLACK_BYTES >> 20) + 8
+    assert max(held[6:]) <= max(held[:6]) + 64  # of 60 trials; one that kept its weights would add 9 MB each
+    assert life["settled"]
+
+
+def test_from_trial_to_the_next_ones_first_step_it_takes_at_most_50_ms(life: dict[str, Any]) -> None:
+    assert statistics.median(life["gaps_ms"][1:]) <= 50
+
+
+@pytest.fixture
+def resident(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What the process will say it takes, reading after reading."""
+    readings: list[int] = []
+    monkeypatch.setattr(memory, "resident_bytes", lambda: readings.pop(0))
+    return readings
+
+
+def test_the_first_trials_memory_is_the_level(resident: list[int]) -> None:
+    level = MemoryLevel()
+    resident += [10 << 30, 9 << 30]
+    assert level.settle()
+    assert level.host_bytes == 9 << 30
+
+
+def test_what_was_only_free_and_not_given_back_is_no_growth(resident: list[int]) -> None:
+    level = MemoryLevel()
+    resident += [1 << 30, 1 << 30, 9 << 30, 1 << 30]
+    assert level.settle()
+    assert level.settle()
+
+
+def test_a_worker_that_holds_twice_its_level_is_worn(resident: list[int]) -> None:
+    level, limit = MemoryLevel(), (2 << 30) + SLACK_BYTES
+    resident += [1 << 30, 1 << 30, limit, limit, limit + 1, limit + 1]
+    assert [level.settle() for _ in range(3)] == [True, True, False]

@@ -1,0 +1,143 @@
+"""Low-rank adapters: they alone move where they are put, and merging them changes no prediction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.trials.conftest import TrialMaker, finished, save_tiny_model
+from trials.encoding.tokenize import encode_for
+from trials.errors import ModelError
+from trials.models.adapters import merge_adapters
+from trials.models.load import LoadedModel, load_model
+from trials.run import run_trial
+from trials.spec import TrialSpec
+from trials.training.batching import collate
+
+CPU = torch.device("cpu")
+ATTENTION = 2 * 2 * (16 + 16)  # a layer of width 16, rank 2: query and value, each 2 x (16 + 16)
+LINEAR = 4 * 2 * (16 + 16) + 2 * 2 * (16 + 32)  # four attention projections, and two dense layers between 16 and 32
+HEAD = 16 * 4 + 4
+
+
+def plain(spec: TrialSpec) -> LoadedModel:
+    return load_model(spec.model, head="tokens", n_outputs=4, dropout=None, init=torch.Generator())
+
+
+def lora(**changes: Any) -> dict[str, Any]:
+    return {"rank": 2, "alpha": 4.0, **changes}
+
+
+def tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """A module's parameters by the names they have without adapters, which are left out."""
+    named = module.named_parameters()
+    return {name.replace("base_layer.", ""): p for name, p in named if "lora_" not in name}
+
+
+# --- What moves, and how much there is of it
+
+
+@pytest.mark.parametrize("family", ["distilbert", "bert", "roberta", "electra", "deberta-v2"])
+@pytest.mark.parametrize(("targets", "a_layer"), [("attention", ATTENTION), ("linear", LINEAR)])
+@pytest.mark.parametrize(("layers", "depth", "n_adapted"), [("unfrozen", 0, 4), ("unfrozen", 3, 1), ("all", 0, 4)])
+def test_so_many_parameters_learn(
+    family: str, targets: str, a_layer: int, layers: str, depth: int, n_adapted: int, make_trial: TrialMaker
+) -> None:
+    freeze = {"strategy": "first_k", "depth": depth, "embeddings": True}
+    spec = make_trial(family, freeze=freeze, lora=lora(layers=layers, targets=targets), optim={"epochs": 1})
+    record = next(run_trial(spec, device=CPU))
+    assert record.trainable_params == n_adapted * a_layer + HEAD
+    assert record.total_params == plain(spec).params() + n_adapted * a_layer
+
+
+def test_embeddings_that_are_not_frozen_learn_beside_the_adapters(make_trial: TrialMaker) -> None:
+    spec = make_trial("bert", lora=lora())
+    n_embeddings = sum(p.numel() for p in plain(spec).parts.embeddings.parameters())
+    assert next(run_trial(spec, device=CPU)).trainable_params == n_embeddings + 4 * ATTENTION + HEAD
+
+
+@pytest.mark.parametrize("targets", ["attention", "linear"])
+@pytest.mark.parametrize("embeddings", [False, True])
+def test_only_adapters_and_what_else_learns_moves(embeddings: bool, targets: str, make_trial: TrialMaker) -> None:
+    freeze = {"strategy": "first_k", "depth": 2, "embeddings": embeddings}
+    spec = make_trial("bert", freeze=freeze, lora=lora(targets=targets))
+    _, trained = finished(run_trial(spec, device=CPU))
+    before, after = plain(spec).parts, trained.loaded.parts
+    for old, new in zip(before.encoder_layers, after.encoder_layers, strict=True):
+        now = tensors(new)
+        assert all(torch.equal(p, now[name]) for name, p in tensors(old).items())
+    tables = zip(before.embeddings.parameters(), after.embeddings.parameters(), strict=True)
+    assert {torch.equal(p, q) for p, q in tables} == {embeddings}
+    adapters = [(n, p) for n, p in trained.loaded.model.named_parameters() if "lora_" in n]
+    assert {name.split(".layer.")[1][0] for name, _ in adapters} == {"2", "3"}
+    assert all(p.requires_grad and p.abs().sum() > 0 for _, p in adapters)  # B starts at 0, so it has moved
+
+
+def test_a_trial_with_adapters_has_the_same_bits_twice(make_trial: TrialMaker) -> None:
+    first, second = (
+        [r.step_losses for r in run_trial(make_trial(lora=lora(dropout=0.5)), device=CPU)] for _ in range(2)
+    )
+    assert first == second
+
+
+def test_alpha_scales_what_an_adapter_does(make_trial: TrialMaker) -> None:
+    small, large = (
+        [r.step_losses for r in run_trial(make_trial(lora=lora(alpha=alpha)), device=CPU)] for alpha in (1.0, 64.0)
+    )
+    assert small != large
+
+
+# --- Merging
+
+
+@pytest.mark.parametrize("family", ["distilbert", "bert", "deberta-v2"])
+@pytest.mark.parametrize("targets", ["attention", "linear"])
+def test_the_merged_model_predicts_the_same_and_is_a_plain_one(
+    family: str, targets: str, make_trial: TrialMaker
+) -> None:
+    spec = make_trial(family, lora=lora(targets=targets))
+    _, trained = finished(run_trial(spec, device=CPU))
+    model = trained.loaded.model.eval()
+    batch = collate(encode_for(spec).dev.examples, 0, CPU)
+    with torch.no_grad():
+        before = batch.logits(model)
+        merge_adapters(model)
+        after = batch.logits(model)
+    assert torch.allclose(before, after, atol=1e-5)
+    assert set(model.state_dict()) == set(plain(spec).model.state_dict())
+
+
+def test_the_merged_model_is_loaded_by_transformers(make_trial: TrialMaker, tmp_path: Path) -> None:
+    spec = make_trial("bert", lora=lora())
+    _, trained = finished(run_trial(spec, device=CPU))
+    merge_adapters(trained.loaded.model)
+    trained.loaded.model.save_pretrained(tmp_path / "merged")  # type: ignore[operator]
+    again = type(trained.loaded.model).from_pretrained(tmp_path / "merged")  # type: ignore[attr-defined]
+    for name, parameter in trained.loaded.model.named_parameters():
+        assert torch.equal(parameter, again.get_parameter(name)), name
+
+
+# --- Refusals
+
+
+def test_a_family_whose_projections_are_not_known_takes_linear_targets_only(
+    make_trial: TrialMaker, tmp_path: Path
+) -> None:
+    folder = str(save_tiny_model("ernie", tmp_path / "ernie"))
+    with pytest.raises(ModelError, match=r"^lora\.targets: the attention projections of this model are not known"):
+        next(run_trial(make_trial(model=folder, lora=lora()), device=CPU))
+    freeze = {"strategy": "none", "embeddings": True}
+    spec = make_trial(model=folder, freeze=freeze, lora=lora(targets="linear"))
+    assert next(run_trial(spec, device=CPU)).trainable_params == 4 * LINEAR + HEAD
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("rank", 0), ("alpha", 0), ("dropout", 1.0), ("layers", "frozen"), ("targets", "query"), ("bias", "all")],
+)
+def test_adapters_that_cannot_be_are_refused(field: str, value: object, make_trial: TrialMaker) -> None:
+    with pytest.raises(ValueError, match=field):
+        make_trial(lora=lora(**{field: value}))

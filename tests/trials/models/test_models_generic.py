@@ -1,0 +1,239 @@
+"""Models beyond the registered families and beyond one file of safetensors: what works, and what is refused by name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import AutoConfig, RobertaTokenizer
+
+from tests.trials.conftest import BERT_SIZES, TrialMaker, save_tiny_model, save_tiny_tokenizer, tiny_encoder
+from trials.encoding.tokenize import encode_for
+from trials.errors import ModelError
+from trials.models.load import load_model, load_tokenizer
+from trials.record import EpochRecord
+from trials.run import run_trial
+from trials.sources.local_models import ModelDraft, find_model
+from trials.spec import ModelSpec, TrialSpec
+from trials.tasks.task import NO_PREDICTION
+
+
+def find(folder: Path, *, allow_pickle: bool = False) -> ModelSpec:
+    return find_model(ModelDraft(folder=str(folder), allow_pickle=allow_pickle))
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(ModelError) as error:
+        find(folder)
+    return str(error.value)
+
+
+def records_of(spec: TrialSpec) -> list[EpochRecord]:
+    return list(run_trial(spec, device=torch.device("cpu")))
+
+
+def losses(spec: TrialSpec) -> list[float]:
+    return [loss for record in records_of(spec) for loss in record.step_losses]
+
+
+# --- Families nobody registered
+
+
+@pytest.fixture(scope="module")
+def ernie(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model("ernie", tmp_path_factory.mktemp("ernie"))
+
+
+def test_an_encoder_nobody_registered_trains_and_keeps_its_frozen_layers(ernie: Path, make_trial: TrialMaker) -> None:
+    spec = make_trial(model=str(ernie), freeze={"strategy": "first_k", "depth": 3, "embeddings": True})
+    assert (spec.model.family, spec.model.n_layers, spec.model.n_positions) == ("ernie", 4, 32)
+    record = records_of(spec)[-1]
+    layer = 4 * (16 * 16 + 16) + (16 * 32 + 32) + (32 * 16 + 16) + 2 * 2 * 16
+    assert record.trainable_params == layer + 16 * 4 + 4
+    assert np.isfinite(record.dev_loss)
+
+
+@pytest.mark.parametrize("family", ["ernie", "convbert", "megatron-bert", "nystromformer"])
+def test_its_parts_are_found_disjoint_and_complete(family: str, tmp_path: Path) -> None:
+    spec = find(save_tiny_model(family, tmp_path / family))
+    loaded = load_model(spec, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator())
+    modules = [loaded.parts.embeddings, *loaded.parts.encoder_layers, *loaded.parts.head]
+    found = [id(p) for module in modules for p in module.parameters()]
+    assert len(loaded.parts.encoder_layers) == 4
+    assert len(found) == len(set(found))
+    assert set(found) == {id(p) for p in loaded.model.parameters()}
+
+
+def write_config(folder: Path, family: str, **config: Any) -> Path:
+    """A folder that could be a model's, but for what its configuration says."""
+    AutoConfig.for_model(family, **config).save_pretrained(save_tiny_tokenizer(folder))
+    (folder / "model.safetensors").write_bytes(b"never read")
+    return folder
+
+
+def test_albert_is_refused_as_its_layers_are_one(tmp_path: Path) -> None:
+    folder = write_config(tmp_path / "albert", "albert")
+    assert refusal(folder) == (
+        f"{folder / 'config.json'}: albert is refused: all of ALBERT's layers share one set of weights, so freezing "
+        "one freezes them all. Use another model."
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "config", "said"),
+    [
+        ("t5", {}, "'t5' is not an encoder whose config.json counts its layers"),
+        ("gpt2", {}, "'gpt2' is not an encoder whose config.json counts its layers"),
+        ("bart", {}, "'bart' is not an encoder whose config.json counts its layers"),
+        ("funnel", {}, "'funnel' is not an encoder whose config.json counts its layers"),
+        ("xlm", {"emb_dim": 16, "n_heads": 2, "n_layers": 2, "n_words": 60}, "its 2 encoder layers cannot be told"),
+    ],
+)
+def test_a_model_whose_layers_cannot_be_told_is_refused_by_name(
+    family: str, config: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    message = refusal(write_config(tmp_path / family, family, **config))
+    assert said in message
+    assert message.endswith("Use another model.")
+
+
+def test_an_architecture_that_cannot_be_built_is_refused_by_name(tmp_path: Path) -> None:
+    folder = write_config(tmp_path / "mine", "ernie", **(BERT_SIZES | {"num_attention_heads": 3}))
+    assert refusal(folder).startswith(f"{folder}: 'ernie' cannot be built (")
+
+
+# --- Positions and tokenizers
+
+
+@pytest.mark.parametrize("pad", [0, 1, 3])
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert"])
+def test_positions_that_count_from_the_padding_id_are_fewer_than_the_table(
+    family: str, pad: int, tmp_path: Path
+) -> None:
+    config = BERT_SIZES | {"max_position_embeddings": 514, "pad_token_id": pad}
+    assert find(write_config(tmp_path / "mine", family, **config)).n_positions == 514 - pad - 1
+
+
+def test_the_last_usable_position_can_be_used(make_trial: TrialMaker, tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.txt").write_text("a X\nb Y\n" * 50 + f"{split} X\n")
+    spec = make_trial("roberta", data={"folder": str(tmp_path)}, train_size=1)
+    assert spec.max_length == spec.model.n_positions == 32
+    assert len(encode_for(spec).train.examples[0].ids) == 32
+    assert np.isfinite(losses(spec)).all()
+
+
+def save_byte_level_model(folder: Path) -> Path:
+    """A RoBERTa whose byte-level tokenizer was trained on a few words."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(["abc aab Bca dde ceb aa ab ac bA cB"] * 20, trainer)
+    learnt = json.loads(tokenizer.to_str())["model"]
+    RobertaTokenizer(vocab=learnt["vocab"], merges=[tuple(pair) for pair in learnt["merges"]]).save_pretrained(folder)
+    sizes = {"vocab_size": len(learnt["vocab"]), "pad_token_id": 1, "max_position_embeddings": 66}
+    tiny_encoder("roberta", **sizes).save_pretrained(folder)
+    return folder
+
+
+def test_every_word_has_a_label_under_a_byte_level_tokenizer(make_trial: TrialMaker, tmp_path: Path) -> None:
+    spec = make_trial("roberta", model=str(save_byte_level_model(tmp_path / "bytes")), max_length=64)
+    data = encode_for(spec)
+    assert all((example.at >= 0).all() for example in data.train.examples)
+    pieces = load_tokenizer(spec.model, "tokens").convert_ids_to_tokens(data.train.examples[0].ids)
+    assert all(pieces[place].startswith("\u0120") for place in data.train.examples[0].at)  # the space before a word
+    report = records_of(spec)[-1].reports[0]
+    assert NO_PREDICTION not in report.predicted
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", "[]"])
+def test_a_broken_tokenizer_is_named(content: str, ernie: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(ernie, tmp_path / "mine")
+    (folder / "tokenizer.json").write_text(content)
+    with pytest.raises(ModelError, match="mine: its tokenizer cannot be loaded"):
+        load_tokenizer(find(folder), "tokens")
+
+
+# --- Weights in other files
+
+
+@pytest.fixture
+def pickled(tiny_models: dict[str, Path], tmp_path: Path) -> Path:
+    """The tiny BERT with its weights as a pickle."""
+    folder = shutil.copytree(tiny_models["bert"], tmp_path / "pickled")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    return folder
+
+
+def test_a_pickle_is_refused_unless_it_is_allowed(pickled: Path) -> None:
+    assert refusal(pickled) == (
+        f"{pickled}: its weights are a pickle (pytorch_model.bin), which can run any code when it is loaded. Save it "
+        "as safetensors, or say `allow_pickle: true` if you trust where it came from."
+    )
+    assert find(pickled, allow_pickle=True).pickle
+
+
+def test_an_allowed_pickle_trains_like_the_same_weights_as_safetensors(pickled: Path, make_trial: TrialMaker) -> None:
+    spec = make_trial(model={"folder": str(pickled), "allow_pickle": True})
+    assert losses(spec) == losses(make_trial("bert"))
+
+
+def test_another_pickle_is_another_revision(pickled: Path) -> None:
+    before = find(pickled, allow_pickle=True).revision
+    with (pickled / "pytorch_model.bin").open("ab") as file:
+        file.write(b" ")
+    assert find(pickled, allow_pickle=True).revision != before
+
+
+def test_leave_for_a_pickle_changes_nothing_where_there_are_safetensors(tiny_models: dict[str, Path]) -> None:
+    assert find(tiny_models["bert"], allow_pickle=True) == find(tiny_models["bert"])
+
+
+@pytest.fixture
+def sharded(tiny_models: dict[str, Path], tmp_path: Path) -> Path:
+    """The tiny BERT with its weights in several files."""
+    folder = shutil.copytree(tiny_models["bert"], tmp_path / "sharded")
+    (folder / "model.safetensors").unlink()
+    tiny_encoder("bert").save_pretrained(folder, max_shard_size="20KB")
+    assert len(list(folder.glob("model-*-of-*.safetensors"))) > 2
+    return folder
+
+
+def test_weights_in_several_files_train_like_the_same_weights_in_one(sharded: Path, make_trial: TrialMaker) -> None:
+    assert losses(make_trial(model=str(sharded))) == losses(make_trial("bert"))
+
+
+def test_every_one_of_several_files_is_in_the_revision(sharded: Path) -> None:
+    found = {find(sharded).revision}
+    shards = sorted(sharded.glob("model-*.safetensors"))
+    for shard in shards:
+        with shard.open("ab") as file:
+            file.write(b" ")
+        found.add(find(sharded).revision)
+    assert len(found) == 1 + len(shards)
+
+
+def test_a_lost_one_of_several_files_is_named(sharded: Path) -> None:
+    lost = sorted(sharded.glob("model-*.safetensors"))[1]
+    lost.unlink()
+    index = "model.safetensors.index.json"
+    assert refusal(sharded) == f"{sharded}: {lost.name} is missing, which {index} names. Fetch the model again."
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}"])
+def test_a_broken_index_of_weights_is_named(sharded: Path, content: str) -> None:
+    (sharded / "model.safetensors.index.json").write_text(content)
+    assert "model.safetensors.index.json: not a readable index of weights" in refusal(sharded)

@@ -1,0 +1,141 @@
+"""What each freeze leaves to learn in published models, against counts worked out by hand from their layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from trials.freeze.strategies import FREEZE_STRATEGIES
+from trials.models.load import LoadedModel, build_model
+from trials.spec import FreezeSpec
+from trials.training.freezing import freeze_parts
+
+BASE = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3_072}
+
+# A layer of width 768: query, key, value and output; two dense layers; two LayerNorms of a weight and a bias.
+LAYER = 4 * (768 * 768 + 768) + (768 * 3_072 + 3_072) + (3_072 * 768 + 768) + 2 * 2 * 768
+TOKEN_HEAD = 768 * 9 + 9
+NORM = 2 * 768
+
+
+def meta(family: str, config: dict[str, Any], n_outputs: int = 9) -> LoadedModel:
+    """A model without memory."""
+    with torch.device("meta"):
+        return build_model(family, config, n_outputs=n_outputs)
+
+
+def first(depth: int, *, embeddings: bool) -> FreezeSpec:
+    return FreezeSpec(strategy="first_k" if depth else "none", layers=tuple(range(depth)), embeddings=embeddings)
+
+
+# Family, configuration, parameters of its embeddings: tables of subwords, positions and types, and a LayerNorm.
+PUBLISHED: dict[str, tuple[str, dict[str, Any], int]] = {
+    "bert-base-uncased": ("bert", BASE | {"vocab_size": 30_522}, (30_522 + 512 + 2) * 768 + NORM),
+    "bert-base-cased": ("bert", BASE | {"vocab_size": 28_996}, (28_996 + 512 + 2) * 768 + NORM),
+    "roberta-base": (
+        "roberta",
+        BASE | {"vocab_size": 50_265, "max_position_embeddings": 514, "type_vocab_size": 1},
+        (50_265 + 514 + 1) * 768 + NORM,
+    ),
+    "xlm-roberta-base": (
+        "xlm-roberta",
+        BASE | {"vocab_size": 250_002, "max_position_embeddings": 514, "type_vocab_size": 1},
+        (250_002 + 514 + 1) * 768 + NORM,
+    ),
+    # No positions and no types, but a table of 2 x 256 relative positions with a LayerNorm of its own.
+    "deberta-v3-base": (
+        "deberta-v2",
+        BASE
+        | {
+            "vocab_size": 128_100,
+            "type_vocab_size": 0,
+            "relative_attention": True,
+            "position_buckets": 256,
+            "position_biased_input": False,
+            "norm_rel_ebd": "layer_norm",
+            "share_att_key": True,
+            "pos_att_type": ["p2c", "c2p"],
+        },
+        128_100 * 768 + NORM + 512 * 768 + NORM,
+    ),
+}
+
+
+def test_a_layer_of_width_768_has_seven_million_parameters() -> None:
+    assert LAYER == 7_087_872
+
+
+@pytest.mark.parametrize("embeddings", [False, True], ids=["", "embeddings"])
+@pytest.mark.parametrize("depth", range(13))
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_each_depth_takes_so_many_layers_out_of_training(name: str, depth: int, embeddings: bool) -> None:
+    family, config, n_embeddings = PUBLISHED[name]
+    loaded = meta(family, config)
+    freeze_parts(loaded.parts, first(depth, embeddings=embeddings))
+    assert loaded.params() == n_embeddings + 12 * LAYER + TOKEN_HEAD
+    assert loaded.trainable_params() == (0 if embeddings else n_embeddings) + (12 - depth) * LAYER + TOKEN_HEAD
+
+
+# Parameters of the whole encoder as their cards and papers round them; each is without the pooler (590,592).
+@pytest.mark.parametrize(
+    ("name", "total"),
+    [
+        ("bert-base-uncased", 109_482_240 - 590_592),
+        ("bert-base-cased", 108_310_272 - 590_592),
+        ("roberta-base", 124_645_632 - 590_592),
+        ("xlm-roberta-base", 278_043_648 - 590_592),
+        ("deberta-v3-base", 183_831_552),
+    ],
+)
+def test_the_encoders_are_as_large_as_they_are_published(name: str, total: int) -> None:
+    family, config, _ = PUBLISHED[name]
+    assert meta(family, config).params() - TOKEN_HEAD == total
+
+
+@pytest.mark.parametrize("depth", [0, 6, 12])
+@pytest.mark.parametrize("embeddings", [False, True], ids=["", "embeddings"])
+def test_electras_projection_belongs_to_its_embeddings(depth: int, embeddings: bool) -> None:
+    config = {
+        "num_hidden_layers": 12, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1_024,
+        "embedding_size": 128, "vocab_size": 30_522,
+    }  # fmt: skip
+    loaded = meta("electra", config)  # ELECTRA-small: tables of width 128, then a projection to 256
+    tables = (30_522 + 512 + 2) * 128 + 2 * 128 + (128 * 256 + 256)
+    layer = 4 * (256 * 256 + 256) + (256 * 1_024 + 1_024) + (1_024 * 256 + 256) + 2 * 2 * 256
+    freeze_parts(loaded.parts, first(depth, embeddings=embeddings))
+    assert loaded.params() == tables + 12 * layer + 256 * 9 + 9
+    assert loaded.trainable_params() == (0 if embeddings else tables) + (12 - depth) * layer + 256 * 9 + 9
+
+
+@pytest.mark.parametrize("name", ["bert-base-uncased", "deberta-v3-base"])
+def test_under_a_head_for_texts_all_that_is_frozen_leaves_pooler_and_classifier(name: str) -> None:
+    family, config, _ = PUBLISHED[name]
+    with torch.device("meta"):
+        loaded = build_model(family, config, head="text", n_outputs=2)
+    freeze_parts(loaded.parts, first(12, embeddings=True))
+    assert loaded.trainable_params() == (768 * 768 + 768) + (768 * 2 + 2)
+
+
+# distilbert-base-multilingual-cased with 10 labels: Emekaeze, notebook for English, "Task 2".
+MULTILINGUAL = {"vocab_size": 119_547, "n_layers": 6, "dim": 768, "n_heads": 12, "hidden_dim": 3_072}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "depth", "trainable"),
+    [
+        ("none", 0, 134_741_770),
+        ("all_encoder", 6, 92_214_538),
+        ("first_k", 2, 120_566_026),
+        ("first_k", 4, 106_390_282),
+        ("alternating", 3, 113_478_154),
+    ],
+)
+def test_parameter_counts_are_those_of_study_1(strategy: str, depth: int, trainable: int) -> None:
+    with torch.device("meta"):
+        loaded = build_model("distilbert", MULTILINGUAL, n_outputs=10)
+    for layer in FREEZE_STRATEGIES[strategy](6, depth):
+        loaded.parts.encoder_layers[layer].requires_grad_(False)
+    assert loaded.params() == 134_741_770
+    assert loaded.trainable_params() == trainable

@@ -1,0 +1,185 @@
+"""The frozen prefix changes the time a trial takes and nothing else, and is computed once."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.trials.conftest import TrialMaker
+from trials.cache.node_cache import BYTES_VARIABLE
+from trials.models.family import MODEL_FAMILIES
+from trials.prefix.files import StatesFile
+from trials.prefix.rule import prefix_depth, prefix_key
+from trials.record import EpochRecord
+from trials.run import run_trial
+from trials.spec import TrialSpec
+
+CPU = torch.device("cpu")
+FROZEN: dict[str, Any] = {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node's cache of its own for every test."""
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def records_of(spec: TrialSpec) -> list[EpochRecord]:
+    return list(run_trial(spec, device=CPU))
+
+
+def losses(records: list[EpochRecord]) -> list[float]:
+    return [loss for r in records for loss in (*r.step_losses, r.dev_loss)]
+
+
+@pytest.mark.parametrize("depth", [1, 3, 4])
+@pytest.mark.parametrize("family", list(MODEL_FAMILIES))
+def test_losses_are_those_without_it(
+    family: str, depth: int, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freeze = {"strategy": "first_k", "depth": depth, "embeddings": True}
+    spec = make_trial(family, freeze=freeze, frozen_dropout=False)
+    kept = records_of(spec)
+    monkeypatch.setenv(BYTES_VARIABLE, "0")
+    whole = records_of(spec)
+    assert (kept[0].prefix_layers, whole[0].prefix_layers) == (depth, 0)
+    assert losses(kept) == pytest.approx(losses(whole), abs=1e-5)
+    assert [r.score for r in kept] == [r.score for r in whole]
+    assert kept[-1].total_params == whole[-1].total_params
+    assert kept[-1].trainable_params == whole[-1].trainable_params
+
+
+def test_a_second_trial_computes_nothing_and_gives_the_bits_of_a_first_one(
+    make_trial: TrialMaker, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm, spec = make_trial(**FROZEN, seed=5), make_trial(**FROZEN)
+    records_of(warm)
+    after_another = losses(records_of(spec))
+    monkeypatch.setenv("PERMAFROST_CACHE", str(cache / "fresh"))
+    assert losses(records_of(spec)) == after_another
+
+
+def test_a_deeper_prefix_built_from_a_shallower_one_has_the_bits_of_one_from_ids(
+    make_trial: TrialMaker, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = make_trial(freeze={"strategy": "first_k", "depth": 3, "embeddings": True}, frozen_dropout=False)
+    from_ids = losses(records_of(deep))
+    monkeypatch.setenv("PERMAFROST_CACHE", str(cache / "fresh"))
+    records_of(make_trial(**FROZEN))
+    assert losses(records_of(deep)) == from_ids
+
+
+@pytest.mark.parametrize(
+    ("changes", "depth"),
+    [
+        (FROZEN, 2),
+        ({**FROZEN, "frozen_dropout": True}, 0),  # the frozen layers' dropout is drawn anew for every batch
+        ({**FROZEN, "frozen_dropout": True, "dropout": 0.0}, 2),  # ... unless there is none
+        ({**FROZEN, "freeze": {"strategy": "first_k", "depth": 2}}, 0),  # the embeddings learn below
+        ({**FROZEN, "freeze": {"strategy": "last_k", "depth": 2, "embeddings": True}}, 0),
+        ({**FROZEN, "freeze": {"strategy": "alternating", "embeddings": True}}, 1),
+        ({**FROZEN, "freeze": {"strategy": "first_k", "depth": -1}}, 0),  # a look-up costs less than its states
+        ({**FROZEN, "thaw_every": 1}, 1),
+        ({**FROZEN, "lora": {"rank": 2}}, 2),
+        ({"freeze": {"strategy": "none", "embeddings": True}, "lora": {"rank": 2, "layers": "all"}}, 0),
+    ],
+    ids=str,
+)
+def test_only_what_never_changes_is_a_prefix(changes: dict[str, Any], depth: int, make_trial: TrialMaker) -> None:
+    spec = make_trial(**changes)
+    assert prefix_depth(spec) == depth
+    assert records_of(spec)[-1].prefix_layers == depth
+
+
+def test_a_trial_of_one_epoch_computes_no_prefix(make_trial: TrialMaker) -> None:
+    assert records_of(make_trial(**FROZEN, optim={"epochs": 1}))[0].prefix_layers == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"max_length": 16}, {"lowercase": True}, {"precision": "bf16"}, {"data": {"first": {"train": 30}}}],
+    ids=str,
+)
+def test_what_changes_the_states_changes_the_key(changes: dict[str, Any], make_trial: TrialMaker) -> None:
+    assert prefix_key(make_trial(**FROZEN, **changes), 2) != prefix_key(make_trial(**FROZEN), 2)
+
+
+@pytest.mark.parametrize("changes", [{"seed": 1}, {"train_size": 20}, {"optim": {"lr": 1e-4}}], ids=str)
+def test_seeds_sizes_and_rates_share_a_prefix(changes: dict[str, Any], make_trial: TrialMaker) -> None:
+    assert prefix_key(make_trial(**FROZEN, **changes), 2) == prefix_key(make_trial(**FROZEN), 2)
+
+
+def test_a_cache_folder_that_cannot_be_written_makes_a_trial_slower_not_wrong(
+    make_trial: TrialMaker, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make_trial(**FROZEN)
+    whole = losses(records_of(spec))
+    (tmp_path / "a-file").write_text("in the way")
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "a-file"))
+    records = records_of(spec)
+    assert records[0].prefix_layers == 0
+    assert losses(records) == pytest.approx(whole, abs=1e-5)
+
+
+def test_the_longest_unused_prefix_makes_room(
+    make_trial: TrialMaker, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records_of(make_trial(**FROZEN))
+    [old] = [path for path in (cache / "prefix").iterdir() if path.is_dir()]
+    taken = sum(path.stat().st_blocks * 512 for path in old.iterdir())
+    monkeypatch.setenv(BYTES_VARIABLE, str(taken + 1000))
+    records = records_of(
+        make_trial(freeze={"strategy": "first_k", "depth": 3, "embeddings": True}, frozen_dropout=False)
+    )
+    assert records[0].prefix_layers == 3
+    assert old not in list((cache / "prefix").iterdir())
+
+
+def test_states_of_another_boot_are_not_believed(make_trial: TrialMaker, cache: Path) -> None:
+    spec = make_trial(**FROZEN)
+    first = losses(records_of(spec))
+    [folder] = [path for path in (cache / "prefix").iterdir() if path.is_dir()]
+    (folder / "boot").write_text("another")
+    for states in folder.glob("*.states"):
+        states.write_bytes(bytes(states.stat().st_size))  # what a crash leaves of a file that was not yet on disk
+    assert losses(records_of(spec)) == first
+
+
+def _fill(folder: Path, log: Path) -> None:
+    """What a worker does: ask for all ten examples, and write down each one it has to compute."""
+
+    def compute(missing: Any) -> Any:
+        for i in missing:
+            with log.open("a") as file:
+                file.write(f"{i}\n")
+            yield i, torch.full((3, 4), float(i))
+
+    StatesFile(folder, "train", [3] * 10, 4).fill(range(10), compute)
+
+
+def test_two_workers_at_once_compute_every_example_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_fill, args=(tmp_path, tmp_path / "log")) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert sorted(map(int, (tmp_path / "log").read_text().split())) == list(range(10))
+    file = StatesFile(tmp_path, "train", [3] * 10, 4)
+    assert all(torch.equal(file.read(i), torch.full((3, 4), float(i))) for i in range(10))
+
+
+def test_a_full_disk_is_an_error_and_what_was_written_stays(tmp_path: Path) -> None:
+    def compute(missing: Any) -> Any:
+        yield 0, torch.ones(3, 4)
+        raise OSError(28, "No space left on device")
+
+    file = StatesFile(tmp_path, "train", [3, 3], 4)
+    with pytest.raises(OSError, match="No space left"):
+        file.fill([0, 1], compute)
+    assert file.missing([0, 1]) == [1]

@@ -1,0 +1,243 @@
+"""A corpus in a person's words: five ways to name one, and never two at once."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tests.builders import write_conllu, write_texts, write_treebank
+from tests.servers import UdServer
+from trials.datasets.corpus import load_corpus
+from trials.errors import DataError
+from trials.sources.corpus_draft import DataDraft
+from trials.spec import Columns, DataSpec
+from trials.tasks import TASKS
+
+UD = ("UD_Tiny-Test", "2.10")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_treebank(tmp_path / "tiny", train=5, dev=3, test=2)
+
+
+def draft(**settings: Any) -> DataDraft:
+    return DataDraft.model_validate(settings)
+
+
+def invalid(**settings: Any) -> str:
+    with pytest.raises(ValidationError) as error:
+        draft(**settings)
+    return str(error.value)
+
+
+def refusal(**settings: Any) -> str:
+    with pytest.raises(DataError) as error:
+        draft(**settings).resolve()
+    return str(error.value)
+
+
+def sizes(data: DataSpec) -> tuple[int, int, int]:
+    corpus = load_corpus(data)
+    return len(corpus.train), len(corpus.dev), len(corpus.test)
+
+
+# --- Ways to name one
+
+WAYS: dict[str, dict[str, Any]] = {
+    "bundled": {"bundled": "UD_Naija-NSC-sample"},
+    "folder": {"folder": "a"},
+    "files": {"train": "a", "dev": "b"},
+    "ud": {"ud": "UD_A-B", "release": "2.16"},
+    "hub": {"hub": "a/b", "revision": "main"},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_alone_is_a_corpus(way: str) -> None:
+    assert draft(**WAYS[way]).model_dump(exclude_defaults=True).keys() == WAYS[way].keys()
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(WAYS, 2)))
+def test_two_ways_at_once_are_refused(one: str, other: str) -> None:
+    assert "name the corpus in one way: " in invalid(**WAYS[one], **WAYS[other])
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"ud": "UD_A-B"}, "`ud` and `release` go together"),
+        ({"folder": "a", "release": "2.16"}, "`ud` and `release` go together"),
+        ({"hub": "a/b"}, "`hub` and `revision` go together, as `main` means other data tomorrow"),
+        ({"folder": "a", "config": "sst2"}, "`config` and `splits` are of a dataset of the `hub`"),
+        ({"folder": "a", "splits": {"dev": "x"}}, "`config` and `splits` are of a dataset of the `hub`"),
+        ({"hub": "a/b", "revision": "c", "splits": {"valid": "x"}}, "unknown 'valid'"),
+        ({"ud": "UD_A-B", "release": 2.16}, "write it in quotes, '2.16', as 2.10 and 2.1 are one number but two"),
+        ({"folder": "a", "scheme": "bio"}, "scheme"),
+        ({"folder": "a", "format": "tsvv"}, "unknown 'tsvv', did you mean 'tsv'?"),
+        ({"folder": "a", "columns": {"tag": "upos"}}, "columns.tag"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(settings: dict[str, Any], said: str) -> None:
+    assert said in invalid(**settings)
+
+
+# --- Folders and files
+
+
+@pytest.mark.parametrize(
+    ("train", "dev"),
+    [
+        ("train.conllu", "dev.conllu"),
+        ("xx_y-ud-train.conllu", "xx_y-ud-dev.conllu"),
+        ("train-part.conllu", "valid.conllu"),
+        ("my.Train.conllu", "val.conllu"),
+    ],
+)
+def test_a_folders_files_are_told_by_the_words_of_their_names(train: str, dev: str, folder: Path) -> None:
+    (folder / "train.conllu").rename(folder / train)
+    (folder / "dev.conllu").rename(folder / dev)
+    (folder / "retrained.conllu").write_text("")  # holds the letters, not the word
+    (folder / "train.md").write_text("about")
+    data = draft(folder=str(folder)).resolve()
+    assert (data.train, data.dev) == ((str(folder / train),), (str(folder / dev),))
+    assert sizes(data) == (5, 3, 2)
+
+
+def test_a_split_may_be_several_files_read_in_their_order(folder: Path) -> None:
+    more = write_conllu(folder / "more.conllu", [[("new", "X")]])
+    files = {"train": [str(folder / "train.conllu"), str(more)], "dev": str(folder / "dev.conllu")}
+    data = draft(**files).resolve()
+    assert sizes(data) == (6, 3, 0)
+    assert load_corpus(data).train[-1][0] == ("new",)
+    turned = draft(**(files | {"train": files["train"][::-1]})).resolve()
+    assert turned.fingerprint != data.fingerprint
+
+
+def test_the_same_text_in_two_files_of_a_split_is_refused(folder: Path) -> None:
+    shutil.copy(folder / "train.conllu", folder / "again.conllu")
+    files = [str(folder / "train.conllu"), str(folder / "again.conllu")]
+    assert "the train split is the same text as train" in refusal(train=files, dev=str(folder / "dev.conllu"))
+
+
+def test_compressed_files_hold_the_same_corpus(folder: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    for path in folder.iterdir():
+        (packed / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    data = draft(folder=str(packed)).resolve()
+    assert (data.format, sizes(data)) == ("conllu", (5, 3, 2))
+    unplaced = [[item._replace(place="") for item in load_corpus(d).train] for d in (data, resolved(folder))]
+    assert unplaced[0] == unplaced[1]
+
+
+def resolved(folder: Path) -> DataSpec:
+    return draft(folder=str(folder)).resolve()
+
+
+@pytest.mark.parametrize(
+    ("name", "format_"),
+    [("train.tsv", "tsv"), ("train.csv", "csv"), ("train.jsonl", "jsonl"), ("train.iob2", "columns"),
+     ("train.TXT", "columns"), ("train.parquet", "parquet"), ("train.conllu.gz", "conllu")],
+)  # fmt: skip
+def test_a_suffix_says_the_format(name: str, format_: str, tmp_path: Path) -> None:
+    files = {"train": str(tmp_path / name), "dev": str(tmp_path / name.replace("train", "dev"))}
+    for split, path in files.items():
+        Path(path).write_text(split)
+    assert draft(**files).resolve().format == format_
+    assert draft(**files, format="tsv").resolve().format == "tsv"
+
+
+def test_files_of_several_formats_are_refused_unless_one_is_given(tmp_path: Path) -> None:
+    files = {"train": str(tmp_path / "train.tsv"), "dev": str(tmp_path / "dev.data")}
+    for split, path in files.items():
+        Path(path).write_text(split)
+    assert refusal(**files).startswith(f"{files['dev']}: its name does not say its format.")
+    other = {**files, "dev": str(shutil.copy(files["dev"], tmp_path / "dev.csv"))}
+    assert refusal(**other).startswith("the files of one corpus are in several formats: ")
+    assert draft(**other, format="tsv").resolve().format == "tsv"
+
+
+def test_a_name_that_does_not_say_its_format_is_refused_with_both_ways_out(tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.data").write_text(split)
+    message = refusal(train=str(tmp_path / "train.data"), dev=str(tmp_path / "dev.data"))
+    assert message.startswith(f"{tmp_path / 'train.data'}: its name does not say its format. Give `format`: ")
+    assert "columns, conllu, csv, jsonl, parquet, tsv; or end the name in .conllu, " in message
+
+
+def test_tables_are_asked_for_the_tasks_columns_and_other_files_for_none(folder: Path, tmp_path: Path) -> None:
+    table = draft(folder=str(write_texts(tmp_path / "texts")))
+    assert table.resolve(TASKS["sst2"].columns).columns == Columns(text="sentence", label="label")
+    assert draft(folder=str(folder)).resolve(TASKS["pos"].columns).columns == Columns()
+    mine = Columns(text="sentence2", label="score")
+    assert table.model_copy(update={"columns": mine}).resolve(TASKS["sst2"].columns).columns == mine
+
+
+# --- Universal Dependencies
+
+
+@pytest.fixture
+def server(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UdServer]:
+    files = {f"xx_tiny-ud-{path.name}": path.read_bytes() for path in folder.iterdir()}
+    with UdServer({UD: files | {"LICENSE.txt": b"CC BY-SA 4.0\n", "README.md": b"# Summary\n"}}) as running:
+        monkeypatch.setenv("PERMAFROST_UD_URL", running.url)
+        monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setenv("NO_PROXY", "*")
+        yield running
+
+
+def test_a_treebank_of_a_release_is_the_corpus_of_its_files(server: UdServer, folder: Path) -> None:
+    data = draft(ud=UD[0], release=UD[1]).resolve()
+    assert (data.name, data.source, data.format) == (UD[0], "ud:UD_Tiny-Test@2.10", "conllu")
+    assert sizes(data) == (5, 3, 2)
+    assert data.fingerprint == resolved(folder).fingerprint
+
+
+def test_what_was_fetched_once_is_found_offline(server: UdServer) -> None:
+    told: list[str] = []
+    first = draft(ud=UD[0], release=UD[1]).resolve(progress=lambda name, done, total: told.append(name))
+    asked = len(server.asked())
+    assert draft(ud=UD[0], release=UD[1]).resolve(offline=True) == first
+    assert asked > 0
+    assert server.asked() == []
+    assert len(told) > 0
+
+
+def test_what_was_never_fetched_is_refused_offline(server: UdServer) -> None:
+    with pytest.raises(DataError, match="UD_Tiny-Test"):
+        draft(ud=UD[0], release=UD[1]).resolve(offline=True)
+    assert server.asked() == []
+
+
+def test_a_treebank_without_dev_is_refused_with_what_it_has(server: UdServer) -> None:
+    (files,) = server.treebanks.values()
+    server.treebanks = {UD: {name: content for name, content in files.items() if "dev" not in name}}
+    message = refusal(ud=UD[0], release=UD[1])
+    assert "UD_Tiny-Test: has no split for dev ('dev'). It has " in message
+
+
+@pytest.mark.parametrize("first", [{"train": 5, "dev": 2, "test": 1}, {"dev": 3}, {"test": 0}], ids=str)
+def test_the_first_items_of_a_split_are_those_of_the_whole(first: dict[str, int], tmp_path: Path) -> None:
+    folder = str(write_treebank(tmp_path / "tiny", train=8, dev=4, test=4))
+    whole = load_corpus(DataDraft(folder=folder).resolve())
+    some = load_corpus(DataDraft.model_validate({"folder": folder, "first": first}).resolve())
+    for split in ("train", "dev", "test"):
+        assert getattr(some, split) == getattr(whole, split)[: first.get(split)]
+
+
+def test_what_stands_behind_the_first_sentences_of_a_treebank_is_not_read(tmp_path: Path) -> None:
+    folder = write_treebank(tmp_path / "tiny", train=8)
+    with (folder / "train.conllu").open("a") as file:
+        file.write("a broken line\n\n")
+    data = DataDraft.model_validate({"folder": str(folder), "first": {"train": 8}})
+    assert len(load_corpus(data.resolve()).train) == 8
+    with pytest.raises(DataError, match=r"train\.conllu:\d+: a token line has 1 column"):
+        load_corpus(DataDraft(folder=str(folder)).resolve())

@@ -1,0 +1,471 @@
+"""Datasets and models of the hub, through its real libraries against a server on loopback.
+
+The libraries read HF_ENDPOINT when they are imported, so the calls are made in a process of their own: one for the
+whole module, as its start is most of the time.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub.errors import OfflineModeIsEnabled
+
+from tests.hub_repos import SST2, conll, glue, glue_files, model, parquet, sentences
+from tests.servers import HubRepo, HubServer
+from trials.sources.hub_client import Repo, explain
+
+TOKEN = "hf_averysecrettoken"
+CALLS = """
+import json, os, sys
+from dataclasses import asdict
+from trials.errors import PermafrostError
+from trials.sources import hub
+
+for line in sys.stdin:
+    name, cache, args, options = json.loads(line)
+    os.environ["PERMAFROST_CACHE"] = cache
+    told = []
+    try:
+        found = getattr(hub, name)(*args, progress=lambda *step: told.append(step), **options)
+        answer = {"found": asdict(found) if name == "fetch_dataset" else found}
+    except PermafrostError as error:
+        answer = {"error": type(error).__name__, "message": str(error)}
+    print(json.dumps(answer | {"told": told}, default=str), flush=True)
+"""
+MODEL = {"config.json": b"{}", "model.safetensors": b"w" * 1000, "tokenizer.json": b"{}"}
+REPOS = [
+    glue(),
+    glue("a/gated", gated=True),
+    conll(),
+    HubRepo("datasets", "a/empty", {"README.md": b"soon"}),
+    HubRepo("datasets", "a/broken", {"train.parquet": b"PAR1 no"}),
+    HubRepo("datasets", "a/bytes", {"train.parquet": parquet(
+        {"x": [b"a"]}, {"x": {"dtype": "binary", "_type": "Value"}})}),
+    HubRepo("datasets", "a/rewritten", glue_files() | {"sst2/train-00000-of-00001.parquet": sentences(
+        [0, 1, 1, 0, 1], compression="gzip", row_group_size=2)}),
+    HubRepo("datasets", "a/partial", {}, branches={"refs/convert/parquet": {"x/partial-train/0000.parquet": b""}}),
+    model("a/model", MODEL | {"README.md": b"", "pytorch_model.bin": b"p", "onnx/model.onnx": b"o"}),
+    model("a/pickle", {"config.json": b"{}", "pytorch_model.bin": b"p", "vocab.txt": b"a"}),
+    model("a/sharded", {"config.json": b"{}", "model-00001-of-00002.safetensors": b"1", "vocab.txt": b"a",
+                        "model-00002-of-00002.safetensors": b"2", "model.safetensors.index.json": json.dumps(
+        {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}).encode()}),
+    model("a/flax", {"config.json": b"{}", "flax_model.msgpack": b"f"}),
+    model("a/gguf", {"x.gguf": b"g"}),
+    model("a/gated", MODEL, gated=True),
+]  # fmt: skip
+
+
+@dataclass
+class Hub:
+    """A process that calls `trials.sources.hub`, and the server that it asks."""
+
+    process: subprocess.Popen[str]
+    server: HubServer
+    cache: Path
+    stderr: Path
+
+    def call(self, name: str, *args: Any, **options: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.server.asked()
+        print(json.dumps([name, str(self.cache), args, options]), file=self.process.stdin, flush=True)
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        assert TOKEN not in str(answer)
+        return answer
+
+    def dataset(
+        self, repo: str = SST2, config: str | None = "sst2", revision: str = "main", *, offline: bool = False
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = self.call("fetch_dataset", repo, config, revision, offline=offline)["found"]
+        return found
+
+    def no_dataset(
+        self, repo: str = SST2, config: str | None = None, revision: str = "main", *, offline: bool = False
+    ) -> str:
+        answer = self.call("fetch_dataset", repo, config, revision, offline=offline)
+        assert answer["error"] == "DataError"
+        return str(answer["message"])
+
+    def model(self, repo: str, revision: str = "main", *, allow_pickle: bool = False, offline: bool = False) -> Path:
+        return Path(self.call("fetch_model", repo, revision, allow_pickle=allow_pickle, offline=offline)["found"])
+
+    def no_model(self, repo: str, revision: str = "main", *, allow_pickle: bool = False, offline: bool = False) -> str:
+        answer = self.call("fetch_model", repo, revision, allow_pickle=allow_pickle, offline=offline)
+        assert answer["error"] == "ModelError"
+        return str(answer["message"])
+
+
+def start(folder: Path, endpoint: str) -> subprocess.Popen[str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    env |= {"HF_ENDPOINT": endpoint, "HF_HOME": str(folder / "hf"), "HF_TOKEN": TOKEN, "NO_PROXY": "*"}
+    env |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    with (folder / "stderr").open("a") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-c", CALLS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            env=env,
+            cwd=Path(__file__).parents[3],
+        )
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    folder = tmp_path_factory.mktemp("hub")
+    with HubServer(*REPOS) as server, start(folder, server.url) as process:
+        yield Hub(process, server, folder, folder / "stderr")
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.fixture
+def hub(running: Hub, tmp_path: Path) -> Iterator[Hub]:
+    """With an empty cache of ours; the libraries' own is shared by the module."""
+    running.cache = tmp_path
+    yield running
+    running.server.status = running.server.accepts = None
+
+
+def commit(repo: str, branch: str = "main", kind: str = "datasets") -> str:
+    return next(one for one in REPOS if (one.kind, one.name) == (kind, repo)).commit(branch)
+
+
+def rows(found: dict[str, Any], split: str = "train") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (Path(found["folder"]) / f"{split}.jsonl").read_text().splitlines()]
+
+
+# --- Datasets
+
+
+def test_a_dataset_comes_as_json_lines_with_the_names_of_its_classes(hub: Hub) -> None:
+    found = hub.dataset()
+    text = (Path(found["folder"]) / "validation.jsonl").read_text(encoding="utf-8")
+    assert text == (
+        '{"idx":0,"label":"positive","sentence":"no 0 café"}\n{"idx":1,"label":"negative","sentence":"no 1 café"}\n'
+    )
+    assert found["folder"] == str(hub.cache / "hub/datasets/nyu-mll--glue/sst2" / commit(SST2))
+    assert found["source"] == f"hub:nyu-mll/glue/sst2@{commit(SST2)}"
+    assert (found["name"], found["kind"], found["licence"]) == ("nyu-mll/glue/sst2", "hub", "mit")
+
+
+def test_a_split_whose_labels_are_hidden_is_left_out_and_told(hub: Hub) -> None:
+    found = hub.dataset()
+    assert (found["files"], found["hidden"]) == (["train.jsonl", "validation.jsonl"], ["test"])
+    assert not (Path(found["folder"]) / "test.jsonl").exists()
+
+
+def test_nothing_else_is_left_in_the_folder(hub: Hub) -> None:
+    found = hub.dataset()
+    assert sorted(path.name for path in Path(found["folder"]).iterdir()) == [
+        ".lock", "manifest.json", "train.jsonl", "validation.jsonl",
+    ]  # fmt: skip
+
+
+def test_the_same_rows_in_another_file_are_the_same_bytes(hub: Hub) -> None:
+    first, second = hub.dataset(), hub.dataset("a/rewritten")
+    assert first["source"] != second["source"]
+    assert digests(first) == digests(second)
+
+
+def digests(found: dict[str, Any]) -> list[str]:
+    return [hashlib.sha256((Path(found["folder"]) / file).read_bytes()).hexdigest() for file in found["files"]]
+
+
+def test_progress_tells_every_file_and_its_bytes(hub: Hub) -> None:
+    repo = HubRepo("datasets", "a/fresh", glue_files())
+    hub.server.repos["datasets", "a/fresh"] = repo
+    told = hub.call("fetch_dataset", "a/fresh", "cola", "main", offline=False)["told"]
+    size = len(repo.files["cola/train-00000-of-00001.parquet"])
+    assert told[-1] == ["cola/train-00000-of-00001.parquet", size, size]
+
+
+def test_a_commit_that_is_here_asks_nothing(hub: Hub) -> None:
+    first = hub.dataset(revision=commit(SST2))
+    assert len(hub.server.asked()) > 0
+    assert hub.dataset(revision=commit(SST2)) == first
+    assert hub.server.asked() == []
+
+
+def test_a_branch_is_looked_up_and_then_read_from_the_cache(hub: Hub) -> None:
+    first = hub.dataset()
+    assert hub.dataset() == first
+    assert [request.path for request in hub.server.asked()] == ["/api/datasets/nyu-mll/glue/revision/main"]
+
+
+@pytest.mark.parametrize("revision", ["main", commit(SST2)])
+def test_offline_finds_what_was_fetched_before(hub: Hub, revision: str) -> None:
+    first = hub.dataset(revision=revision)
+    assert hub.dataset(revision=revision, offline=True) == first
+    assert hub.server.asked() == []
+
+
+def test_offline_and_absent_is_told_without_asking(hub: Hub) -> None:
+    hub.dataset()
+    assert hub.no_dataset(SST2, "cola", offline=True) == (
+        "dataset nyu-mll/glue (cola, main) is not on this machine and --offline forbids the download; "
+        "run `permafrost data fetch hub:nyu-mll/glue/cola@main` first."
+    )
+    assert hub.server.asked() == []
+
+
+def test_a_download_that_was_not_finished_is_done_again(hub: Hub) -> None:
+    found = hub.dataset(revision=commit(SST2))
+    (Path(found["folder"]) / "manifest.json").unlink()
+    assert "not on this machine" in hub.no_dataset(SST2, "sst2", commit(SST2), offline=True)
+    assert hub.dataset(revision=commit(SST2)) == found
+
+
+def test_a_branch_of_converted_files_is_read_by_configuration(hub: Hub) -> None:
+    found = hub.dataset("eriktks/conll2003", "conll2003", "refs/convert/parquet")
+    assert found["files"] == ["train.jsonl", "test.jsonl"]
+    assert rows(found)[0] == {"tokens": ["Ada", "Byron", "wrote"], "ner_tags": ["B-PER", "I-PER", "O"]}
+    assert len(rows(found)) == 2
+    assert hub.dataset("eriktks/conll2003", "conll2003", "refs/convert/parquet", offline=True) == found
+
+
+def test_a_cut_connection_is_survived_by_the_library(hub: Hub) -> None:
+    repo = HubRepo("datasets", "a/cut", {"train.parquet": sentences([0, 1] * 5000, compression="none")})
+    hub.server.repos["datasets", "a/cut"] = repo
+    hub.server.cuts["train.parquet"] = [30_000]
+    assert len(rows(hub.dataset("a/cut", None))) == 10_000
+    gets = [request for request in hub.server.asked() if request.method == "GET" and "train.parquet" in request.path]
+    assert len(gets) == 2  # it keeps whole chunks of 10 MiB, so a small file starts over
+
+
+# --- Datasets refused
+
+
+@pytest.mark.parametrize("config", [None, "sst"])
+def test_a_configuration_that_is_not_there_is_told_with_the_known_ones(hub: Hub, config: str | None) -> None:
+    for repo, revision, known in (
+        (SST2, "main", "cola, sst2"),
+        ("eriktks/conll2003", "refs/convert/parquet", "conll2003, small"),
+    ):
+        message = hub.no_dataset(repo, config, revision)
+        assert message.startswith(f"dataset {repo}")
+        assert (
+            f"has several configurations; name one of {known}." if config is None else f"Known: {known}."
+        ) in message
+
+
+def test_a_near_miss_of_a_configuration_is_told(hub: Hub) -> None:
+    assert hub.no_dataset(SST2, "sst") == (
+        "dataset nyu-mll/glue: configuration: unknown 'sst', did you mean 'sst2'? Known: cola, sst2."
+    )
+
+
+def test_a_program_is_refused_with_the_revision_that_is_none(hub: Hub) -> None:
+    assert hub.no_dataset("eriktks/conll2003") == (
+        "dataset eriktks/conll2003 at 'main' is a program (conll2003.py), which `datasets` no longer runs. "
+        "Name the hub's own conversion of it: revision refs/convert/parquet."
+    )
+
+
+def test_a_gated_dataset_is_told_with_its_page(hub: Hub) -> None:
+    assert hub.no_dataset("a/gated", "sst2") == (
+        f"dataset a/gated is gated: accept its terms on its page, {hub.server.url}/datasets/a/gated, and log in "
+        "(`hf auth login`, or set HF_TOKEN)."
+    )
+
+
+def test_a_dataset_that_nobody_published_is_told(hub: Hub) -> None:
+    assert hub.no_dataset("nyu-mll/glu").startswith(f"dataset nyu-mll/glu is not at {hub.server.url}, or is private.")
+
+
+def test_a_revision_that_is_not_there_is_told(hub: Hub) -> None:
+    assert hub.no_dataset(revision="v9").startswith("dataset nyu-mll/glue has no revision 'v9'. Its branches and tags")
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(429, "too many requests to "), (403, "refuses access (HTTP 403)"), (500, "answered HTTP 500. Try again later")],
+)
+def test_a_refusal_of_the_server_is_told(hub: Hub, status: int, words: str) -> None:
+    hub.server.status = status
+    message = hub.no_dataset()
+    assert message.startswith("dataset nyu-mll/glue: ")
+    assert words in message
+
+
+def test_a_token_that_is_not_accepted_is_told_and_not_shown(hub: Hub) -> None:
+    hub.server.accepts = "hf_another"
+    message = hub.no_dataset()
+    assert "does not accept the token of this machine (HTTP 401)" in message
+    assert hub.server.asked()[0].headers["authorization"] == f"Bearer {TOKEN}"  # it is sent, but stands in no message
+
+
+@pytest.mark.parametrize(
+    ("repo", "words"),
+    [
+        ("a/empty", "dataset a/empty cannot be read: "),
+        ("a/broken", "dataset a/broken cannot be read: "),
+        ("a/bytes", "dataset a/bytes, split train: column 'x' holds Value('binary'); only text, numbers and classes"),
+    ],
+)
+def test_a_dataset_that_cannot_be_read_is_named(hub: Hub, repo: str, words: str) -> None:
+    message = hub.no_dataset(repo)
+    assert message.startswith(words)
+    assert "\n" not in message
+
+
+def test_a_conversion_of_only_a_part_is_refused(hub: Hub) -> None:
+    message = hub.no_dataset("a/partial", "x", "refs/convert/parquet")
+    assert message == "dataset a/partial: the hub converted only a part of 'x'. Take another source of it."
+
+
+@pytest.mark.parametrize("repo", ["glue", "a/b/c", "../glue", "a/..", "", "a b/c", "a--b/c", "/etc"])
+def test_what_cannot_be_a_name_is_refused_without_asking(hub: Hub, repo: str) -> None:
+    assert hub.no_dataset(repo) == f"{repo!r} is not a name on the hub, which is OWNER/NAME, e.g. nyu-mll/glue."
+    assert hub.server.asked() == []
+
+
+@pytest.mark.parametrize("config", ["", "..", "../x"])
+def test_what_cannot_be_a_configuration_is_refused_without_asking(hub: Hub, config: str) -> None:
+    assert hub.no_dataset(SST2, config) == f"dataset nyu-mll/glue: {config!r} is not the name of a configuration."
+    assert hub.server.asked() == []
+
+
+# --- Models
+
+
+def test_a_model_comes_with_configuration_weights_and_tokenizer_alone(hub: Hub) -> None:
+    folder = hub.model("a/model")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == MODEL
+    assert folder.name == commit("a/model", kind="models")
+
+
+def test_weights_in_several_files_come_with_their_index(hub: Hub) -> None:
+    folder = hub.model("a/sharded")
+    assert len(list(folder.glob("model-*.safetensors"))) == 2
+    assert hub.model("a/sharded", offline=True) == folder
+
+
+def test_a_models_commit_that_is_here_asks_nothing(hub: Hub) -> None:
+    revision = commit("a/model", kind="models")
+    first = hub.model("a/model", revision)
+    assert len(hub.server.asked()) > 0
+    assert hub.model("a/model", revision) == hub.model("a/model", revision, offline=True) == first
+    assert hub.server.asked() == []
+
+
+def test_offline_finds_a_model_that_another_program_fetched(hub: Hub, tmp_path: Path) -> None:
+    folder = hub.model("a/model")
+    hub.cache = tmp_path / "another"
+    assert hub.model("a/model", offline=True) == folder
+    assert hub.server.asked() == []
+
+
+def test_progress_of_a_model_tells_the_bytes_of_all_its_files(hub: Hub) -> None:
+    hub.server.repos["models", "a/fresh"] = model("a/fresh", MODEL)
+    told = hub.call("fetch_model", "a/fresh", "main", allow_pickle=False, offline=False)["told"]
+    distinct = {content: len(content) for content in MODEL.values()}
+    assert told[-1] == ["a/fresh", sum(distinct.values()), sum(distinct.values())]
+    assert [step[1] for step in told] == sorted(step[1] for step in told)
+
+
+# --- Models refused
+
+
+def test_a_pickle_is_refused_with_why_and_the_ways_out(hub: Hub) -> None:
+    message = hub.no_model("a/pickle")
+    assert "only as a pickle (pytorch_model.bin), and reading a pickle can run code" in message
+    assert "say `allow_pickle: true`; else name a revision with model.safetensors" in message
+    assert not any("pytorch_model.bin" in request.path for request in hub.server.asked())
+
+
+def test_a_pickle_comes_where_it_is_allowed_and_only_then_is_used_offline(hub: Hub) -> None:
+    folder = hub.model("a/pickle", allow_pickle=True)
+    assert (folder / "pytorch_model.bin").read_bytes() == b"p"
+    assert hub.model("a/pickle", allow_pickle=True, offline=True) == folder
+    assert "can run code" in hub.no_model("a/pickle", offline=True)
+
+
+@pytest.mark.parametrize(
+    ("repo", "revision", "words"),
+    [
+        ("a/gated", "main", "model a/gated is gated: accept its terms on its page, "),
+        ("a/none", "main", "model a/none is not at "),
+        ("a/model", "v9", "model a/model has no revision 'v9'."),
+        ("a/flax", "main", "model a/flax at 'main' has no model.safetensors. Choose a model or a revision that"),
+        ("a/gguf", "main", "model a/gguf has no config.json; it is not a model that transformers reads."),
+        ("bert", "main", "'bert' is not a name on the hub, which is OWNER/NAME, e.g. FacebookAI/roberta-base."),
+        ("a/model", "", "model a/model: the revision is empty."),
+    ],
+)
+def test_a_model_that_cannot_be_had_is_told(hub: Hub, repo: str, revision: str, words: str) -> None:
+    assert hub.no_model(repo, revision).startswith(words)
+
+
+def test_a_model_offline_and_absent_is_told_without_asking(hub: Hub) -> None:
+    assert hub.no_model("a/absent", offline=True) == (
+        "model a/absent (main) is not on this machine and --offline forbids the download; "
+        "run `permafrost data fetch --sweep FILE` or the same command without --offline first."
+    )
+    assert hub.server.asked() == []
+
+
+def test_a_model_half_of_which_is_here_is_absent_offline(hub: Hub) -> None:
+    folder = hub.model("a/sharded")
+    shard = folder / "model-00002-of-00002.safetensors"
+    kept = shard.readlink()
+    shard.unlink()
+    assert "is not on this machine" in hub.no_model("a/sharded", offline=True)
+    shard.symlink_to(kept)
+
+
+# --- Without a hub
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OfflineModeIsEnabled(), "is not on this machine, and HF_HUB_OFFLINE forbids the download."),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/hf"),
+            "/hf: No space left on device. Mend it, or set HF_HOME",
+        ),
+        (FileNotFoundError("no hf_averysecrettoken\nhere"), "cannot be read: no *** here. Take another revision of it"),
+    ],
+)
+def test_what_the_libraries_raise_is_told_in_our_words(error: Exception, words: str) -> None:
+    assert words in explain(error, Repo("datasets", SST2, "main"))
+
+
+def test_without_a_connection_it_is_told_and_what_is_here_is_found(hub: Hub) -> None:
+    dataset, folder = hub.dataset(revision=commit(SST2)), hub.model("a/model")
+    with HubServer() as gone:
+        pass
+    with start(hub.stderr.parent, gone.url) as process:
+        cut_off = Hub(process, hub.server, hub.cache, hub.stderr)
+        for message in (cut_off.no_dataset(), cut_off.no_model("a/none")):
+            assert f"cannot reach {gone.url} (" in message
+            assert message.endswith("or work with what is on this machine (--offline).")
+        assert cut_off.dataset(revision=commit(SST2)) == dataset
+        assert cut_off.model("a/model", offline=True) == folder
+        assert process.stdin is not None
+        process.stdin.close()
+    assert hub.server.asked() == []
+
+
+def test_the_libraries_say_nothing_of_their_own(hub: Hub) -> None:
+    hub.dataset()
+    assert hub.stderr.read_text() == ""
+
+
+def test_importing_the_sources_loads_none_of_their_libraries() -> None:
+    heavy = {"httpx2", "huggingface_hub", "datasets", "pyarrow", "torch", "transformers"}
+    code = f"import sys, trials.sources.hub, trials.sources.ud; print(*{heavy!r} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -1,0 +1,101 @@
+"""The starter set: a model that `transformers` loads and that knows something, samples that can be cut again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoModel, AutoTokenizer
+
+from tests.builders import write_tagged_treebank
+from trials.datasets.conllu_reader import read_conllu
+from trials.sources.corpus_draft import DataDraft
+from trials.sources.local_models import ModelDraft, find_model
+from trials.spec import Columns
+from trials.starter import BUNDLED_TREEBANKS, model_path, treebank_path
+from trials.starter_tools import figures, sample
+from trials.starter_tools.sample import read_documents, sample_documents, write_sample
+
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+
+
+def test_the_model_is_a_small_distilbert_that_transformers_loads() -> None:
+    model, tokenizer = AutoModel.from_pretrained(model_path()), AutoTokenizer.from_pretrained(model_path())
+    config = model.config
+    assert (config.n_layers, config.dim, config.n_heads, config.hidden_dim) == (6, 128, 4, 512)
+    assert len(tokenizer) == config.vocab_size == 8_000
+    assert tokenizer.tokenize("Hello") == tokenizer.tokenize("hello")
+    assert sum(path.stat().st_size for path in model_path().iterdir()) < 10_000_000
+
+
+def test_the_model_card_states_licence_data_steps_loss_and_its_eight_figures() -> None:
+    card = (model_path() / "README.md").read_text(encoding="utf-8")
+    facts = json.loads((model_path() / "pretraining.json").read_text(encoding="utf-8"))
+    assert "CC BY-SA 4.0" in card
+    assert f"{facts['steps']:,}" in card
+    assert f"{facts['final_loss']:.2f}" in card
+    assert f"{facts['minutes']:g} minutes" in card
+    rows = [line.strip("| ").split(" | ") for line in card.splitlines() if line.startswith("| ") and " ± " in line]
+    trained, random = ([float(cell.split(" ± ")[0]) for cell in row[1:]] for row in rows)
+    assert len(trained) == len(random) == 4
+    assert all(known > chance + 0.1 for known, chance in zip(trained, random, strict=True))
+
+
+def test_the_starter_model_is_found_by_its_word() -> None:
+    spec = find_model(ModelDraft(folder="starter"))
+    assert (spec.name, spec.family, spec.n_layers, spec.n_positions) == ("starter", "distilbert", 6, 128)
+
+
+@pytest.mark.parametrize("name", list(BUNDLED_TREEBANKS))
+def test_a_sample_has_800_200_200_sentences_and_its_licence(name: str) -> None:
+    data = DataDraft(bundled=name).resolve()
+    files = (*data.train, *data.dev, *data.test)
+    assert [len(read_conllu(Path(path), Columns())) for path in files] == [800, 200, 200]
+    assert "CC BY-SA 4.0" in (treebank_path(name) / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the full treebanks are not beside this checkout")
+@pytest.mark.parametrize("name", list(BUNDLED_TREEBANKS))
+def test_cutting_a_sample_again_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
+    source = DataDraft(folder=str(SHARED / name.removesuffix("-sample"))).resolve()
+    for split, size in (("train", 800), ("dev", 200), ("test", 200)):
+        write_sample(Path(getattr(source, split)[0]), tmp_path / split, size)
+        assert (tmp_path / split).read_bytes() == (treebank_path(name) / f"{split}.conllu").read_bytes()
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(1, 100), st.integers(0, 9))
+def test_a_sample_is_of_whole_documents_but_one(sizes: list[int], wanted: int, seed: int) -> None:
+    taken = sample_documents(sizes, wanted, np.random.default_rng(seed))
+    assert sum(taken.values()) == min(wanted, sum(sizes))
+    assert sum(taken[i] < sizes[i] for i in taken) <= 1
+
+
+def test_documents_are_told_by_newdoc_or_by_the_numbering_of_sentences(tmp_path: Path) -> None:
+    line = "1\ta\t_\tX\t_\t_\t_\t_\t_\t_"
+    (tmp_path / "newdoc").write_text(f"# newdoc id = a\n{line}\n\n{line}\n\n# newdoc id = b\n{line}\n\n")
+    (tmp_path / "numbers").write_text("".join(f"# sent_id = {i}\n{line}\n\n" for i in ("A__1", "A__2", "B__1")))
+    for name in ("newdoc", "numbers"):
+        assert [len(document) for document in read_documents(tmp_path / name)] == [2, 1]
+
+
+def test_the_command_cuts_all_three_splits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bank = write_tagged_treebank(tmp_path / "bank")
+    sample.main([str(bank), "--sizes", "6", "4", "2", "--out", str(tmp_path / "cut")])
+    cut = [read_conllu(tmp_path / "cut" / f"{split}.conllu", Columns()) for split in ("train", "dev", "test")]
+    assert [len(sentences) for sentences in cut] == [6, 4, 2]
+    assert "train.conllu: 6 sentences" in capsys.readouterr().out
+
+
+def test_the_eight_figures_are_a_table_of_two_weights_by_four_freezes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bank = write_tagged_treebank(tmp_path / "bank")
+    figures.main([str(bank), "--seeds", "0", "1", "--sizes", "24", "8"])
+    table = capsys.readouterr().out.splitlines()
+    assert table[0] == "| weights | none | first 2 | first 4 | all |"
+    assert [line.split(" | ")[0] for line in table[2:]] == ["| pre-trained", "| random weights"]
+    assert all(0 < float(cell.split(" ± ")[0]) <= 1 for line in table[2:] for cell in line.strip("|").split(" | ")[1:])

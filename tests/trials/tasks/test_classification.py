@@ -1,0 +1,240 @@
+"""Classification and regression of texts: what the model is given, what is measured, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import mse_loss
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from tests.builders import write_conllu, write_table
+from tests.trials.conftest import TrialMaker
+from trials.datasets.corpus import Text
+from trials.draft import DraftError, Lookup, TrialDraft
+from trials.encoding.encoded_corpus import Encoded
+from trials.encoding.tokenize import encode_for
+from trials.metrics.classes import binary_f1, matthews, pearson, spearman
+from trials.models.load import load_model
+from trials.tasks import TASKS
+from trials.tasks.task import IGNORE, NO_PREDICTION, Example
+from trials.training.batching import collate
+from trials.training.loop import mean_loss
+
+CPU = torch.device("cpu")
+NAMES = ("0", "1")
+STARTS = np.arange(4)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_models: dict[str, Path]) -> PreTrainedTokenizerBase:
+    """One subword a character."""
+    return AutoTokenizer.from_pretrained(tiny_models["bert"])
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerBase, *texts: Text, task: str = "rte", max_length: int = 32, token_types: bool = True
+) -> list[Example]:
+    return TASKS[task].encode(
+        texts, NAMES, 2, tokenizer, max_length=max_length, lowercase=False, token_types=token_types
+    )
+
+
+# --- Encoding
+
+
+def test_a_text_has_one_label_and_no_token_types(tokenizer: PreTrainedTokenizerBase) -> None:
+    (example,) = encode(tokenizer, Text("ab c", None, "1"), task="sst2")
+    assert tokenizer.convert_ids_to_tokens(example.ids) == ["[CLS]", "a", "##b", "c", "[SEP]"]
+    assert (example.labels.tolist(), example.gold.tolist(), example.at.tolist()) == ([1], [1], [0])
+    assert example.types is None
+
+
+def test_a_pair_is_told_apart_by_token_types(tokenizer: PreTrainedTokenizerBase) -> None:
+    (example,) = encode(tokenizer, Text("ab", "c", "0"))
+    assert tokenizer.convert_ids_to_tokens(example.ids) == ["[CLS]", "a", "##b", "[SEP]", "c", "[SEP]"]
+    assert example.types is not None
+    assert example.types.tolist() == [0, 0, 0, 0, 1, 1]
+
+
+def test_of_a_pair_that_is_too_long_the_longer_text_is_cut(tokenizer: PreTrainedTokenizerBase) -> None:
+    (example,) = encode(tokenizer, Text("a a a a a a", "b b", "0"), max_length=8)
+    tokens = tokenizer.convert_ids_to_tokens(example.ids)
+    assert (tokens.count("a"), tokens.count("b")) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("family", "has_types"),
+    [("bert", True), ("electra", True), ("roberta", False), ("distilbert", False), ("deberta-v2", False)],
+)
+def test_only_families_with_token_types_are_given_any(
+    family: str, has_types: bool, make_trial: TrialMaker, texts: Path
+) -> None:
+    data = encode_for(make_trial(family, task="rte", data={"folder": str(texts)}))
+    assert {example.types is not None for example in data.train.examples} == {has_types}
+    batch = collate(data.train.examples[:3], 0, CPU)
+    assert (batch.types is not None and batch.types.shape == batch.ids.shape) == has_types
+
+
+def test_token_types_change_what_bert_sees(make_trial: TrialMaker, texts: Path) -> None:
+    spec = make_trial("bert", task="rte", data={"folder": str(texts)})
+    model = load_model(spec.model, head="text", n_outputs=2, dropout=0.0, init=torch.Generator()).model.eval()
+    batch = collate(encode_for(spec).train.examples[:2], 0, CPU)
+    plain = collate([Example(e.ids, e.labels, e.gold, e.at) for e in encode_for(spec).train.examples[:2]], 0, CPU)
+    assert batch.logits(model).shape == (2, 1, 2)
+    assert not torch.equal(batch.logits(model), plain.logits(model))
+
+
+def test_a_class_that_train_lacks_is_not_learnt_but_counted(tokenizer: PreTrainedTokenizerBase) -> None:
+    names = ("0", "1", "maybe")
+    texts = [Text("a", None, "maybe"), Text("b", None, "1")]
+    first, second = TASKS["sst2"].encode(texts, names, 2, tokenizer, max_length=8, lowercase=False, token_types=False)
+    assert (first.labels.tolist(), first.gold.tolist()) == ([IGNORE], [2])
+    assert (second.labels.tolist(), second.gold.tolist()) == ([1], [1])
+
+
+# --- Measuring
+
+
+def test_f1_is_of_the_positive_class_whatever_it_is_called() -> None:
+    gold, predicted = np.array([1, 1, 0, 0]), np.array([1, 0, 0, 0])
+    for names in (("0", "1"), ("different", "equivalent")):
+        measured = TASKS["mrpc"].measure(gold, predicted, STARTS, names)
+        assert measured == {"f1": binary_f1(gold, predicted, 1), "accuracy": 0.75}
+    swapped = TASKS["mrpc"].measure(gold, predicted, STARTS, ("equivalent", "not"))
+    assert swapped["f1"] == binary_f1(gold, predicted, 0) == 0.8
+
+
+@pytest.mark.parametrize(
+    ("task", "metrics"),
+    [
+        ("classification", ("accuracy", "macro_f1")),
+        ("sst2", ("accuracy", "macro_f1")),
+        ("cola", ("matthews", "accuracy", "macro_f1")),
+        ("mrpc", ("f1", "accuracy")),
+        ("qqp", ("f1", "accuracy")),
+        ("stsb", ("pearson", "spearman")),
+    ],
+)
+def test_a_task_measures_glues_official_metrics(task: str, metrics: tuple[str, ...]) -> None:
+    gold, predicted = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0])
+    kind = np.float64 if TASKS[task].regression else np.int64
+    measured = TASKS[task].measure(gold.astype(kind), predicted.astype(kind), STARTS, ("0", "1"))
+    assert TASKS[task].metrics == metrics
+    assert set(measured) == set(metrics)
+
+
+CLASSES = st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 2)), min_size=1, max_size=30)
+
+
+@given(CLASSES)
+def test_what_is_measured_is_what_the_metrics_say(pairs: list[tuple[int, int]]) -> None:
+    gold, predicted = (np.array(column) for column in zip(*pairs, strict=True))
+    measured = TASKS["cola"].measure(gold, predicted, np.arange(len(gold)), ("a", "b", "c"))
+    assert measured["matthews"] == matthews(gold, predicted)
+    assert measured["accuracy"] == np.mean(gold == predicted)
+    table = TASKS["cola"].table(gold, predicted, np.arange(len(gold)), ("a", "b", "c"))
+    assert {row.level for row in table} == {"class"}
+    assert sum(row.support for row in table) == len(gold)
+    assert sum(row.correct for row in table) == np.sum(gold == predicted)
+
+
+def test_no_prediction_is_an_error() -> None:
+    measured = TASKS["sst2"].measure(np.array([0, 1]), np.array([0, NO_PREDICTION]), np.arange(2), NAMES)
+    assert measured["accuracy"] == 0.5
+
+
+# --- Regression
+
+
+@pytest.fixture
+def numbers(make_trial: TrialMaker, texts: Path) -> tuple[Encoded, Any]:
+    spec = make_trial("bert", task="stsb", data={"folder": str(texts), "columns": COLUMNS})
+    return encode_for(spec), spec
+
+
+COLUMNS = {"text": "sentence1", "pair": "sentence2", "label": "score"}
+
+
+def test_a_regression_learns_numbers_by_the_mean_squared_error(numbers: tuple[Encoded, Any]) -> None:
+    data, spec = numbers
+    model = load_model(spec.model, head="text", n_outputs=1, dropout=0.0, init=torch.Generator()).model.eval()
+    batch = collate(data.train.examples[:5], 0, CPU)
+    found = model(input_ids=batch.ids, attention_mask=batch.mask, token_type_ids=batch.types).logits.squeeze(-1)
+    wanted = torch.tensor([example.gold[0] for example in data.train.examples[:5]])
+    assert mean_loss(model, batch).item() == pytest.approx(mse_loss(found.double(), wanted).item(), rel=1e-5)
+    assert data.labels == ("number",)
+
+
+def test_a_regression_is_measured_by_its_correlations() -> None:
+    gold, predicted = np.array([1.0, 2.0, 3.5, 0.0]), np.array([0.5, 2.5, 2.0, 0.75])
+    measured = TASKS["stsb"].measure(gold, predicted, STARTS, ("number",))
+    assert measured == {"pearson": pearson(gold, predicted), "spearman": spearman(gold, predicted)}
+    assert TASKS["stsb"].table(gold, predicted, STARTS, ("number",)) == ()
+
+
+# --- Refusals
+
+
+def refused(folder: Path, **settings: Any) -> str:
+    with pytest.raises(DraftError) as error:
+        TrialDraft.model_validate({"data": {"folder": str(folder)}, **settings}).resolve(Lookup())
+    assert error.value.exit_code == 3
+    return str(error.value)
+
+
+def write_labels(folder: Path, train: list[str], dev: list[str]) -> Path:
+    for split, labels in (("train", train), ("dev", dev)):
+        rows = [{"sentence": f"{split} {n}", "label": label} for n, label in enumerate(labels)]
+        write_table(folder / f"{split}.tsv", rows)
+    return folder
+
+
+def test_a_train_split_of_one_class_is_refused(tmp_path: Path) -> None:
+    message = refused(write_labels(tmp_path / "one", ["1", "1"], ["0", "1"]), task="sst2")
+    assert message == "data: one: its train split has one label only, '1'; there is nothing to learn."
+
+
+def test_a_label_with_a_fraction_is_no_class_and_names_its_line(tmp_path: Path) -> None:
+    folder = write_labels(tmp_path / "half", ["0", "1"], ["1", "0.5"])
+    message = refused(folder, task="sst2")
+    assert message.startswith(
+        f"data: half, dev split: {folder / 'dev.tsv'}:3: the label is '0.5', a number with a fraction, but the task"
+    )
+    assert "Take a regression like `stsb`" in message
+
+
+@pytest.mark.parametrize("label", ["good", "nan", "inf", ""])
+def test_a_label_that_is_no_number_is_refused_in_a_regression(label: str, tmp_path: Path) -> None:
+    folder = write_labels(tmp_path / "words", ["0.5", label], ["1"])
+    columns = {"text": "sentence", "label": "label"}
+    message = refused(tmp_path, task="stsb", data={"folder": str(folder), "columns": columns})
+    assert f"{folder / 'train.tsv'}:3" in message
+
+
+def test_tagged_words_are_no_texts(tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        write_conllu(tmp_path / f"{split}.conllu", [[(split, "X"), ("b", "Y")]])
+    message = refused(tmp_path, task="sst2")
+    assert "train split: the task classifies texts, but this corpus has tagged words." in message
+    assert "Take a task like `pos` or `ner`" in message
+
+
+@pytest.mark.parametrize("task", ["pos", "ner"])
+def test_texts_are_no_tagged_words(task: str, tmp_path: Path) -> None:
+    folder = write_labels(tmp_path / "texts", ["0", "1"], ["1"])
+    columns = {"text": "sentence", "label": "label"}
+    message = refused(tmp_path, task=task, data={"folder": str(folder), "columns": columns})
+    assert "train split: the task tags words, but this corpus has whole texts with a label." in message
+    assert "Take a task like `classification`" in message
+
+
+def test_a_table_without_the_tasks_columns_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    message = refused(write_labels(tmp_path / "texts", ["0", "1"], ["1"]), task="mnli")
+    assert "train.tsv:1: columns.text: unknown 'premise'" in message
+    assert "Known: label, sentence." in message

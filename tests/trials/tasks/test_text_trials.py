@@ -1,0 +1,146 @@
+"""Trials that classify texts: they learn, report, and their train subsets hold every class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders import write_table
+from tests.trials.conftest import TrialMaker
+from trials.datasets.subsets import stratified_subset
+from trials.encoding.tokenize import encode_for
+from trials.metrics.table import tag_table
+from trials.record import EpochRecord
+from trials.run import run_trial, train_subset
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+
+
+def records_of(spec: TrialSpec, **options: Any) -> list[EpochRecord]:
+    return list(run_trial(spec, device=torch.device("cpu"), **options))
+
+
+LONG = {"lr": 1e-2, "epochs": 10}
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "deberta-v2"])
+def test_a_classification_learns_more_than_the_most_frequent_class(
+    family: str, make_trial: TrialMaker, texts: Path
+) -> None:
+    records = records_of(make_trial(family, task="sst2", data={"folder": str(texts)}, train_size=40, optim=LONG))
+    gold = encode_for(make_trial(family, task="sst2", data={"folder": str(texts)})).dev.gold
+    assert max(record.score for record in records) > np.bincount(gold).max() / len(gold)
+    assert records[-1].train_loss < records[0].train_loss
+
+
+def test_its_reports_are_of_the_predictions_with_the_best_weights(make_trial: TrialMaker, texts: Path) -> None:
+    spec = make_trial(task="mrpc", data={"folder": str(texts)}, train_size=40, optim=LONG)
+    records = records_of(spec, predictions="all")
+    best = max(records, key=lambda record: record.score)
+    for report, metrics in zip(records[-1].reports, (best.metrics, records[-1].test_metrics), strict=True):
+        gold, predicted = (np.array(column, dtype=np.int64) for column in (report.gold, report.predicted))
+        assert TASKS["mrpc"].measure(gold, predicted, np.arange(len(gold)), report.names) == metrics
+        assert report.tags == tag_table(gold, predicted, report.names, level="class")
+        assert all(p is not None and 0.5 <= p <= 1 for p in report.probability)
+    assert [report.split for report in records[-1].reports] == ["dev", "test"]
+    assert all(not record.reports for record in records[:-1])
+
+
+def test_a_regression_learns_numbers_and_has_no_table(make_trial: TrialMaker, texts: Path) -> None:
+    data = {"folder": str(texts), "columns": {"text": "sentence1", "pair": "sentence2", "label": "score"}}
+    records = records_of(make_trial(task="stsb", data=data, train_size=40, optim=LONG), predictions="all")
+    assert max(record.score for record in records) > 0.5
+    assert set(records[-1].metrics) == set(records[-1].test_metrics or {}) == {"pearson", "spearman"}
+    (report, _) = records[-1].reports
+    assert (report.tags, report.names) == ((), ())
+    assert set(report.gold) == {0.5, 1.5}
+    assert len(set(report.predicted)) > 2
+    assert set(report.probability) == {None}
+
+
+@pytest.mark.parametrize(("task", "score"), [("sst2", "accuracy"), ("mrpc", "f1"), ("cola", "matthews")])
+def test_the_tasks_first_metric_selects_unless_another_is_asked_for(
+    task: str, score: str, make_trial: TrialMaker, texts: Path
+) -> None:
+    chosen, other = make_trial(task=task, data={"folder": str(texts)}), TASKS[task].metrics[1]
+    assert [r.score for r in records_of(chosen)] == [r.metrics[score] for r in records_of(chosen)]
+    asked = records_of(make_trial(task=task, data={"folder": str(texts)}, score=other))
+    assert [r.score for r in asked] == [r.metrics[other] for r in asked]
+
+
+def test_a_class_that_only_dev_has_is_an_error_and_a_row_of_the_table(make_trial: TrialMaker, tmp_path: Path) -> None:
+    for split, labels in (("train", "ab" * 12), ("dev", "abcc")):
+        rows = [{"sentence": f"{label}{split}", "label": label} for label in labels]
+        write_table(tmp_path / f"{split}.tsv", rows)
+    record = records_of(make_trial(task="sst2", data={"folder": str(tmp_path)}))[-1]
+    (row,) = (row for row in record.reports[0].tags if row.tag == "c")
+    assert (row.support, row.predicted, row.recall) == (2, 0, 0.0)
+    assert record.metrics["accuracy"] <= 0.5
+
+
+# --- Subsets
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(0, 99))
+def test_of_two_classes_every_subset_has_its_share_to_the_nearest_example(classes: list[bool], seed: int) -> None:
+    ids = np.array(classes, dtype=np.int64)
+    order = stratified_subset(ids, len(ids), seed)
+    assert sorted(order) == list(range(len(ids)))
+    taken = np.cumsum(ids[order])
+    wanted = ids.mean() * np.arange(1, len(ids) + 1)
+    assert np.abs(taken - wanted).max() <= 0.5 + 1e-9
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=80), st.integers(0, 99))
+def test_of_more_classes_no_subset_is_a_whole_example_off(classes: list[int], seed: int) -> None:
+    ids = np.unique(np.array(classes), return_inverse=True)[1]
+    order = stratified_subset(ids, len(ids), seed)
+    n_classes = ids.max() + 1
+    taken = np.cumsum(ids[order][:, None] == np.arange(n_classes), axis=0)
+    wanted = np.bincount(ids) / len(ids) * np.arange(1, len(ids) + 1)[:, None]
+    slack = 1 - 1 / (2 * n_classes - 2) if n_classes > 1 else 0
+    assert sorted(order) == list(range(len(ids)))
+    assert np.abs(taken - wanted).max() <= slack + 1e-6
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=40), st.integers(0, 99), st.data())
+def test_a_smaller_stratified_subset_begins_a_larger_one(classes: list[int], seed: int, data: st.DataObject) -> None:
+    sizes = st.integers(1, len(classes))
+    small, large = sorted(data.draw(st.tuples(sizes, sizes)))
+    one, other = (stratified_subset(np.array(classes), size, seed) for size in (small, large))
+    assert np.array_equal(one, other[:small])
+
+
+def subset(spec: TrialSpec) -> list[int]:
+    return [int(i) for i in train_subset(spec, encode_for(spec).train)]
+
+
+@pytest.mark.parametrize("task", ["sst2", "pos"])
+def test_a_subset_seed_gives_every_seed_the_same_subset(
+    task: str, make_trial: TrialMaker, texts: Path, treebank: Path
+) -> None:
+    folder = texts if task == "sst2" else treebank
+    same, own = (
+        [subset(make_trial(task=task, data={"folder": str(folder)}, seed=s, **extra)) for s in (0, 1)]
+        for extra in ({"subset_seed": 7}, {})
+    )
+    assert same[0] == same[1]
+    assert own[0] != own[1]
+    assert same[0] == subset(make_trial(task=task, data={"folder": str(folder)}, seed=7))
+
+
+def test_the_subset_of_a_trial_is_stratified_by_class_and_of_a_regression_by_nothing(
+    make_trial: TrialMaker, texts: Path
+) -> None:
+    spec = make_trial(task="sst2", data={"folder": str(texts)}, train_size=10)
+    gold = encode_for(spec).train.gold
+    assert abs(gold[subset(spec)].sum() - 10 * gold.mean()) <= 0.5
+    columns = {"text": "sentence1", "pair": "sentence2", "label": "score"}
+    numbers = make_trial(task="stsb", data={"folder": str(texts), "columns": columns}, train_size=10)
+    assert len(set(subset(numbers))) == 10

@@ -1,0 +1,219 @@
+"""A trial that was stopped anywhere goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load, save
+
+from tests.trials.conftest import TrialMaker, finished
+from trials.errors import PreemptedError
+from trials.hardware.energy import EnergyMeter
+from trials.record import EpochRecord
+from trials.run import run_trial
+from trials.spec import TrialSpec
+from trials.training.checkpoint import Checkpoints
+from trials.training.checkpoint_validation import Kept
+
+CPU = torch.device("cpu")
+MEASURED = {"setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "time"}
+PREFIX = {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False}
+RECIPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "dropout everywhere": {"dropout": 0.3},
+    "a frozen prefix": PREFIX,
+    "batches of like length": {"batching": "length"},
+    "gradual unfreezing": {"freeze": "all_encoder", "thaw_every": 1, "optim": {"epochs": 3}},
+    "adapters": {"lora": {"rank": 2}, "freeze": {"strategy": "first_k", "depth": 2}},
+    "bf16": {"precision": "bf16"},
+    "a scaled loss": {"precision": "fp16"},
+    "several evaluations an epoch": {"eval_every": 0.5},
+}
+
+
+@dataclass
+class Memory:
+    """Keeps the newest checkpoint, and how many there were."""
+
+    newest: bytes | None = None
+    steps: list[int] = field(default_factory=list)
+
+    def load(self) -> bytes | None:
+        return self.newest
+
+    def save(self, step: int, content: bytes) -> None:
+        self.newest = content
+        self.steps.append(step)
+
+
+def numbers(records: list[EpochRecord]) -> list[dict[str, Any]]:
+    """The records without what a clock measures."""
+    return [{key: value for key, value in asdict(r).items() if key not in MEASURED} for r in records]
+
+
+def whole(spec: TrialSpec) -> list[EpochRecord]:
+    return finished(run_trial(spec, device=CPU))[0]
+
+
+def interrupted_after(n_steps: int, spec: TrialSpec, meter: EnergyMeter | None = None) -> Memory:
+    """What is kept of a trial whose process is asked to go during its n-th step."""
+    kept, asked = Memory(), iter([False] * (n_steps - 1))
+    told = [False]
+
+    def leaving() -> bool:
+        told[0] = told[0] or next(asked, True)
+        return told[0]
+
+    with pytest.raises(PreemptedError):
+        list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept, leaving=leaving), meter=meter))
+    return kept
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_trial_goes_on_in_mid_epoch_with_the_bits_of_an_uninterrupted_one(
+    recipe: str, make_trial: TrialMaker
+) -> None:
+    spec = make_trial(**RECIPES[recipe])
+    kept = interrupted_after(8, spec)
+    again = list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept)))
+    assert numbers(again) == numbers(whole(spec))
+
+
+@pytest.mark.parametrize("family", ["bert", "deberta-v2", "electra"])
+def test_so_does_one_of_another_family(family: str, make_trial: TrialMaker) -> None:
+    spec = make_trial(family, **PREFIX)
+    again = run_trial(spec, device=CPU, checkpoints=Checkpoints(interrupted_after(9, spec)))
+    assert numbers(list(again)) == numbers(whole(spec))
+
+
+@pytest.mark.parametrize("stops", [(1,), (6,), (11,), (2, 3, 4), (6, 7)])
+def test_at_whatever_step_and_however_often_it_is_interrupted(stops: tuple[int, ...], make_trial: TrialMaker) -> None:
+    spec, kept = make_trial(dropout=0.3), Memory()
+    for stop in stops:
+        state = {"n": 0}
+
+        def leaving(stop: int = stop, state: dict[str, int] = state) -> bool:
+            state["n"] += 1
+            return state["n"] > stop
+
+        with pytest.raises(PreemptedError):
+            list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept, leaving=leaving)))
+    assert numbers(list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept)))) == numbers(whole(spec))
+
+
+class Joules:
+    """A counter that has moved by a joule whenever it is looked at, if it can be."""
+
+    period_s = math.inf
+
+    def __init__(self, joules: float | None = 1.0) -> None:
+        self.joules = joules
+
+    def lap(self) -> float | None:
+        return self.joules
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [(1.0, 1.0, [1.0, 2.0, 1.0]), (None, 1.0, [None, None, 1.0]), (1.0, None, [1.0, None, None])],
+)
+def test_energy_of_before_and_after_an_interruption_adds_up_if_both_are_known(
+    before: float | None, after: float | None, expected: list[float | None], make_trial: TrialMaker
+) -> None:
+    spec = make_trial(optim={"epochs": 3})
+    kept = interrupted_after(10, spec, EnergyMeter(Joules(before)))  # in the second epoch
+    again = run_trial(spec, device=CPU, checkpoints=Checkpoints(kept), meter=EnergyMeter(Joules(after)))
+    assert [record.energy_j for record in again] == expected
+
+
+def test_keeping_a_trial_changes_nothing_in_it(make_trial: TrialMaker) -> None:
+    spec, kept = make_trial(dropout=0.3), Memory()
+    often = list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept, seconds=0.0)))
+    assert numbers(often) == numbers(whole(spec))
+    assert len(kept.steps) == 11  # after every step but the last
+
+
+def test_by_epochs_it_is_kept_at_evaluations_only(make_trial: TrialMaker) -> None:
+    kept = Memory()
+    list(run_trial(make_trial(optim={"epochs": 5}), device=CPU, checkpoints=Checkpoints(kept, epochs=2)))
+    assert kept.steps == [12, 24]
+
+
+def test_by_share_it_is_kept_at_evaluations_that_took_long_beside_it(make_trial: TrialMaker) -> None:
+    never, always = Memory(), Memory()
+    list(run_trial(make_trial(), device=CPU, checkpoints=Checkpoints(never, share=1e-6)))
+    list(run_trial(make_trial(), device=CPU, checkpoints=Checkpoints(always, share=1e6)))
+    assert (never.steps, always.steps) == ([], [6])
+
+
+def test_frozen_weights_are_not_kept(make_trial: TrialMaker) -> None:
+    sizes = {}
+    for name, freeze in (("none", "none"), ("all", {"strategy": "all_encoder", "embeddings": True})):
+        content = interrupted_after(2, make_trial(freeze=freeze)).newest
+        sizes[name] = len(content or b"")
+    assert sizes["all"] < sizes["none"] / 5
+
+
+@given(data=st.data())
+def test_a_damaged_checkpoint_is_none(data: st.DataObject, kept_trial: tuple[TrialSpec, bytes]) -> None:
+    spec, content = kept_trial
+    cut = data.draw(st.integers(0, len(content) - 1))
+    assert Kept.read(content[:cut], spec, CPU) is None
+
+
+@pytest.fixture(scope="module")
+def kept_trial(make_any_trial: TrialMaker) -> tuple[TrialSpec, bytes]:
+    """A trial and its checkpoint after three steps."""
+    spec = make_any_trial()
+    content = interrupted_after(3, spec).newest
+    assert content is not None
+    return spec, content
+
+
+def test_one_of_another_trial_or_device_is_none(kept_trial: tuple[TrialSpec, bytes]) -> None:
+    spec, content = kept_trial
+    assert Kept.read(content, spec, CPU) is not None
+    assert Kept.read(content, spec.model_copy(update={"seed": 99}), torch.device("cuda")) is None
+    other = TrialSpec.model_validate({**spec.model_dump(), "seed": 99})
+    assert Kept.read(content, other, CPU) is None
+
+
+def without_energy(content: bytes) -> bytes:
+    """The checkpoint as it was before energy was measured."""
+    tensors = load(content)
+    state = json.loads(bytes(tensors["state.json"].numpy()))
+    for part in (state, *state["records"]):
+        del part["energy_j"]
+    return save(tensors | {"state.json": torch.frombuffer(bytearray(json.dumps(state).encode()), dtype=torch.uint8)})
+
+
+def test_a_checkpoint_of_before_energy_was_measured_is_gone_on_from(make_trial: TrialMaker) -> None:
+    spec = make_trial(optim={"epochs": 3})
+    kept = interrupted_after(10, spec)
+    kept.newest = without_energy(kept.newest or b"")
+    again = list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept), meter=EnergyMeter(Joules())))
+    assert numbers(again) == numbers(whole(spec))
+    assert [record.energy_j for record in again] == [None, None, 1.0]
+
+
+def test_a_trial_whose_checkpoint_is_damaged_starts_anew(make_trial: TrialMaker) -> None:
+    spec = make_trial()
+    kept = interrupted_after(8, spec)
+    kept.newest = (kept.newest or b"")[:-100]
+    assert numbers(list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept)))) == numbers(whole(spec))
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_a_batch_in_parts_takes_the_same_steps_but_for_rounding(n: int, make_trial: TrialMaker) -> None:
+    spec = make_trial(dropout=0.0, optim={"lr": 1e-3})
+    parts = list(run_trial(spec, device=CPU, accumulation=n))
+    for part, record in zip(parts, whole(spec), strict=True):
+        assert part.step_losses == pytest.approx(record.step_losses, abs=1e-4)
+        assert part.accumulation == n

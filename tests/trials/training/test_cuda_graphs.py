@@ -1,0 +1,222 @@
+"""Recorded steps are the steps: the same losses, whatever changes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.trials.conftest import TrialMaker
+from trials.encoding.tokenize import encode_for
+from trials.errors import DivergedError
+from trials.run import new_model, new_training, train_subset
+from trials.spec import TrialSpec
+from trials.training.batching import Batch, shuffled_batches
+from trials.training.cuda_graphs import GRAPHS_VARIABLE, LENGTHS, Recorder, StepGraphs, graphs_wanted, model_state
+from trials.training.device_loader import Feed
+from trials.training.gradual_unfreezing import Thawing
+from trials.training.loop import Training, evaluate
+
+CPU = torch.device("cpu")
+GPU = torch.device("cuda", 0)
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+
+
+class Rerunning:
+    """A recorder for a CPU: what it records is run again, on the buffers it was recorded with, into one result."""
+
+    def __init__(self) -> None:
+        self.warm_ups = self.recorded = self.replays = 0
+
+    def warm_up(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
+        self.warm_ups += 1
+        return step()
+
+    def record(self, step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+        self.recorded += 1
+        result = torch.zeros(())
+
+        def replay() -> torch.Tensor:
+            self.replays += 1
+            return result.copy_(step())
+
+        return replay
+
+
+class Recorders(list[Rerunning]):
+    """Every recorder that was made."""
+
+    def new(self) -> Recorder:
+        self.append(Rerunning())
+        return self[-1]
+
+
+def start(spec: TrialSpec, device: torch.device = CPU, *, graphs: bool, recorders: Recorders | None = None) -> Training:
+    data, loaded = encode_for(spec), new_model(spec, len(encode_for(spec).labels), device)
+    plain = new_training(spec, loaded, data, train_subset(spec, data.train), device)
+    training = Training(
+        loaded=loaded, optim=spec.optim, examples=plain.examples, pad_id=data.pad_id, device=device, graphs=graphs,
+        batches=shuffled_batches(len(plain.examples), spec.optim.batch_size, np.random.default_rng(0)),
+        precision=plain.precision, n_steps=plain.n_steps,
+    )  # fmt: skip
+    if recorders is not None:
+        training.step_graphs = StepGraphs(recorders.new)
+    return training
+
+
+def spec_of(make_trial: TrialMaker, family: str = "bert", **changes: Any) -> TrialSpec:
+    optim = {"lr": 1e-3, "batch_size": 4, "epochs": 4, "warmup": 0.2}
+    return make_trial(family, train_size=22, dropout=0.0, optim=optim | changes.pop("optim", {}), **changes)
+
+
+# --- The steps
+
+
+@pytest.mark.parametrize("settings", [{}, {"head_lr": 1e-2, "layer_decay": 0.5}, {"max_grad_norm": None}], ids=str)
+@pytest.mark.parametrize("family", ["distilbert", "bert", "roberta"])
+def test_twenty_steps_have_the_losses_of_the_eager_loop(
+    family: str, settings: dict[str, Any], make_trial: TrialMaker
+) -> None:
+    spec, recorders = spec_of(make_trial, family, optim=settings | {"batch_size": 2}), Recorders()
+    eager = Thawing(spec, start(spec, graphs=False)).train_to(20)
+    losses = Thawing(spec, start(spec, graphs=True, recorders=recorders)).train_to(20)
+    (recorder,) = recorders
+    assert losses == pytest.approx(eager, abs=1e-6)
+    assert eager[-1] < eager[0]
+    assert recorder.warm_ups == recorder.recorded == 2  # 16 subwords, or as many as the longest sentence has
+    assert recorder.warm_ups + recorder.replays == 20
+
+
+def test_a_thaw_drops_what_was_recorded_and_an_evaluation_does_not(make_trial: TrialMaker) -> None:
+    freeze = {"strategy": "first_k", "depth": 2, "embeddings": True}
+    spec, losses = spec_of(make_trial, freeze=freeze, thaw_every=1), []
+    for recorders in (None, Recorders()):
+        training = start(spec, graphs=recorders is not None, recorders=recorders)
+        thawing = Thawing(spec, training)
+        found: tuple[float, ...] = ()
+        for stop in (3, 9, 20):
+            found += thawing.train_to(stop)
+            evaluate(training, encode_for(spec).dev)
+        losses.append(found)
+    assert recorders is not None
+    assert losses[1] == pytest.approx(losses[0], abs=1e-6)
+    assert len(recorders) == 4  # one for each of the freezes, of six steps each
+    assert sum(recorder.warm_ups + recorder.replays for recorder in recorders) == 20
+    assert all(recorder.replays for recorder in recorders[:3])
+
+
+def test_the_rate_of_a_recorded_step_is_read_when_it_is_replayed(make_trial: TrialMaker) -> None:
+    training = start(spec_of(make_trial), graphs=True, recorders=Recorders())
+    rates = [group["lr"] for group in training.optimizer.param_groups]
+    for step in (1, 5, 23):
+        training.step = step
+        training.set_lr()
+        assert [float(rate) for rate in rates] == pytest.approx([training.lr] * len(rates))
+    assert all(rate is group["lr"] for rate, group in zip(rates, training.optimizer.param_groups, strict=True))
+
+
+def test_a_loss_that_is_not_finite_is_found_in_replays_too(make_trial: TrialMaker) -> None:
+    spec = spec_of(make_trial, optim={"lr": 1e25, "warmup": 0.0, "max_grad_norm": None})
+    training = start(spec, graphs=True, recorders=Recorders())
+    with pytest.raises(DivergedError, match=r"the training loss is (nan|inf) at step \d+; lower optim\.lr\."):
+        Thawing(spec, training).train_to(20)
+
+
+# --- When what is recorded
+
+
+def batches(*lengths: int, n: int = 2) -> Iterator[Batch]:
+    for i, length in enumerate(lengths):
+        numbers = torch.full((n, length), i)
+        yield Batch(numbers, numbers, numbers, None, None)
+
+
+def test_the_first_of_a_shape_is_run_the_second_recorded_the_others_replayed() -> None:
+    recorders, seen = Recorders(), list[int]()
+
+    def step(batch: Batch) -> torch.Tensor:
+        seen.append(int(batch.ids[0, 0]))
+        return batch.ids[0, 0].float()
+
+    take = StepGraphs(recorders.new).stepper(step, "one")
+    losses = [take(batch) for batch in batches(16, 16, 32, 16, 32, 32)]
+    assert seen == list(range(6))
+    assert [float(loss) for loss in losses] == seen  # each a tensor of its own, though a graph writes into one
+    assert (recorders[0].warm_ups, recorders[0].recorded, recorders[0].replays) == (2, 2, 4)
+
+
+def test_a_replay_reads_its_own_buffers_and_leaves_the_batch_alone() -> None:
+    given, read = list(batches(16, 16, 16)), []
+
+    def step(batch: Batch) -> torch.Tensor:
+        read.append(batch.ids.data_ptr())
+        return batch.ids.sum()
+
+    take = StepGraphs(Recorders().new).stepper(step, "one")
+    for batch in given:
+        take(batch)
+    assert read[0] == given[0].ids.data_ptr()
+    assert read[1] == read[2]
+    assert read[1] not in [batch.ids.data_ptr() for batch in given]
+    assert [int(batch.ids[0, 0]) for batch in given] == [0, 1, 2]
+
+
+def test_another_state_of_the_model_begins_anew_and_the_same_one_goes_on() -> None:
+    recorders = Recorders()
+    graphs = StepGraphs(recorders.new)
+    for state in ("one", "one", "two", "two", "one"):
+        take = graphs.stepper(lambda batch: batch.ids.sum(), state)
+        for batch in batches(16, 16):
+            take(batch)
+    assert [(r.warm_ups, r.recorded, r.replays) for r in recorders] == [(1, 1, 3), (1, 1, 3), (1, 1, 1)]
+
+
+def test_a_models_state_is_what_learns_and_what_drops_out() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout())
+    states = [model_state(model)]
+    model[0].weight.requires_grad_(False)
+    states.append(model_state(model))
+    model[1].eval()
+    states.append(model_state(model))
+    assert len(set(states)) == 3
+    assert model_state(model) == states[-1]
+
+
+def test_without_graphs_the_loop_is_the_eager_one(make_trial: TrialMaker) -> None:
+    training = start(spec_of(make_trial), graphs=False)
+    assert training.step_graphs is None
+    assert not any(isinstance(group["lr"], torch.Tensor) for group in training.optimizer.param_groups)
+
+
+def test_graphs_are_wanted_where_they_are_asked_for_and_possible(
+    make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bert, deberta = (new_model(make_trial(family), 3, CPU).model for family in ("bert", "deberta-v2"))
+    monkeypatch.delenv(GRAPHS_VARIABLE, raising=False)
+    assert not graphs_wanted(bert, GPU, scaled=False)
+    monkeypatch.setenv(GRAPHS_VARIABLE, "1")
+    assert graphs_wanted(bert, GPU, scaled=False)
+    assert not graphs_wanted(bert, CPU, scaled=False)
+    assert not graphs_wanted(bert, GPU, scaled=True)
+    assert not graphs_wanted(deberta, GPU, scaled=False)
+
+
+# --- What only a GPU can show
+
+
+@needs_gpu
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("freeze", ["none", {"strategy": "first_k", "depth": 2, "embeddings": True}], ids=str)
+def test_cuda_graphs_have_the_losses_of_the_eager_loop(freeze: Any, precision: str, make_trial: TrialMaker) -> None:
+    thaw: dict[str, Any] = {} if freeze == "none" else {"thaw_every": 1}
+    spec = spec_of(make_trial, freeze=freeze, precision=precision, **thaw)
+    eager = start(spec, GPU, graphs=False)
+    batches = shuffled_batches(len(eager.examples), spec.optim.batch_size, np.random.default_rng(0))
+    eager.fed = Feed(eager.examples, eager.pad_id, GPU, multiple=LENGTHS, square_mask=True).batches(batches)
+    eager_losses, graph_losses = (
+        Thawing(spec, training).train_to(20) for training in (eager, start(spec, GPU, graphs=True))
+    )
+    assert graph_losses == pytest.approx(eager_losses, abs=1e-5 if precision == "fp32" else 1e-2)

@@ -1,0 +1,264 @@
+"""Batches are the same on every way to the device, and nothing on the way or in a step waits for it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.trials.conftest import TrialMaker, tiny_encoder
+from trials.encoding.tokenize import encode_for
+from trials.models.family import MODEL_FAMILIES
+from trials.models.load import load_model
+from trials.run import new_model, new_training, train_subset
+from trials.spec import TrialSpec
+from trials.tasks.task import Example
+from trials.training.batching import Batch, collate, shuffled_batches, square_mask, takes_square_mask
+from trials.training.device_loader import Feed, one_ahead
+from trials.training.freezing import train_mode
+from trials.training.loop import Training, evaluate, train_steps
+
+CPU = torch.device("cpu")
+GPU = torch.device("cuda", 0)
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=12)
+
+
+def sentence(n: int, *, types: bool = False, states: bool = False) -> Example:
+    numbers = np.arange(1, n + 1)
+    hidden = torch.arange(4.0 * n).reshape(n, 4) + 1 if states else None
+    return Example(numbers, numbers % 3, numbers % 3, np.arange(n), numbers % 2 if types else None, hidden)
+
+
+def text(n: int, label: float = 0.5) -> Example:
+    return Example(np.arange(1, n + 1), np.array([label]), np.array([label]), np.zeros(1, np.int64))
+
+
+def equal(one: Batch, other: Batch) -> bool:
+    pairs = list(zip(one.tensors, other.tensors, strict=True))
+    return all(a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs) and one.square == other.square
+
+
+def start(spec: TrialSpec, device: torch.device = CPU) -> Training:
+    data = encode_for(spec)
+    loaded = new_model(spec, len(data.labels), device)
+    training = new_training(spec, loaded, data, train_subset(spec, data.train), device)
+    train_mode(loaded.model, loaded.parts, spec.freeze, frozen_dropout=spec.frozen_dropout)
+    return training
+
+
+# --- Batches
+
+
+@given(lengths=LENGTHS, types=st.booleans(), states=st.booleans(), order=st.randoms(use_true_random=False))
+def test_rows_on_the_device_are_the_batches_of_collate(
+    lengths: list[int], types: bool, states: bool, order: Any
+) -> None:
+    examples = [sentence(n, types=types, states=states) for n in lengths]
+    chosen = [order.randrange(len(examples)) for _ in range(5)]
+    for resident in (False, True):
+        feed = Feed(examples, 9, CPU, resident=resident)
+        for group in (chosen, np.array(chosen)):
+            (batch,) = feed.batches([group])
+            assert equal(batch, collate([examples[i] for i in chosen], 9, CPU))
+
+
+@given(lengths=LENGTHS, label=st.sampled_from([0.5, 1]))
+def test_the_one_label_of_a_text_is_not_padded(lengths: list[int], label: float) -> None:
+    examples = [text(n, label) for n in lengths]
+    for resident in (False, True):
+        for multiple in (1, 16):
+            (batch,) = Feed(examples, 99, CPU, resident=resident, multiple=multiple).batches([range(len(examples))])
+            assert batch.labels.tolist() == [[label]] * len(examples)
+            assert torch.equal(batch.mask, (batch.ids != 99).long())
+
+
+@given(lengths=LENGTHS, types=st.booleans(), states=st.booleans(), multiple=st.sampled_from([4, 16]))
+def test_a_length_is_rounded_up_but_never_beyond_the_longest_example(
+    lengths: list[int], types: bool, states: bool, multiple: int
+) -> None:
+    examples = [sentence(n, types=types, states=states) for n in lengths]
+    ways = [Feed(examples, 9, CPU, resident=resident, multiple=multiple) for resident in (False, True)]
+    (one,), (other,) = (feed.batches([[0]]) for feed in ways)
+    assert equal(one, other)
+    assert one.ids.shape[1] == one.labels.shape[1] == min(-(-lengths[0] // multiple) * multiple, max(lengths))
+    assert one.mask.sum() == lengths[0]
+    assert all(torch.equal(a[:, : lengths[0]], b) for a, b in zip(one.tensors, collate(examples[:1], 9, CPU).tensors))  # noqa: B905
+
+
+def test_on_a_cpu_nothing_is_kept_a_second_time() -> None:
+    assert not Feed([sentence(3)], 0, CPU).resident
+
+
+def test_an_item_is_asked_for_before_the_one_before_it_is_given_out() -> None:
+    log: list[str] = []
+
+    def numbers() -> Iterator[int]:
+        for n in range(3):
+            log.append(f"read {n}")
+            yield n
+
+    for n in one_ahead(numbers()):
+        log.append(f"use {n}")
+    assert log == ["read 0", "read 1", "use 0", "read 2", "use 1", "use 2"]
+    assert list(one_ahead([])) == []
+
+
+def test_index_batches_that_end_too_early_are_no_endless_wait(make_trial: TrialMaker) -> None:
+    training = start(make_trial())
+    training.fed = Feed(training.examples, 0, CPU, resident=True).batches([[0, 1], [2]])
+    assert len(train_steps(training, 2)) == 2
+    with pytest.raises(StopIteration):
+        train_steps(training, 1)
+
+
+def test_a_split_is_put_on_the_device_once(make_trial: TrialMaker) -> None:
+    spec = make_trial()
+    training, data = start(spec), encode_for(spec)
+    first, dev = evaluate(training, data.dev), training.feed_of(data.dev)
+    assert evaluate(training, data.dev).loss == first.loss
+    assert training.feed_of(data.dev) is dev
+    assert training.feed_of(data.test) is not dev
+
+
+@pytest.mark.parametrize("task", ["pos", "mrpc", "stsb"])
+def test_a_trial_on_resident_examples_has_the_losses_of_one_on_collated_ones(
+    task: str, make_trial: TrialMaker, texts: Path
+) -> None:
+    changes: dict[str, Any] = {} if task == "pos" else {"task": task, "data": {"folder": str(texts)}}
+    spec, losses = make_trial("bert", dropout=0.0, **changes), []
+    for resident in (False, True):
+        training = start(spec)
+        batches = shuffled_batches(len(training.examples), 4, np.random.default_rng(0))
+        training.fed = Feed(training.examples, training.pad_id, CPU, resident=resident).batches(batches)
+        losses.append(train_steps(training, 12))
+    assert losses[0] == losses[1]
+
+
+# --- Square masks
+
+IDS = torch.tensor([[2, 7, 9, 11, 12, 3], [2, 8, 3, 0, 0, 0], [2, 3, 0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("head", ["tokens", "text"])
+@pytest.mark.parametrize("given_as", ["ids", "states"])
+@pytest.mark.parametrize("family", [family for family in MODEL_FAMILIES if family != "deberta-v2"])
+@torch.no_grad()
+def test_a_square_mask_gives_the_logits_of_a_flat_one(
+    family: str, given_as: str, head: Any, make_trial: TrialMaker
+) -> None:
+    init = torch.Generator().manual_seed(0)
+    model = load_model(make_trial(family).model, head=head, n_outputs=3, dropout=0.0, init=init).model.eval()
+    states = model.get_input_embeddings()(IDS) if given_as == "states" else None  # type: ignore[operator]
+    assert takes_square_mask(model)
+    for ids in (slice(None), slice(0, 1)):  # with padding and without any
+        mask = (IDS[ids] != 0).long()
+        flat = Batch(IDS[ids], mask, mask, None, None if states is None else states[ids])
+        square = replace(flat, square=True)
+        shown = mask.bool() if head == "tokens" else slice(None)
+        assert square.inputs["attention_mask"].shape == (len(mask), 1, 6, 6)
+        torch.testing.assert_close(square.logits(model)[shown], flat.logits(model)[shown], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["deberta-v2", "modernbert"])
+def test_other_architectures_keep_their_flat_mask(family: str) -> None:
+    assert not takes_square_mask(tiny_encoder(family))
+
+
+def test_attention_that_adds_its_mask_is_given_a_flat_one() -> None:
+    assert not takes_square_mask(tiny_encoder("bert", attn_implementation="eager"))
+    assert not takes_square_mask(torch.nn.Linear(1, 1))
+
+
+def test_a_square_mask_shows_every_subword_to_every_other_of_its_sentence() -> None:
+    found = square_mask(torch.tensor([[1, 1, 0]]))
+    assert found.tolist() == [[[[True, True, False]] * 3]]
+
+
+# --- Waiting
+
+
+READS = (torch.ops.aten._local_scalar_dense, torch.ops.aten.item, torch.ops.aten.is_nonzero)
+
+
+class Waits(TorchDispatchMode):
+    """Counts what would make the host wait for a GPU: reading a number out of a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        self.found += func.overloadpacket in READS
+        return func(*args, **(kwargs or {}))
+
+
+def waits_of(training: Training, n: int, **feed: Any) -> int:
+    batches = shuffled_batches(len(training.examples), 4, np.random.default_rng(0))
+    training.fed = Feed(training.examples, training.pad_id, CPU, **feed).batches(batches)
+    waits = Waits()
+    with waits:
+        train_steps(training, n)
+    return waits.found
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("family", [family for family in MODEL_FAMILIES if family != "deberta-v2"])
+def test_with_a_square_mask_no_step_looks_at_a_number(family: str, precision: str, make_trial: TrialMaker) -> None:
+    training = start(make_trial(family, precision=precision))
+    assert waits_of(training, 4, resident=True, square_mask=True) == 0  # the losses are read by tolist, uncounted
+    assert waits_of(training, 4, resident=True) == 4  # so it is the library's look at the mask that costs a wait
+
+
+def test_adapters_look_at_no_number_either(make_trial: TrialMaker) -> None:
+    training = start(make_trial("bert", lora={"rank": 2}))
+    assert waits_of(training, 4, resident=True, square_mask=True) == 0
+
+
+def test_an_evaluation_looks_at_its_loss_alone(make_trial: TrialMaker) -> None:
+    spec = make_trial("roberta")
+    training, data = start(spec), encode_for(spec)
+    feed = Feed(data.dev.examples, training.pad_id, CPU, resident=True, square_mask=True)
+    training._feeds[id(data.dev.examples)] = feed
+    waits = Waits()
+    with waits:
+        evaluate(training, data.dev)
+    assert waits.found == 1
+
+
+# --- What only a GPU can show
+
+
+@needs_gpu
+@pytest.mark.parametrize("states", [False, True])
+@pytest.mark.parametrize("resident", [False, True])
+def test_batches_reach_a_gpu_whole(resident: bool, states: bool) -> None:
+    examples = [sentence(n, states=states) for n in np.random.default_rng(0).integers(1, 400, 256)]
+    order = [np.random.default_rng(n).integers(0, 256, 32) for n in range(200)]
+    feed = Feed(examples, 9, GPU, resident=resident)
+    for chosen, batch in zip(order, feed.batches(order), strict=True):
+        assert equal(batch.each(torch.Tensor.cpu), collate([examples[i] for i in chosen], 9, CPU))
+
+
+@needs_gpu
+@pytest.mark.parametrize("family", ["distilbert", "bert", "roberta"])
+def test_on_a_gpu_the_host_waits_once_for_many_steps(family: str, make_trial: TrialMaker) -> None:
+    training = start(make_trial(family), GPU)
+    train_steps(training, 2)
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            train_steps(training, 8)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert sum("synchronizing" in str(warning.message) for warning in caught) == 1

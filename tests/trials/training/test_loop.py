@@ -1,0 +1,182 @@
+"""The pieces of the training loop: learning rate, parameter groups, loss, evaluation, batches, streams, subsets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import get_linear_schedule_with_warmup
+
+from tests.trials.conftest import TrialMaker
+from trials.datasets.subsets import nested_subset
+from trials.encoding.tokenize import encode_for
+from trials.hardware.device import PeakMemory
+from trials.models.load import load_model
+from trials.run import new_model, new_training, train_subset
+from trials.seeding import GlobalStream, numpy_stream, stream_seed
+from trials.spec import OptimSpec
+from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
+from trials.training.batching import batches_by_length, batches_of_like_length, collate, shuffled_batches
+from trials.training.loop import evaluate, mean_loss
+from trials.training.optimizer import lr_share, new_optimizer
+
+CPU = torch.device("cpu")
+SIZES = st.integers(1, 40)
+
+
+def example(n: int, label: int = 0) -> Example:
+    """A sentence of `n` words, one subword each."""
+    return Example(np.arange(1, n + 1), np.full(n, label), gold=np.full(n, label), at=np.arange(n))
+
+
+@given(n_steps=st.integers(2, 60), warmup=st.floats(0, 0.9))
+def test_the_schedule_is_transformers_linear_one(n_steps: int, warmup: float) -> None:
+    n_warmup = int(np.ceil(warmup * n_steps))
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    schedule = get_linear_schedule_with_warmup(optimizer, n_warmup, n_steps)
+    for step in range(n_steps):
+        assert lr_share(step, n_steps, warmup) == pytest.approx(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+
+
+def test_biases_and_layer_norms_do_not_decay_and_the_head_has_its_rate(make_trial: TrialMaker) -> None:
+    loaded = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=None, init=torch.Generator())
+    loaded.parts.embeddings.requires_grad_(False)
+    optimizer = new_optimizer(loaded, OptimSpec(lr=1e-3, head_lr=1e-2, weight_decay=0.5))
+    names = {id(p): name for name, p in loaded.model.named_parameters()}
+    seen = {names[id(p)]: (g["peak_lr"], g["weight_decay"]) for g in optimizer.param_groups for p in g["params"]}
+    assert set(seen) == {name for name in names.values() if "embeddings" not in name}
+    for name, (lr, decay) in seen.items():
+        assert lr == (1e-2 if name.startswith("classifier") else 1e-3)
+        assert decay == (0.0 if name.endswith("bias") or "norm" in name.lower() else 0.5)
+
+
+def test_a_batch_without_a_single_label_has_no_loss_rather_than_none(make_trial: TrialMaker) -> None:
+    model = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator()).model
+    loss = mean_loss(model, collate([example(3, IGNORE)], 0, CPU))
+    loss.backward()
+    assert loss.item() == 0.0
+
+
+def test_padding_changes_no_loss(make_trial: TrialMaker) -> None:
+    model = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator()).model.eval()
+    alone = [mean_loss(model, collate([e], 0, CPU)).item() * len(e.ids) for e in (example(3), example(9))]
+    together = mean_loss(model, collate([example(3), example(9)], 0, CPU)).item() * 12
+    assert together == pytest.approx(sum(alone), abs=1e-5)
+
+
+@given(n=SIZES, batch_size=SIZES, seed=st.integers(0, 99))
+def test_an_epoch_of_batches_holds_every_sentence_once(n: int, batch_size: int, seed: int) -> None:
+    batches = shuffled_batches(n, batch_size, np.random.default_rng(seed))
+    for _ in range(2):
+        epoch = [next(batches) for _ in range(-(-n // batch_size))]
+        assert sorted(np.concatenate(epoch)) == list(range(n))
+        assert all(len(batch) == batch_size for batch in epoch[:-1])
+
+
+@given(
+    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=80), batch_size=st.integers(1, 4), seed=st.integers(0, 9)
+)
+def test_an_epoch_of_batches_of_like_length_holds_every_sentence_once(
+    lengths: list[int], batch_size: int, seed: int
+) -> None:
+    batches = batches_of_like_length(lengths, batch_size, np.random.default_rng(seed))
+    for _ in range(2):
+        epoch = [next(batches) for _ in range(-(-len(lengths) // batch_size))]
+        assert sorted(np.concatenate(epoch)) == list(range(len(lengths)))
+        assert all(len(batch) == batch_size for batch in epoch[:-1])
+
+
+def test_batches_of_like_length_pad_little_and_differ_from_epoch_to_epoch() -> None:
+    lengths = np.random.default_rng(0).geometric(0.05, 800).tolist()  # like sentences: many short ones, a few long
+    kinds = (
+        shuffled_batches(800, 16, np.random.default_rng(1)),
+        batches_of_like_length(lengths, 16, np.random.default_rng(1)),
+    )
+    epochs = [[[next(kind) for _ in range(50)] for _ in range(2)] for kind in kinds]
+    padded = [sum(len(batch) * max(lengths[i] for i in batch) for batch in first) / sum(lengths) for first, _ in epochs]
+    assert padded[0] > 2
+    assert padded[1] < 1.4
+    assert [set(batch) for batch in epochs[1][0]] != [set(batch) for batch in epochs[1][1]]
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=50), st.integers(1, 8))
+def test_evaluation_batches_hold_every_example_once_longest_first(lengths: list[int], batch_size: int) -> None:
+    batches = list(batches_by_length([example(n) for n in lengths], batch_size))
+    order = [i for batch in batches for i in batch]
+    assert sorted(order) == list(range(len(lengths)))
+    assert [lengths[i] for i in order] == sorted(lengths, reverse=True)
+    assert max(map(len, batches)) <= batch_size
+
+
+@pytest.mark.parametrize("family", ["distilbert", "bert", "deberta-v2"])
+def test_a_split_is_predicted_in_its_order_whatever_stands_beside_a_sentence(
+    family: str, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trials.training.loop.EVAL_BATCH_SIZE", 5)
+    spec = make_trial(family, max_length=16)
+    data = encode_for(spec)
+    loaded = new_model(spec, len(data.labels), CPU)
+    training = new_training(spec, loaded, data, train_subset(spec, data.train), CPU)
+    whole, alone = evaluate(training, data.dev), [evaluate(training, Split([e])) for e in data.dev.examples]
+    assert np.array_equal(whole.predicted, np.concatenate([found.predicted for found in alone]))
+    expected = np.concatenate([found.probability for found in alone])
+    assert whole.probability == pytest.approx(expected, abs=1e-5, nan_ok=True)
+    assert (whole.predicted == NO_PREDICTION).sum() == np.isnan(whole.probability).sum() > 0
+    assert [len(example.gold) for example in data.dev.examples] == np.diff(
+        [*data.dev.starts, len(data.dev.gold)]
+    ).tolist()
+
+
+def test_token_types_are_padded_with_zeros() -> None:
+    pairs = [replace(example(n), types=np.ones(n, dtype=np.int64)) for n in (1, 3)]
+    types = collate(pairs, pad_id=9, device=CPU).types
+    assert types is not None
+    assert types.tolist() == [[1, 0, 0], [1, 1, 1]]
+
+
+def test_collating_pads_to_the_longest_and_masks_the_padding() -> None:
+    batch = collate([example(2), example(4)], pad_id=9, device=CPU)
+    assert batch.ids.tolist() == [[1, 2, 9, 9], [1, 2, 3, 4]]
+    assert batch.mask.tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
+    assert (batch.mask.dtype, batch.types) == (torch.int64, None)
+    assert batch.labels.tolist() == [[0, 0, IGNORE, IGNORE], [0, 0, 0, 0]]
+
+
+@given(n=st.integers(1, 60), seed=st.integers(0, 2**32 - 1), data=st.data())
+def test_a_smaller_subset_begins_a_larger_one(n: int, seed: int, data: st.DataObject) -> None:
+    small, large = sorted(data.draw(st.tuples(st.integers(1, n), st.integers(1, n))))
+    one, other = nested_subset(n, small, seed), nested_subset(n, large, seed)
+    assert np.array_equal(one, other[:small])
+    assert len(set(other)) == large
+
+
+def test_streams_of_one_seed_differ_by_name_and_streams_of_one_name_by_seed() -> None:
+    seeds = [stream_seed(seed, name) for seed in range(3) for name in ("subset", "init", "order", "dropout")]
+    assert len(set(seeds)) == 12
+    assert numpy_stream(1, "order").random() == numpy_stream(1, "order").random()
+
+
+def test_a_global_stream_goes_on_where_it_was_and_hides_nothing_outside() -> None:
+    stream, reference = GlobalStream(3, "dropout", CPU), torch.Generator().manual_seed(stream_seed(3, "dropout"))
+    outside = torch.get_rng_state()
+    for _ in range(3):
+        with stream.drawn():
+            drawn = torch.rand(4)
+        assert torch.equal(drawn, torch.rand(4, generator=reference))
+        assert torch.equal(outside, torch.get_rng_state())
+
+
+def test_peak_memory_is_of_the_trial_not_of_the_process() -> None:
+    before = PeakMemory(CPU)
+    block = torch.ones(64 << 20, dtype=torch.uint8)  # 64 MiB, touched
+    high = before.read_bytes()
+    del block
+    if not before._per_trial:
+        pytest.skip("this kernel does not let a process reset its peak memory")
+    assert PeakMemory(CPU).read_bytes() < high - (32 << 20)

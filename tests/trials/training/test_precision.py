@@ -1,0 +1,127 @@
+"""How the weights are moved: precision, rates of parts, schedule, clipping."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trials.conftest import TrialMaker, model_inside
+from trials.models.load import LoadedModel, load_model
+from trials.record import EpochRecord
+from trials.run import run_trial
+from trials.spec import OptimSpec
+from trials.training.optimizer import lr_share, new_optimizer, part_rates
+
+GENTLE: dict[str, Any] = {"optim": {"lr": 1e-3}, "dropout": 0.0}
+
+
+def records_of(make_trial: TrialMaker, *family: str, **changes: Any) -> list[EpochRecord]:
+    return list(run_trial(make_trial(*family, **changes), device=torch.device("cpu")))
+
+
+def losses(records: list[EpochRecord]) -> list[float]:
+    return [loss for record in records for loss in record.step_losses]
+
+
+def tiny(make_trial: TrialMaker, family: str = "bert") -> LoadedModel:
+    return load_model(make_trial(family).model, head="tokens", n_outputs=3, dropout=None, init=torch.Generator())
+
+
+# --- Precision
+
+
+@pytest.mark.parametrize("family", ["distilbert", "bert", "deberta-v2"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_trains_near_the_full_ones_losses(family: str, precision: str, make_trial: TrialMaker) -> None:
+    full = losses(records_of(make_trial, family, **GENTLE))
+    half = losses(records_of(make_trial, family, **GENTLE, precision=precision))
+    assert np.isfinite(half).all()
+    assert half == pytest.approx(full, abs=0.02)
+    assert half != full
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_freezes_as_the_full_one_does(precision: str, make_trial: TrialMaker) -> None:
+    freeze = {"strategy": "all_encoder", "embeddings": True}
+    record = records_of(make_trial, **GENTLE, precision=precision, freeze=freeze)[-1]
+    assert record.trainable_params == 16 * 4 + 4
+    assert all(0 <= value <= 1 for value in record.metrics.values())
+
+
+# --- Rates of parts
+
+
+@pytest.mark.parametrize("head_lr", [None, 1e-2])
+@pytest.mark.parametrize("decay", [None, 0.5, 0.9])
+def test_each_part_has_the_rate_of_the_one_above_it_times_the_decay(
+    decay: float | None, head_lr: float | None, make_trial: TrialMaker
+) -> None:
+    loaded = tiny(make_trial)
+    optimizer = new_optimizer(loaded, OptimSpec(lr=1e-3, head_lr=head_lr, layer_decay=decay))
+    rate = {id(p): group["peak_lr"] for group in optimizer.param_groups for p in group["params"]}
+    factor = decay or 1.0
+    expected = [(loaded.parts.head, head_lr or 1e-3), ((loaded.parts.embeddings,), 1e-3 * factor**5)]
+    expected += [((layer,), 1e-3 * factor ** (4 - i)) for i, layer in enumerate(loaded.parts.encoder_layers)]
+    for modules, peak in expected:
+        assert [rate[id(p)] for m in modules for p in m.parameters()] == pytest.approx(
+            [peak for m in modules for _ in m.parameters()]
+        )
+
+
+@pytest.mark.parametrize("family", ["distilbert", "electra", "deberta-v2"])
+def test_every_parameter_has_one_rate(family: str, make_trial: TrialMaker) -> None:
+    loaded = tiny(make_trial, family)
+    parts = part_rates(loaded, OptimSpec(layer_decay=0.5))
+    ids = [id(p) for modules, _ in parts for module in modules for p in module.parameters()]
+    assert sorted(ids) == sorted(id(p) for p in loaded.model.parameters())
+    assert [round(rate / 5e-5, 6) for _, rate in parts] == [1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125]
+
+
+def test_with_a_decay_lower_layers_move_less(make_trial: TrialMaker) -> None:
+    spec = make_trial(optim={"lr": 1e-3, "layer_decay": 0.1, "weight_decay": 0.0}, dropout=0.0)
+    records = run_trial(spec, device=torch.device("cpu"))
+    next(records)
+    after = model_inside(records)
+    before = load_model(spec.model, head="tokens", n_outputs=4, dropout=0.0, init=torch.Generator())
+    moved = [
+        max(float((p - q).detach().abs().max()) for p, q in zip(a.parameters(), b.parameters(), strict=True))
+        for a, b in zip(after.parts.encoder_layers, before.parts.encoder_layers, strict=True)
+    ]
+    assert all(low < 0.2 * high for low, high in pairwise(moved))
+
+
+# --- Schedule and clipping
+
+
+@given(n_steps=st.integers(1, 60), warmup=st.floats(0, 0.9))
+def test_a_constant_schedule_is_level_after_its_warm_up(n_steps: int, warmup: float) -> None:
+    n_warmup = int(np.ceil(warmup * n_steps))
+    shares = [lr_share(step, n_steps, warmup, "constant") for step in range(n_steps)]
+    assert shares[:n_warmup] == [step / n_warmup for step in range(n_warmup)]
+    assert set(shares[n_warmup:]) <= {1.0}
+
+
+def test_a_records_rate_is_that_of_its_last_step(make_trial: TrialMaker) -> None:
+    constant = records_of(make_trial, optim={"lr": 1e-3, "schedule": "constant"})
+    falling = records_of(make_trial, optim={"lr": 1e-3})
+    assert [record.lr for record in constant] == [1e-3, 1e-3]
+    assert [record.lr for record in falling] == pytest.approx([7 / 12 * 1e-3, 1 / 12 * 1e-3])
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_without_clipping_the_steps_are_those_of_a_norm_that_is_never_reached(
+    precision: str, make_trial: TrialMaker
+) -> None:
+    # In fp16 the norm is that of the gradient itself and not of the scaled one, which is 65,536 times larger.
+    free, wide, tight = (
+        losses(records_of(make_trial, precision=precision, optim={"lr": 1e-2, "max_grad_norm": norm}))
+        for norm in (None, 1e3, 1e-3)
+    )
+    assert free == wide
+    assert free != tight

@@ -1,0 +1,1 @@
+"""Files that the workers of one node share."""

@@ -1,0 +1,1 @@
+"""Corpora as token ids: tokenised once a node and cached."""

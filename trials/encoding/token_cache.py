@@ -1,0 +1,94 @@
+"""Encoded corpora on disk, memory-mapped: tokenised once a node, read by every worker in milliseconds."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from trials.cache.node_cache import existing_folder, locked, node_folder
+from trials.datasets.corpus import SPLITS
+from trials.encoding.encoded_corpus import Encoded
+from trials.spec import DataSpec, ModelSpec
+from trials.tasks.task import Example, Split
+
+VERSION = 1  # of the files: raise it when the same key would give others
+_META = "meta.json"
+_FIELDS = ("ids", "labels", "gold", "at", "types")  # of an example, each in a file of all examples, end to end
+
+
+def token_key(task: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> str:
+    """What an encoded corpus depends on, as a folder's name."""
+    read = data.content()
+    tokenizer = [model.revision, importlib.metadata.version("tokenizers"), importlib.metadata.version("transformers")]
+    content = [VERSION, task, read, *tokenizer, max_length, lowercase]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def kept_or_encoded(key: str, encode: Callable[[], Encoded]) -> Encoded:
+    """The corpus of a key: mapped if a worker of this node has encoded it, else encoded and kept, if there is room."""
+    folder = existing_folder("tokens", key)
+    if folder is not None and (found := _read(folder)) is not None:
+        return found
+    encoded = encode()
+    with contextlib.suppress(OSError):  # no room: the next worker encodes for itself
+        _write(node_folder("tokens", key, _n_bytes(encoded)), encoded)
+    return encoded
+
+
+def _n_bytes(encoded: Encoded) -> int:
+    examples = [example for split in encoded.splits.values() for example in split.examples]
+    return sum(8 * (2 * len(e.ids) + len(e.labels) + 2 * len(e.gold)) for e in examples)
+
+
+def _write(folder: Path, encoded: Encoded) -> None:
+    """Everything, and the description last: without it a folder holds nothing."""
+    with locked(folder / ".lock"):
+        if (folder / _META).exists():
+            return
+        for name, split in encoded.splits.items():
+            for field in _FIELDS:
+                rows = [row for e in split.examples if (row := getattr(e, field)) is not None]
+                if rows:
+                    np.save(folder / f"{name}.{field}.npy", np.concatenate(rows))
+            sizes = [[len(e.ids), len(e.labels), len(e.gold)] for e in split.examples]
+            np.save(folder / f"{name}.sizes.npy", np.array(sizes, dtype=np.int64).reshape(-1, 3))
+        meta = {"labels": encoded.labels, "names": encoded.names, "pad_id": encoded.pad_id}
+        part = folder / f"{_META}.part"
+        part.write_text(json.dumps(meta), encoding="utf-8")
+        part.replace(folder / _META)
+
+
+def _read(folder: Path) -> Encoded | None:
+    """The corpus in a folder; None where it is not whole."""
+    try:
+        meta = json.loads((folder / _META).read_text(encoding="utf-8"))
+        splits = [_split(folder, name) for name in SPLITS]
+    except (OSError, EOFError, ValueError, KeyError):
+        return None
+    return Encoded(tuple(meta["labels"]), tuple(meta["names"]), meta["pad_id"], *splits)
+
+
+def _split(folder: Path, name: str) -> Split:
+    ends = np.cumsum(np.load(folder / f"{name}.sizes.npy"), axis=0)  # (examples, 3): of ids, labels, gold
+    starts = np.vstack([np.zeros((1, 3), dtype=np.int64), ends[:-1]]) if len(ends) else ends
+    if not len(ends):
+        return Split([])
+    ids, labels, gold, at = (_mapped(folder / f"{name}.{field}.npy") for field in ("ids", "labels", "gold", "at"))
+    types = _mapped(folder / f"{name}.types.npy") if (folder / f"{name}.types.npy").exists() else None
+    examples = []
+    for (i, j, k), (i_end, j_end, k_end) in zip(starts.tolist(), ends.tolist(), strict=True):
+        of_pair = None if types is None else types[i:i_end]
+        examples.append(Example(ids[i:i_end], labels[j:j_end], gold[k:k_end], at[k:k_end], of_pair))
+    return Split(examples)
+
+
+def _mapped(path: Path) -> np.ndarray:
+    """An array on disk; copy-on-write, as torch wants memory that could be written to."""
+    array: np.ndarray = np.load(path, mmap_mode="c")
+    return array

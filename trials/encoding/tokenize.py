@@ -1,0 +1,42 @@
+"""Tokenise a corpus once a node, for every trial that shares corpus, tokenizer, task and recipe."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+
+from trials.datasets.corpus import Item
+from trials.encoding.encoded_corpus import Encoded
+from trials.encoding.token_cache import kept_or_encoded, token_key
+from trials.models.load import family_of, load_tokenizer
+from trials.spec import DataSpec, ModelSpec, TrialSpec
+from trials.tasks import TASKS
+from trials.tasks.reading import read_corpus
+from trials.tasks.task import Split, unseen_labels
+
+
+def encode_for(spec: TrialSpec) -> Encoded:
+    """The encoded corpus of a trial."""
+    return _encode(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
+
+
+@lru_cache(maxsize=4)
+def _encode(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> Encoded:
+    key = token_key(task_name, data, model, max_length, lowercase)
+    return kept_or_encoded(key, lambda: _tokenised(task_name, data, model, max_length, lowercase))
+
+
+def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> Encoded:
+    corpus, task = read_corpus(task_name, data), TASKS[task_name]
+    labels = task.label_names(corpus.train)
+    extra = () if task.regression else unseen_labels([*corpus.dev, *corpus.test], labels)
+    names = (*labels, *sorted(extra))
+    tokenizer, token_types = load_tokenizer(model, task.head), family_of(model).token_types
+
+    encode = partial(task.encode, max_length=max_length, lowercase=lowercase, token_types=token_types)
+
+    def encoded(items: list[Item]) -> Split:
+        return Split(encode(items, names, len(labels), tokenizer) if items else [])
+
+    return Encoded(
+        labels, names, tokenizer.pad_token_id, encoded(corpus.train), encoded(corpus.dev), encoded(corpus.test)
+    )

@@ -1,0 +1,68 @@
+"""What a trial runs on: its name, the time of work queued on it, and the peak of its memory."""
+
+from __future__ import annotations
+
+import resource
+from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from trials.hardware.cpu_name import processor_name
+
+
+def default_device() -> torch.device:
+    """The first GPU that this process may use, else the CPU."""
+    return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+
+
+_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@cache
+def device_name(device: torch.device) -> str:
+    """A name under which times may be compared: `NVIDIA H200`, or `cpu AMD EPYC`."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return processor_name()
+
+
+def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
+    """A context for the arithmetic of a model's forward pass: ``fp32``, ``bf16`` or ``fp16``."""
+    return torch.autocast(device.type, dtype=_DTYPES[precision], enabled=precision != "fp32")
+
+
+def wait_for(device: torch.device) -> None:
+    """Return when all work queued on the device is done, so that a clock read now is true."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class PeakMemory:
+    """The largest memory since this was made: of torch's allocator on a GPU, of the whole process on a CPU."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        else:
+            self._per_trial = _reset_resident_peak()
+
+    def read_bytes(self) -> int:
+        """The peak in bytes. Where the kernel cannot reset it, that of the process's whole life."""
+        if self._device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self._device)
+        if self._per_trial:
+            status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+            return 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _reset_resident_peak() -> bool:
+    """Ask the kernel to start VmHWM anew (proc(5), clear_refs); False where it will not."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,219 @@
+"""Pre-train the starter model: masked language modelling on plain text and the train split of treebanks.
+
+    python -m trials.starter_tools.pretrain --corpus books.txt:1 en_ewt-ud-train.conllu:3 pcm_nsc-ud-train.conllu:2 \
+        --minutes 60 --out build/starter
+
+A corpus is `FILE:TIMES`, TIMES being how often an epoch reads it; `.conllu` files give their word forms, any other
+file is one sentence a line. The run is seeded, prints its progress, and goes on from `OUT/checkpoint.pt` when started
+again. The folder `OUT/model` is what `transformers.AutoModel` loads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch.nn.functional import gelu
+from transformers import DistilBertConfig, DistilBertForMaskedLM, PreTrainedTokenizerFast
+
+from trials.starter_tools.pretraining_text import (
+    CLS,
+    MASK,
+    PAD,
+    ROW,
+    SEP,
+    SPECIAL,
+    UNK,
+    VOCAB_SIZE,
+    Batch,
+    Encoded,
+    Row,
+    epoch_units,
+    mask_rows,
+    pack,
+    read_and_encode,
+)  # fmt: skip
+
+CHECKPOINT_EVERY_S = 120.0
+
+
+def masked_loss(model: DistilBertForMaskedLM, batch: Batch) -> torch.Tensor:
+    """Mean cross-entropy, with logits computed at the chosen places only."""
+    hidden = model.distilbert(
+        input_ids=batch.ids, attention_mask=batch.visible, position_ids=batch.positions
+    ).last_hidden_state  # (rows, ROW, width)
+    chosen = hidden.flatten(0, 1)[batch.chosen]  # (n, width)
+    logits = model.vocab_projector(model.vocab_layer_norm(gelu(model.vocab_transform(chosen))))  # (n, vocabulary)
+    logits = logits.float()
+    # Not cross_entropy: its CPU kernel takes three times as long over so wide a vocabulary.
+    loss: torch.Tensor = (logits.logsumexp(dim=-1) - logits.gather(1, batch.gold[:, None]).squeeze(1)).mean()
+    return loss
+
+
+def new_model(dropout: float) -> DistilBertForMaskedLM:
+    """Six layers of width 128; dropout of the attention weights would cost a third of the speed."""
+    config = DistilBertConfig(
+        vocab_size=VOCAB_SIZE, max_position_embeddings=ROW, n_layers=6, dim=128, n_heads=4, hidden_dim=512,
+        dropout=dropout, attention_dropout=0.0, pad_token_id=PAD,
+        attn_implementation="eager",  # four times as fast here as the fused kernel's backward pass on a CPU
+    )  # fmt: skip
+    return DistilBertForMaskedLM(config)
+
+
+def new_optimizers(model: DistilBertForMaskedLM, lr: float) -> list[torch.optim.Optimizer]:
+    """Muon (Jordan et al. 2024) for the encoder's matrices, AdamW for the rest, no decay on vectors.
+
+    With AdamW alone the loss stays longer on its first plateau, and rates above 1e-3 are unstable.
+    """
+    matrices = [p for p in model.distilbert.transformer.parameters() if p.ndim == 2]
+    taken = {id(p) for p in matrices}
+    rest = [p for p in model.parameters() if id(p) not in taken]
+    groups = [
+        {"params": [p for p in rest if p.ndim == 2], "weight_decay": 0.01},
+        {"params": [p for p in rest if p.ndim != 2], "weight_decay": 0.0},
+    ]
+    return [
+        torch.optim.Muon(matrices, lr=lr, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), fused=True),
+    ]
+
+
+class Pretraining:
+    """A run that can be stopped and gone on with: model, optimisers, position in the data, time spent.
+
+    The learning rate follows the share of the time budget that is spent, so a busy machine costs steps, not the end of
+    the schedule.
+    """
+
+    def __init__(self, encoded: Encoded, args: argparse.Namespace) -> None:
+        torch.manual_seed(args.seed)
+        self.args, self.encoded = args, encoded
+        self.model = new_model(args.dropout)
+        self.optimizers = new_optimizers(self.model, args.lr)
+        self.state: dict[str, Any] = {"step": 0, "epoch": 0, "row": 0, "spent_s": 0.0, "loss": None}
+        self.checkpoint: Path = args.out / "checkpoint.pt"
+        if self.checkpoint.exists():
+            self._load()
+
+    def run(self) -> None:
+        """Train until the time is spent, printing a line and saving a checkpoint from time to time."""
+        budget_s, saved, printed = self.args.minutes * 60, time.monotonic(), 0.0
+        while self.state["spent_s"] < budget_s:
+            rows = self._epoch_rows()
+            while self.state["row"] < len(rows) and self.state["spent_s"] < budget_s:
+                started = time.monotonic()
+                self._step(rows, self.state["spent_s"] / budget_s)
+                now = time.monotonic()
+                self.state["spent_s"] += now - started
+                if now - printed > 10:
+                    printed = now
+                    self._print()
+                if now - saved > CHECKPOINT_EVERY_S:
+                    saved = now
+                    self._save()
+            if self.state["row"] >= len(rows):
+                self.state.update(epoch=self.state["epoch"] + 1, row=0)
+        self._save()
+
+    def _epoch_rows(self) -> list[Row]:
+        rng = np.random.default_rng([self.args.seed, self.state["epoch"]])
+        return list(pack(epoch_units(self.encoded, rng)))
+
+    def _step(self, rows: list[Row], progress: float) -> None:
+        share = min(1.0, progress / self.args.warmup) * (1 - progress)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = self.args.lr * share
+        at = self.state["row"]
+        rng = np.random.default_rng([self.args.seed, self.state["epoch"], at])
+        batch = mask_rows(rows[at : at + self.args.rows], self.args.masked, rng)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = masked_loss(self.model, batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        before, now = self.state["loss"], loss.item()
+        self.state["loss"] = now if before is None else 0.99 * before + 0.01 * now
+        self.state["row"] = at + self.args.rows
+        self.state["step"] += 1
+
+    def _print(self) -> None:
+        s, seen = self.state, self.subwords_seen()
+        print(
+            f"{s['spent_s'] / 60:6.1f} of {self.args.minutes:g} min  step {s['step']:6d}  epoch {s['epoch']:3d}  "
+            f"loss {s['loss']:.3f}  {seen / 1e6:6.1f} M subwords  {seen / max(s['spent_s'], 1e-9):8.0f}/s",
+            flush=True,
+        )
+
+    def subwords_seen(self) -> int:
+        """Subwords trained on, to the nearest row."""
+        return int(self.state["step"] * self.args.rows * ROW)
+
+    def _save(self) -> None:
+        tensors = {"model": self.model.state_dict(), "optimizers": [o.state_dict() for o in self.optimizers]}
+        temporary = self.checkpoint.with_suffix(".tmp")
+        torch.save({**tensors, "state": self.state}, temporary)
+        temporary.replace(self.checkpoint)
+
+    def _load(self) -> None:
+        saved = torch.load(self.checkpoint, weights_only=True)
+        self.model.load_state_dict(saved["model"])
+        for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
+        self.state = saved["state"]
+        print(f"going on from {self.checkpoint}, step {self.state['step']}", flush=True)
+
+
+def save_encoder(run: Pretraining, tokenizer: Tokenizer, folder: Path) -> None:
+    """The encoder without its masked-language head, and the tokenizer; fine-tuning gets the usual dropout of 0.1."""
+    encoder = run.model.distilbert
+    encoder.config.dropout = encoder.config.attention_dropout = 0.1
+    encoder.save_pretrained(folder)
+    names = {"unk_token": UNK, "pad_token": PAD, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=ROW, **{key: SPECIAL[i] for key, i in names.items()}
+    ).save_pretrained(folder)
+    facts = {
+        "steps": run.state["step"], "subwords_seen": run.subwords_seen(), "minutes": run.args.minutes,
+        "final_loss": run.state["loss"], "seed": run.args.seed,
+        "corpora": {corpus.path.name: corpus.times for corpus, _ in run.encoded},
+        "lr": run.args.lr, "warmup": run.args.warmup, "masked": run.args.masked, "rows": run.args.rows,
+        "dropout": run.args.dropout,
+        "torch": torch.__version__,
+    }  # fmt: skip
+    (folder / "pretraining.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", nargs="+", required=True, metavar="FILE:TIMES")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint and of the finished model")
+    parser.add_argument("--minutes", type=float, default=60, help="time to train, all calls together")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lr", type=float, default=3e-3, help="peak learning rate")
+    parser.add_argument("--warmup", type=float, default=0.03, help="share of the time over which the rate rises")
+    parser.add_argument("--masked", type=float, default=0.2, help="share of subwords to predict")
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--threads", type=int, default=1, help="one more adds a tenth to the speed")
+    parser.add_argument("--rows", type=int, default=32, help=f"rows of {ROW} subwords a step")
+    args = parser.parse_args(argv)
+    torch.set_num_threads(args.threads)
+    args.out.mkdir(parents=True, exist_ok=True)
+    tokenizer, encoded = read_and_encode(args.corpus, args.out / "tokenizer.json")
+    run = Pretraining(encoded, args)
+    run.run()
+    save_encoder(run, tokenizer, args.out / "model")
+    print(f"{args.out / 'model'}: {run.state['step']} steps, final loss {run.state['loss']:.3f}")
+
+
+if __name__ == "__main__":
+    main()

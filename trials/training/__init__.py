@@ -1,0 +1,1 @@
+"""Training: the loop, optimiser, batches, gradual unfreezing, checkpoints."""

@@ -1,0 +1,157 @@
+"""Examples to batches on a device, with as little host work a step as possible.
+
+On a CPU a batch is collated from its examples. A GPU is fast enough to wait for that, so there a split's ids, labels
+and token types lie on the device as padded matrices, and a batch is rows of them: all that a step sends is the rows'
+numbers. Hidden states of a frozen prefix stay on the host, where their file is mapped; they are read and sent a batch
+ahead, on a stream of their own, beside the step before. Either way nothing makes the host wait for the device.
+
+The batches are `collate`'s, to the bit and on either way; tests hold them to that on a CPU. What only a GPU can show is
+that pinned copies arrive whole, and that they and the steps run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from trials.tasks.task import IGNORE, Example
+from trials.training.batching import Batch, collate, padded_rows
+
+RESIDENT_BYTES = 1 << 30  # of one split on a GPU: half a million sentences of 128 subwords
+Chosen = Sequence[int] | np.ndarray
+T = TypeVar("T")
+
+
+class Feed:
+    """The examples of a split, or of a part of one, at least one, ready to be taken in batches.
+
+    Attributes:
+        examples: Where batches are from.
+        resident: Whether ids, labels and token types lie on the device: on a GPU, up to RESIDENT_BYTES.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        pad_id: int,
+        device: torch.device,
+        *,
+        multiple: int = 1,
+        square_mask: bool = False,
+        resident: bool | None = None,
+    ) -> None:
+        """`multiple` pads a batch up to that many subwords or a multiple, but no further than the longest example."""
+        self.examples, self._pad_id, self._device = examples, pad_id, device
+        self._multiple, self._square_mask = multiple, square_mask
+        self._lengths = np.array([len(example.ids) for example in examples])
+        self._longest = int(self._lengths.max())
+        self._most_labels = max(len(example.labels) for example in examples)
+        on_gpu = device.type == "cuda"
+        self.resident = on_gpu and self._n_bytes() <= RESIDENT_BYTES if resident is None else resident
+        self._matrices = _Matrices(examples, pad_id, device) if self.resident else None
+        from_host = not self.resident or examples[0].states is not None
+        self._beside = _Beside(device) if on_gpu and from_host else None
+
+    def batches(self, order: Iterable[Chosen]) -> Iterator[Batch]:
+        """A batch of each of these groups of indices. What a GPU needs of the host is sent a batch ahead."""
+        if self._beside is None:
+            yield from map(self._batch, order)
+        else:
+            sent = (self._beside.send(partial(self._batch, chosen)) for chosen in order)
+            yield from (self._beside.arrived(*sending) for sending in one_ahead(sent))
+
+    def _batch(self, chosen: Chosen) -> Batch:
+        batch = self._collated(chosen) if self._matrices is None else self._gathered(chosen, self._matrices)
+        return replace(batch, square=True) if self._square_mask else batch
+
+    def _collated(self, chosen: Chosen) -> Batch:
+        examples, width = [self.examples[i] for i in chosen], self._width(chosen)
+        widths = (width, min(width, self._most_labels))  # of subwords and labels; a text has one label
+        return collate(examples, self._pad_id, torch.device("cpu"), at_least=widths).each(self._sent)
+
+    def _gathered(self, chosen: Chosen, matrices: _Matrices) -> Batch:
+        width = self._width(chosen)
+        batch = matrices.rows(self._sent(torch.as_tensor(chosen)), width)
+        return replace(batch, states=self._states(chosen, width))
+
+    def _states(self, chosen: Chosen, width: int) -> torch.Tensor | None:
+        """(examples, `width` subwords, width of a state) padded with zeros."""
+        rows = [states for i in chosen if (states := self.examples[i].states) is not None]
+        if not rows:
+            return None
+        shape, on_gpu = (len(rows), width, rows[0].shape[1]), self._device.type == "cuda"
+        padded = torch.empty(shape, dtype=rows[0].dtype, pin_memory=on_gpu)
+        for to, row in zip(padded, rows, strict=True):
+            to[: len(row)] = row
+            to[len(row) :] = 0
+        return padded.to(self._device, non_blocking=True)
+
+    def _width(self, chosen: Chosen) -> int:
+        longest = int(self._lengths[np.asarray(chosen)].max())
+        return min(-(-longest // self._multiple) * self._multiple, self._longest)
+
+    def _sent(self, tensor: torch.Tensor) -> torch.Tensor:
+        """On the device. The pinned copy may be forgotten here: torch keeps its memory until it has been read."""
+        if self._device.type != "cuda":
+            return tensor
+        return tensor.pin_memory().to(self._device, non_blocking=True)
+
+    def _n_bytes(self) -> int:
+        """Of the matrices."""
+        per_subword = 1 if self.examples[0].types is None else 2
+        return 8 * len(self.examples) * (per_subword * self._longest + self._most_labels)
+
+
+class _Matrices:
+    """Ids, labels and token types of all examples, padded to the longest, on a device."""
+
+    def __init__(self, examples: Sequence[Example], pad_id: int, device: torch.device) -> None:
+        types = [example.types for example in examples if example.types is not None]
+        self._ids = torch.from_numpy(padded_rows([e.ids for e in examples], pad_id)).to(device)
+        self._labels = torch.from_numpy(padded_rows([e.labels for e in examples], IGNORE)).to(device)
+        self._types = torch.from_numpy(padded_rows(types, 0)).to(device) if types else None
+        self._lengths = torch.tensor([[len(e.ids)] for e in examples], device=device)  # (examples, 1)
+        self._positions = torch.arange(self._ids.shape[1], device=device)
+
+    def rows(self, index: torch.Tensor, width: int) -> Batch:
+        """These examples, cut to `width` subwords; a text's one label stays."""
+        ids, labels = (matrix[:, :width].index_select(0, index) for matrix in (self._ids, self._labels))
+        mask = (self._positions[:width] < self._lengths.index_select(0, index)).long()
+        types = None if self._types is None else self._types[:, :width].index_select(0, index)
+        return Batch(ids, mask, labels, types, None)
+
+
+class _Beside:
+    """A stream of its own, on which batches are sent while the step before is computed. Needs a GPU."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._stream = device, torch.cuda.Stream(device)
+
+    def send(self, make: Callable[[], Batch]) -> tuple[Batch, torch.cuda.Event]:
+        """A batch under way, and what happens when it is there."""
+        with torch.cuda.stream(self._stream):
+            batch = make()
+            return batch, self._stream.record_event()
+
+    def arrived(self, batch: Batch, event: torch.cuda.Event) -> Batch:
+        """The batch, for the stream that computes: the device waits for it, the host does not."""
+        computing = torch.cuda.current_stream(self._device)
+        computing.wait_event(event)
+        for tensor in batch.tensors:
+            tensor.record_stream(computing)  # or its memory would be given away when the other stream is done with it
+        return batch
+
+
+def one_ahead(items: Iterable[T]) -> Iterator[T]:
+    """The items, each taken before the one before it is given out."""
+    waiting: list[T] = []
+    for item in items:
+        waiting.append(item)
+        if len(waiting) == 2:
+            yield waiting.pop(0)
+    yield from waiting

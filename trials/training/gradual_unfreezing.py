@@ -1,0 +1,53 @@
+"""Train from stop to stop, and let frozen parts begin to learn on the way (Howard & Ruder 2018, gradual unfreezing)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trials.spec import TrialSpec
+from trials.training.freezing import freeze_parts, train_mode
+from trials.training.loop import Training, never, train_steps
+from trials.training.steps import steps_an_epoch
+
+
+class Thawing:
+    """A training whose freeze may change with the epoch.
+
+    Attributes:
+        trainable_params: Parameters that learn at the end, the most there are in the trial.
+    """
+
+    def __init__(self, spec: TrialSpec, training: Training) -> None:
+        self._spec, self._training = spec, training
+        self._freeze = spec.always_frozen
+        self.trainable_params = training.loaded.trainable_params()
+
+    def train_to(self, stop: int, pause: Callable[[], bool] = never) -> tuple[float, ...]:
+        """The loss of every step up to the step `stop`, or to the one after which there is a pause.
+
+        Raises:
+            DivergedError: a loss is not a finite number.
+        """
+        losses: tuple[float, ...] = ()
+        while self._training.step < stop:
+            self._switch()
+            losses += train_steps(self._training, min(stop, self._next_thaw()) - self._training.step, pause)
+            if pause():
+                break
+        return losses
+
+    def _switch(self) -> None:
+        """Freeze what is frozen at this step, and leave evaluation mode."""
+        spec, loaded = self._spec, self._training.loaded
+        if spec.thaw_every is not None:
+            self._freeze = spec.freeze.after_thaws(self._training.step // self._steps_a_thaw())
+            freeze_parts(loaded.parts, self._freeze)
+        train_mode(loaded.model, loaded.parts, self._freeze, frozen_dropout=spec.frozen_dropout)
+
+    def _next_thaw(self) -> int:
+        if self._spec.thaw_every is None:
+            return self._training.n_steps
+        return (self._training.step // self._steps_a_thaw() + 1) * self._steps_a_thaw()
+
+    def _steps_a_thaw(self) -> int:
+        return steps_an_epoch(self._spec) * (self._spec.thaw_every or 1)

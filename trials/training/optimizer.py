@@ -1,0 +1,59 @@
+"""The optimiser of a trial and its learning rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from trials.models.load import LoadedModel
+from trials.spec import OptimSpec
+from trials.training.lazy_adamw import LazyAdamW, make_lazy
+
+
+def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = False) -> torch.optim.AdamW:
+    """AdamW over what learns; biases and LayerNorm weights do not decay, each part may have its own rate.
+
+    `capturable`: its steps may be recorded as CUDA graphs, and its rates are tensors that a recorded step reads.
+    """
+    rates = {id(p): rate for modules, rate in part_rates(loaded, optim) for m in modules for p in m.parameters()}
+    groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
+    for module in loaded.model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if parameter.requires_grad:
+                decays = name != "bias" and not isinstance(module, torch.nn.LayerNorm)
+                groups.setdefault((rates[id(parameter)], decays), []).append(parameter)
+    given = [
+        {
+            "params": parameters,
+            "peak_lr": rate,
+            "lr": torch.tensor(rate, device=parameters[0].device) if capturable else rate,
+            "weight_decay": optim.weight_decay if decays else 0.0,
+        }
+        for (rate, decays), parameters in groups.items()
+    ]
+    if optim.embedding_updates == "lazy":
+        make_lazy(loaded.model)
+        return LazyAdamW(given, lr=optim.lr, fused=True)
+    return torch.optim.AdamW(given, lr=optim.lr, fused=True, capturable=capturable)
+
+
+def part_rates(loaded: LoadedModel, optim: OptimSpec) -> list[tuple[Sequence[torch.nn.Module], float]]:
+    """The peak rate of each part: the head's own, then `layer_decay` times less from layer to layer downwards."""
+    parts, decay = loaded.parts, optim.layer_decay or 1.0
+    below = [((layer,), optim.lr * decay**depth) for depth, layer in _from_the_top(parts.encoder_layers)]
+    lowest = [((parts.embeddings,), optim.lr * decay ** (len(parts.encoder_layers) + 1))]
+    return [(parts.head, optim.head_lr or optim.lr), *below, *lowest]
+
+
+def _from_the_top(layers: Sequence[torch.nn.Module]) -> Iterator[tuple[int, torch.nn.Module]]:
+    return enumerate(reversed(layers), start=1)
+
+
+def lr_share(step: int, n_steps: int, warmup: float, schedule: str = "linear") -> float:
+    """The share of the peak rate at a step (from 0): up over the warm-up's steps, then down to zero or level."""
+    n_warmup = math.ceil(warmup * n_steps)
+    if step < n_warmup:
+        return step / n_warmup
+    return 1.0 if schedule == "constant" else (n_steps - step) / (n_steps - n_warmup)
