@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # the spec asks here when it is built
-    from trials.spec import FreezeSpec, LoraSpec, ModelSpec, Recipe
+from trials.settings import FreezeSpec, LoraSpec, ModelSpec, Recipe
 
 
-def misfits(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tuple[str, str]]:
+def conflicts(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tuple[str, str]]:
     """(setting, reason) of every pair of settings that contradict each other."""
     found = []
     everything = len(freeze.layers) == model.n_layers
@@ -18,11 +15,11 @@ def misfits(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tuple[
     if recipe.optim.layer_decay is not None and everything and freeze.embeddings and recipe.thaw_every is None:
         found.append(("optim.layer_decay", "only the head learns, so there are no layers with rates of their own."))
     if recipe.lora is not None:
-        found += [("lora", reason) for reason in _lora_misfits(recipe.lora, freeze, everything, recipe.thaw_every)]
+        found += [("lora", reason) for reason in _lora_conflicts(recipe.lora, freeze, everything, recipe.thaw_every)]
     return found
 
 
-def _lora_misfits(lora: LoraSpec, freeze: FreezeSpec, everything: bool, thaw_every: int | None) -> list[str]:
+def _lora_conflicts(lora: LoraSpec, freeze: FreezeSpec, everything: bool, thaw_every: int | None) -> list[str]:
     found = []
     if lora.layers == "all" and freeze.layers:
         found.append("with `layers: all` every layer learns by its adapter and none by its weights, so freezing layers "

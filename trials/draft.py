@@ -13,13 +13,14 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from trials.conflicts import misfits
+from trials.conflicts import conflicts
 from trials.errors import PermafrostError, unknown
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
+from trials.settings import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe
 from trials.sources.cache import Progress, no_progress
 from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import STARTER, ModelDraft, find_model
-from trials.spec import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, TrialSpec
+from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus
 
@@ -146,7 +147,7 @@ class TrialDraft(Recipe):
                 freeze = self.freeze.resolve(model)
             if self.max_length > model.n_positions:
                 found.add("max_length", f"{self.max_length} is beyond the {model.n_positions} positions of the model.")
-        for key, reason in misfits(self, freeze, model) if freeze and model else ():
+        for key, reason in conflicts(self, freeze, model) if freeze and model else ():
             found.add(key, reason)
         n_train = data.sizes[0] if data and data.sizes else 0
         if data and self.train_size and self.train_size > n_train:

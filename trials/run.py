@@ -13,7 +13,6 @@ from itertools import islice
 import numpy as np
 import torch
 
-from trials.datasets.subsets import nested_subset, stratified_subset
 from trials.encoding.encoded_corpus import Encoded
 from trials.encoding.tokenize import encode_for
 from trials.errors import PreemptedError
@@ -23,7 +22,8 @@ from trials.models.load import LoadedModel, family_of, load_model
 from trials.prefix.use import take_prefix
 from trials.record import EpochRecord, SplitReport, known_sum
 from trials.seeding import GlobalStream, numpy_stream, torch_stream
-from trials.spec import Predictions, TrialSpec
+from trials.settings import Predictions
+from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Split
 from trials.training.batching import batches_of_like_length, shuffled_batches
@@ -34,6 +34,7 @@ from trials.training.freezing import freeze_parts
 from trials.training.gradual_unfreezing import Thawing
 from trials.training.loop import Training, evaluate, never
 from trials.training.steps import evaluation_steps, examples_seen, steps_an_epoch
+from trials.training.subsets import nested_subset, stratified_subset
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,8 @@ from dash import dcc, html
 
 from dashboards.data.tables import rows_of
 from dashboards.views.part import Drawn, Part
-from dashboards.views.theme import Figure
+from dashboards.views.theme import PLOTLY_CONFIG, Figure
 
-CONFIG = {
-    "displaylogo": False,
-    "showSendToCloud": False,  # plotly.js 4 would offer to upload the figure
-    "modeBarButtonsToRemove": ["select2d", "lasso2d", "toImage"],
-    "responsive": True,
-}
 MOST_ROWS, MOST_LINKED = 200, 50
 _TRIALS = ("trial", "example")
 _WORDS = {"verdict", "reason", "note", "setting", "value", "answer"}
@@ -64,7 +58,10 @@ def graph(name: str, title: str, figure: Figure, *, kind: str = "figure") -> Any
     """A figure, named for those who cannot see it."""
     height = figure["layout"].get("height", 380)
     inner = dcc.Graph(
-        id=part_id(kind, name), figure=figure, config=CONFIG | {"responsive": "auto"}, style={"minHeight": height}
+        id=part_id(kind, name),
+        figure=figure,
+        config=PLOTLY_CONFIG | {"responsive": "auto"},
+        style={"minHeight": height},
     )
     return html.Div(inner, role="group", **{"aria-label": f"Figure: {title}. Its numbers are in the table below."})
 

@@ -14,8 +14,8 @@ from dashboards.data.page_query import SPLITS
 from dashboards.data.trial_outlook import trial_outlook
 from dashboards.views.curves import faint
 from dashboards.views.theme import Figure, Look, axis, layout
-from orchestrator.analysis.outlook import end_sentence, more_sentence
 from orchestrator.forecast.curve import Outlook
+from orchestrator.forecast.outlook import end_sentence, more_sentence
 from trials.errors import StoreError
 
 MOST_SENTENCES = 30

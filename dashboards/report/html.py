@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from dashboards.app.components import CONFIG
 from dashboards.data.tables import rows_of
 from dashboards.report.forecasts import ABOUT, Forecasts
 from dashboards.report.pictures import PLOTLY_JS
 from dashboards.report.sections import Section
+from dashboards.views.theme import PLOTLY_CONFIG
 
 MOST_ROWS = 400
 
@@ -64,7 +64,7 @@ def as_html(sweep: str, sections: Sequence[Section], forecast: Forecasts | None 
             *(text for section in sections for text in _section(section)),
             *_forecast(forecast),
             "</main>",
-            f'<script type="application/json" id="config">{_embedded(CONFIG)}</script>',
+            f'<script type="application/json" id="config">{_embedded(PLOTLY_CONFIG)}</script>',
             f'<script type="application/octet-stream" id="plotly">{_packed(PLOTLY_JS.read_bytes())}</script>',
             f"<script>{_SCRIPT}</script></body></html>\n",
         ]

@@ -12,7 +12,7 @@ from dashboards.views import non_inferiority
 from dashboards.views.part import Part
 from dashboards.views.recommendation import ERROR, recommended
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
-from trials.spec import FreezeSpec
+from trials.settings import FreezeSpec
 
 MOST_SIZES = 6  # each takes tests of its own
 

@@ -10,6 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+# Of every graph, on a page and in a file: plotly.js 4 would offer to upload the figure.
+PLOTLY_CONFIG = {
+    "displaylogo": False,
+    "showSendToCloud": False,
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "toImage"],
+    "responsive": True,
+}
 Figure = dict[str, Any]  # as plotly.js takes it: {"data": [...], "layout": {...}}
 
 # Okabe & Ito, "Color Universal Design" (2008), without black; what is too pale on white is darkened.

@@ -24,9 +24,9 @@ from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.datasets.check import LENGTHS, CorpusCheck, check_corpus
 from trials.draft import Lookup
 from trials.errors import ConfigError, unknown
+from trials.settings import Columns, DataSpec
 from trials.sources.cache import Fetched, Progress, cache_root, fetched
 from trials.sources.corpus_draft import TABLES, DataDraft
-from trials.spec import Columns, DataSpec
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus

@@ -12,8 +12,9 @@ import typer
 import yaml
 
 from orchestrator.config.console import DebugOption, reported, say
-from orchestrator.deploy.kuberay import KubeRay, Workers, manifests
+from orchestrator.deploy.kuberay import manifests
 from orchestrator.deploy.kuberay_pods import Manifest
+from orchestrator.deploy.kuberay_spec import KubeRay, Workers
 from orchestrator.sweeps.sweep import load_sweep
 from trials.errors import ConfigError
 

@@ -20,7 +20,8 @@ import typer
 from rich.table import Table
 
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, say, stdout
-from orchestrator.storage.storage import Place, find_place
+from orchestrator.storage.open_storage import open_storage
+from orchestrator.storage.storage import Storage
 from orchestrator.store import open_store
 from orchestrator.store.check import LEASES, check_store
 from orchestrator.store.diagnosis import BadFile, Counted
@@ -79,7 +80,7 @@ def repair_(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, deb
     Exit codes: 0 the store is clean now, 1 something is wrong that it leaves as it is, 3 no store there.
     """
     with reported(debug=debug):
-        place = find_place(store)
+        place = open_storage(store)
         check_store(place)  # before anything is written: it may be no store
         stuck = broken_claims(place, say=say)
         if stuck:
@@ -206,7 +207,7 @@ def _figures(head: tuple[str, ...], rows: Mapping[str, tuple[int, ...]]) -> Tabl
     return table
 
 
-def _tell_repaired(place: Place, done: Repaired, stuck: int) -> None:
+def _tell_repaired(place: Storage, done: Repaired, stuck: int) -> None:
     for file in done.files:
         _line(f"moved {file}")
     if stuck:
@@ -232,7 +233,7 @@ def _tell_merged(done: Merged) -> None:
         _line(f"trial {trial_id} has other numbers in FROM: {where}")
 
 
-def _parts(place: Place) -> dict[str, int]:
+def _parts(place: Storage) -> dict[str, int]:
     return {name: len(place.at(name).files()) for name in TABLES}
 
 

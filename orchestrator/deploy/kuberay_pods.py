@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from orchestrator.deploy.kuberay import KubeRay
+from orchestrator.deploy.kuberay_spec import KubeRay
 
 Manifest = dict[str, Any]
 

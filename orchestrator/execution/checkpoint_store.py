@@ -9,7 +9,8 @@ would give other numbers.
 
 from __future__ import annotations
 
-from orchestrator.storage.storage import Place, find_place
+from orchestrator.storage.open_storage import open_storage
+from orchestrator.storage.storage import Storage
 from orchestrator.store.names import digest, is_intact
 
 FOLDER = "checkpoints"
@@ -19,7 +20,7 @@ class StoredCheckpoints:
     """The checkpoints of one trial: a `trials.training.checkpoint.Keeper`."""
 
     def __init__(self, store: str, trial_id: str, attempt: int) -> None:
-        self._place, self._trial_id, self._attempt = find_place(store).at(FOLDER), trial_id, attempt
+        self._place, self._trial_id, self._attempt = open_storage(store).at(FOLDER), trial_id, attempt
 
     def load(self) -> bytes | None:
         """The newest of this attempt and those before."""
@@ -46,12 +47,12 @@ class StoredCheckpoints:
         return [name for name in names_of(self._place, self._trial_id) if name < last]
 
 
-def names_of(place: Place, trial_id: str) -> list[str]:
+def names_of(place: Storage, trial_id: str) -> list[str]:
     """All checkpoints of a trial, the oldest first."""
     return sorted(name for name in place.files() if name.startswith(f"{trial_id}-"))
 
 
-def forget(store: Place, trial_ids: set[str]) -> None:
+def forget(store: Storage, trial_ids: set[str]) -> None:
     """Take the checkpoints of trials away that are over."""
     place = store.at(FOLDER)
     for name in place.files():

@@ -14,7 +14,7 @@ from orchestrator.execution.trial_source import Verdict, told_of
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import CheckpointSpec, Resources
 from trials.run import run_trial
-from trials.spec import Predictions
+from trials.settings import Predictions
 from trials.training.checkpoint import Checkpoints
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
 FOLDER, LOOK_S = "stops", 2.0
@@ -67,7 +67,7 @@ class StopRequest:
                 signal.signal(number, handler)
 
     @contextmanager
-    def on_requests(self, store: Place, sweep: str, say: Callable[[str], None]) -> Iterator[None]:
+    def on_requests(self, store: Storage, sweep: str, say: Callable[[str], None]) -> Iterator[None]:
         """Let requests in a store ask while the block runs. Those that were there before it meant another driver."""
         folder = store.at(FOLDER).at(sweep)
         _take_away(folder)
@@ -122,12 +122,12 @@ def looking(is_over: Callable[[], bool], every_s: float, name: str) -> Iterator[
         watcher.join(2 * every_s)
 
 
-def ask_to_stop(store: Place, sweep: str, asker: str) -> None:
+def ask_to_stop(store: Storage, sweep: str, asker: str) -> None:
     """Ask whoever runs a sweep in a store to stop it. Raises StoreError: the place cannot be written."""
     store.at(FOLDER).at(sweep).write(f"{time.time_ns()}-{uuid.uuid4().hex[:8]}.txt", asker.encode())
 
 
-def _take_away(folder: Place) -> None:
+def _take_away(folder: Storage) -> None:
     with contextlib.suppress(StoreError, OSError):
         for name in folder.files():
             folder.delete(name)

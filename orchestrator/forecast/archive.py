@@ -14,7 +14,7 @@ from typing import Any
 from orchestrator.forecast.figure import Figure, figure_of
 from orchestrator.forecast.values import CellForecast, Forecast
 from orchestrator.storage.errors import BrokenError
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from orchestrator.store.names import is_intact, stamped
 from orchestrator.store.plans import SWEEPS, is_forecast
 from trials.errors import StoreError
@@ -24,7 +24,7 @@ FORMAT = 1
 _FIGURES = ("wall_s", "device_hours", "energy_j", "memory_bytes", "disk_bytes", "cost")
 
 
-def keep_forecast(store: Place, found: Forecast) -> None:
+def keep_forecast(store: Storage, found: Forecast) -> None:
     """Write a forecast beside its sweep's plans.
 
     Raises:
@@ -37,7 +37,7 @@ def keep_forecast(store: Place, found: Forecast) -> None:
     store.at(SWEEPS).at(found.sweep).write(name, content)
 
 
-def kept_forecasts(store: Place, sweep: str) -> list[Forecast]:
+def kept_forecasts(store: Storage, sweep: str) -> list[Forecast]:
     """The forecasts of a sweep, oldest first; those of a newer format are left out.
 
     Raises:

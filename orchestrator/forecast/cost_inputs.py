@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from trials.datasets.corpus import Item, Sentence
-from trials.spec import DataSpec, ModelSpec, TrialSpec
+from trials.settings import DataSpec, ModelSpec
+from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 
 MOST_READ = 2_000  # items of a split whose lengths stand for all

@@ -23,7 +23,8 @@ from orchestrator.forecast.work import (
     work_of,
 )
 from trials.errors import MissingError
-from trials.spec import First, TrialSpec
+from trials.settings import First
+from trials.spec import TrialSpec
 
 STEPS = 24  # that are measured
 MOST_ITEMS, MOST_DEV = 1_000, 192  # of the corpus that a pilot reads

@@ -19,7 +19,8 @@ from orchestrator.forecast.cost_inputs import Lengths, Sizes, padded_length
 from trials.cache.node_cache import existing_folder
 from trials.models.family import MODEL_FAMILIES
 from trials.prefix.rule import is_worth_it, prefix_depth, prefix_key
-from trials.spec import FreezeSpec, TrialSpec
+from trials.settings import FreezeSpec
+from trials.spec import TrialSpec
 from trials.training.steps import evaluation_steps, steps_an_epoch
 
 GIGA = 1e9

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from orchestrator.lease.claims import Claim, ClaimFolder
 from orchestrator.lease.holder import Holder, Presence, this_driver
 from orchestrator.lease.lease import TIMING, Lease, Timing
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
 FOLDER = "leases"
@@ -111,7 +111,7 @@ class _Taker:
 
 @contextlib.contextmanager
 def take_lease(
-    store: Place,
+    store: Storage,
     sweep: str,
     *,
     say: Callable[[str], None],

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from orchestrator.lease.holder import Holder
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
 _NAME = re.compile(r"([0-9a-f]{16})-(\d{8})-(asks|holds)\.json")
@@ -55,7 +55,7 @@ class ClaimFolder:
         place: Where it lies.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Storage) -> None:
         self.place = place
 
     def look(self) -> dict[str, Claim]:

@@ -8,10 +8,10 @@ from orchestrator.lease.acquire import FOLDER
 from orchestrator.lease.claims import ClaimFolder
 from orchestrator.lease.holder import ALIVE_FORMAT, Holder, Presence, this_driver
 from orchestrator.lease.lease import STALE_S
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 
 
-def running_driver(store: Place, sweep: str) -> Holder | None:
+def running_driver(store: Storage, sweep: str) -> Holder | None:
     """The driver that runs a sweep; None where none does, as far as can be told from here.
 
     Of a process on another machine its last sign of life decides, by two clocks: good enough to tell a person, and

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from orchestrator.published.study_parts import UNKNOWN, Protocol, PublishedCorpus, PublishedFreeze
-from trials.spec import DataSpec, TrialSpec
+from trials.settings import DataSpec
+from trials.spec import TrialSpec
 
 SPLITS = ("train", "dev", "test")
 # Settings of a protocol, and where a spec has them.

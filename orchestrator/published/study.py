@@ -31,7 +31,7 @@ from orchestrator.published.study_parts import (
 )
 from orchestrator.published.study_parts import PublishedFreeze as PublishedFreeze
 from trials.errors import ConfigError, unknown
-from trials.spec import Frozen, Positive
+from trials.settings import Frozen, Positive
 
 FOLDER = Path(__file__).parents[2] / "configs" / "published"
 STUDIES: tuple[str, ...] = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))

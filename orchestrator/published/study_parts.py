@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from trials.spec import Frozen, Positive, Share
+from trials.settings import Frozen, Positive, Share
 
 UNKNOWN: Literal["unknown"] = "unknown"
 

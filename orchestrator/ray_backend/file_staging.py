@@ -15,10 +15,11 @@ from typing import Any
 
 from trials.cache.node_cache import existing_folder, locked, node_folder
 from trials.datasets.corpus import SPLITS, fingerprint
+from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import cache_root
 from trials.sources.hub_models import INDEX
 from trials.sources.local_models import files_that_matter, revision_of
-from trials.spec import DataSpec, ModelSpec, TrialSpec
+from trials.spec import TrialSpec
 
 KIND, PIECE_BYTES = "staged", 32 << 20
 _DONE = "done"

@@ -13,19 +13,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from orchestrator.storage.storage import LocalPlace, Place
+from orchestrator.storage.storage import FolderStorage, Storage
 
 PROBE_S = 15.0  # a node's first worker takes seconds to start
 MOST_PROBED = 8  # nodes of one cluster are mounted alike
 
 
-def note_on_reach(store: Place) -> str | None:
+def note_on_reach(store: Storage) -> str | None:
     """What to say at launch where nodes of the Ray that is joined do not see the store's folder; else None.
 
     One node on each of the other hosts looks for a file that this one writes there. Whoever does not answer in time,
     or is not this driver's to ask, is taken to see it.
     """
-    if not isinstance(store, LocalPlace):
+    if not isinstance(store, FolderStorage):
         return None
     import ray
 

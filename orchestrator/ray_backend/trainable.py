@@ -21,7 +21,8 @@ from orchestrator.execution.events import failure
 from orchestrator.execution.slots import Share
 from orchestrator.sweeps.sweep import CheckpointSpec
 from trials.record import EpochRecord
-from trials.spec import Predictions, TrialSpec
+from trials.settings import Predictions
+from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
     from trials.hardware.worker_memory import MemoryLevel

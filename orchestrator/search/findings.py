@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Hashable, Sequence
 
 from orchestrator.search.cell import Cell
-from orchestrator.search.trial_results import COSTS
 from orchestrator.store.schema import State
 from orchestrator.store.summary import cell_label, varying_settings
+from orchestrator.sweeps.search_spec import COSTS
 
 _COSTS = {
     "train_s": "{:.1f} s of training",

@@ -21,9 +21,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from orchestrator.search.trial_results import COSTS
 from orchestrator.sweeps.axis import Axis
-from orchestrator.sweeps.search_spec import SearchSpec
+from orchestrator.sweeps.search_spec import COSTS, SearchSpec
 from orchestrator.sweeps.space import Point, Space, Taken, walk
 
 Distributions = dict[str, BaseDistribution]

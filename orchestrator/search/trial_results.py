@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
+from orchestrator.sweeps.search_spec import COSTS
 from trials.record import EpochRecord, known_sum
 
-COSTS = ("train_s", "energy_j", "peak_memory_bytes", "trainable_params")
 Results = Mapping[str, float | None]  # objective -> what a complete trial gave
 
 

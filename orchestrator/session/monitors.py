@@ -20,7 +20,7 @@ from orchestrator.monitoring.metrics import Launch, MetricsListener
 from orchestrator.monitoring.notify import Notifier, senders_of
 from orchestrator.monitoring.progress import Ending, Tally
 from orchestrator.storage.address import scrubbed
-from orchestrator.storage.storage import LocalPlace, Place
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.plan import Plan
 
@@ -73,7 +73,7 @@ class Watch:
 
 @contextmanager
 def watched(
-    plan: Plan, store: Place, settings: WatchSpec, *, cluster: str, stop: StopRequest, say: Callable[[str], None]
+    plan: Plan, store: Storage, settings: WatchSpec, *, cluster: str, stop: StopRequest, say: Callable[[str], None]
 ) -> Iterator[Watch]:
     """Watch a launch from here to the end of the block, and tell how it ended, errors included.
 
@@ -81,7 +81,7 @@ def watched(
         ConfigError: a secret that the settings name is not there; before anything has begun.
     """
     name, address = plan.sweep.name, store.address
-    disk = store.folder if isinstance(store, LocalPlace) else None
+    disk = store.folder if isinstance(store, FolderStorage) else None
     tally = Tally(len(plan.ahead))
     metrics = MetricsListener(Launch(name, len(plan.ahead), plan.n_skipped, address, cluster, disk))
     log = JsonLog(Path(settings.log), name, say) if settings.log else None

@@ -24,7 +24,7 @@ from pyarrow import fs
 from orchestrator.storage.address import Address
 from orchestrator.storage.connection import ACCESS, Connection
 from orchestrator.storage.object_cache import CACHE, Cache
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ T = TypeVar("T")
 LARGEST_BYTES = 8 * 2**20
 
 
-class RemotePlace(Place):
+class ObjectStorage(Storage):
     """A prefix of an object store, or a folder of HDFS."""
 
     at_once = 8  # the connections that pyarrow opens
@@ -51,9 +51,9 @@ class RemotePlace(Place):
     def __str__(self) -> str:
         return "/".join((self._root.without_options, *self._inside))
 
-    def at(self, name: str) -> RemotePlace:
+    def at(self, name: str) -> ObjectStorage:
         """The prefix of this name inside."""
-        return RemotePlace(self._connection, self._root, cache=self._cache, inside=(*self._inside, name))
+        return ObjectStorage(self._connection, self._root, cache=self._cache, inside=(*self._inside, name))
 
     def files(self) -> dict[str, int]:
         """Name and bytes of each object."""

@@ -20,7 +20,6 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from orchestrator.storage.address import is_address, parse_address
 from trials.errors import StoreError
 
 T = TypeVar("T")
@@ -28,7 +27,7 @@ T = TypeVar("T")
 LITTER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # of a killed writer
 
 
-class Place(ABC):
+class Storage(ABC):
     """A folder of objects.
 
     Attributes:
@@ -46,7 +45,7 @@ class Place(ABC):
         """What an error names."""
 
     @abstractmethod
-    def at(self, name: str) -> Place:
+    def at(self, name: str) -> Storage:
         """The folder of this name inside, there or not."""
 
     @abstractmethod
@@ -110,7 +109,7 @@ class Place(ABC):
             return list(pool.map(function, names))
 
 
-class LocalPlace(Place):
+class FolderStorage(Storage):
     """A folder of this machine: written under a temporary name, flushed to the disk, renamed.
 
     Attributes:
@@ -124,9 +123,9 @@ class LocalPlace(Place):
     def __str__(self) -> str:
         return self.address
 
-    def at(self, name: str) -> LocalPlace:
+    def at(self, name: str) -> FolderStorage:
         """The folder of this name inside."""
-        return LocalPlace(self.folder / name)
+        return FolderStorage(self.folder / name)
 
     def files(self) -> dict[str, int]:
         """Name and bytes of each file.
@@ -209,20 +208,3 @@ def _flush_names(folder: Path) -> None:
             raise
     finally:
         os.close(opened)
-
-
-def find_place(path: str | Path) -> Place:
-    """The place of a folder or an address.
-
-    Raises:
-        ConfigError: an address that is none, or says what it may not.
-        StoreError: what is needed to reach it is not installed.
-    """
-    text = str(path)
-    if not is_address(text):
-        return LocalPlace(Path(path).expanduser().resolve())
-    address = parse_address(text)
-    from orchestrator.storage.connection import connect  # a local store needs none of it
-    from orchestrator.storage.object_storage import RemotePlace
-
-    return RemotePlace(connect(address), address)

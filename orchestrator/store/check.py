@@ -2,7 +2,7 @@
 
 from orchestrator.store.check import check_store
 
-report = check_store("results")     # or s3://...; or a `Place`
+report = check_store("results")     # or s3://...; or a `Storage`
 report.ok, report.findings, report.notes, report.counted
 
 It writes nothing and may be called while a sweep runs: what a running sweep has not finished is no finding.
@@ -18,7 +18,8 @@ from safetensors import SafetensorError, deserialize
 
 from orchestrator.lease.claims import Claim, ClaimFolder
 from orchestrator.storage.errors import BrokenError, NewerError
-from orchestrator.storage.storage import Place, find_place
+from orchestrator.storage.open_storage import open_storage
+from orchestrator.storage.storage import Storage
 from orchestrator.store.check_rows import check_rows
 from orchestrator.store.contents import Table, read_contents
 from orchestrator.store.diagnosis import Counted, Diagnosis, Report
@@ -34,17 +35,17 @@ CHECKPOINT = re.compile(r"([0-9a-f]{16})-\d{6,}-\d{12,}(-[0-9a-f]{16})?\.safeten
 _AGAIN = "its trials run again where they are needed"
 
 
-def check_store(store: str | Path | Place) -> Report:
+def check_store(store: str | Path | Storage) -> Report:
     """What a store is like.
 
     Raises:
         ConfigError: an address that is none.
         StoreError: no store there, a store of a newer version, or a place that does not answer.
     """
-    return diagnose(store if isinstance(store, Place) else find_place(store))[1]
+    return diagnose(store if isinstance(store, Storage) else open_storage(store))[1]
 
 
-def diagnose(place: Place) -> tuple[Diagnosis, Report, dict[str, Table]]:
+def diagnose(place: Storage) -> tuple[Diagnosis, Report, dict[str, Table]]:
     """The same, with what `repair` would take out, and the rows it was told from. Raises as `check_store` does."""
     found = Diagnosis()
     _check_mark(place, found)
@@ -73,7 +74,7 @@ def diagnose(place: Place) -> tuple[Diagnosis, Report, dict[str, Table]]:
     return found, Report(place.address, tuple(found.findings), tuple(found.notes), counted), tables
 
 
-def _check_mark(place: Place, found: Diagnosis) -> None:
+def _check_mark(place: Storage, found: Diagnosis) -> None:
     """Raises StoreError where this is no store, or of a newer version."""
     try:
         check_marker(place)
@@ -104,7 +105,7 @@ def _check_parts(name: str, table: Table, found: Diagnosis) -> None:
         )
 
 
-def _check_plans(place: Place, found: Diagnosis) -> list[SweepPlan]:
+def _check_plans(place: Storage, found: Diagnosis) -> list[SweepPlan]:
     """The newest plan of each sweep that can be read."""
     newest = []
     for sweep in place.at(SWEEPS).folders():
@@ -126,7 +127,7 @@ def _check_plans(place: Place, found: Diagnosis) -> list[SweepPlan]:
     return newest
 
 
-def _check_forecasts(folder: Place, path: tuple[str, ...], found: Diagnosis) -> None:
+def _check_forecasts(folder: Storage, path: tuple[str, ...], found: Diagnosis) -> None:
     for name in filter(is_forecast, folder.files()):
         try:
             intact, said = is_intact(name, folder.read(name)), "its bytes are not those that were written"
@@ -157,7 +158,7 @@ def _states(tables: dict[str, Table], plans: list[SweepPlan]) -> dict[str, str]:
     return states | {row["trial_id"]: row["state"] for row in sorted(rows, key=lambda row: row["attempt"] or 0)}
 
 
-def _check_checkpoints(place: Place, states: dict[str, str], found: Diagnosis) -> dict[str, int]:
+def _check_checkpoints(place: Storage, states: dict[str, str], found: Diagnosis) -> dict[str, int]:
     folder, counts = place.at(CHECKPOINTS), Counter[str]()
     for name in folder.files():
         match = CHECKPOINT.fullmatch(name)
@@ -187,7 +188,7 @@ def _wrong_checkpoint(name: str, content: bytes) -> str | None:
     return None
 
 
-def _check_leases(place: Place, sweep: str, found: Diagnosis) -> dict[str, Claim]:
+def _check_leases(place: Storage, sweep: str, found: Diagnosis) -> dict[str, Claim]:
     folder = ClaimFolder(place.at(LEASES).at(sweep))
     claims = folder.look()
     for claim in claims.values():
@@ -199,11 +200,11 @@ def _check_leases(place: Place, sweep: str, found: Diagnosis) -> dict[str, Claim
     return claims
 
 
-def _quarantined(folder: Place) -> int:
+def _quarantined(folder: Storage) -> int:
     return len(folder.files()) + sum(_quarantined(folder.at(name)) for name in folder.folders())
 
 
-def planned_labels(place: Place) -> dict[str, str]:
+def planned_labels(place: Storage) -> dict[str, str]:
     """The trials of every sweep's newest plan, each with its label. Raises BrokenError."""
     labels = {}
     for sweep in place.at(SWEEPS).folders():

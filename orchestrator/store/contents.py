@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from orchestrator.storage.errors import BrokenError, NewerError
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from orchestrator.store.parts import PartFolder, is_part
 from orchestrator.store.schema import TABLES
 
@@ -73,7 +73,7 @@ class Table:
         return self.names[bisect_right(self.starts, row) - 1]
 
 
-def read_contents(place: Place) -> dict[str, Table]:
+def read_contents(place: Storage) -> dict[str, Table]:
     """Every table.
 
     Raises:
@@ -82,7 +82,7 @@ def read_contents(place: Place) -> dict[str, Table]:
     return {name: read_table(place.at(name), name) for name in READ_ORDER}
 
 
-def read_table(place: Place, table: str) -> Table:
+def read_table(place: Storage, table: str) -> Table:
     """One table. Raises as `read_contents` does."""
     parts = PartFolder(place, TABLES[table])
     sizes, read = parts.read_each(lambda name: read_part(parts, name))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from orchestrator.store.contents import BrokenPart, read_part
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import TABLES
@@ -43,7 +43,7 @@ class News:
 class Follower:
     """Reads each part of a table once."""
 
-    def __init__(self, place: Place, table: str, columns: Sequence[str]) -> None:
+    def __init__(self, place: Storage, table: str, columns: Sequence[str]) -> None:
         self._parts = PartFolder(place.at(table), TABLES[table])
         self._columns = [name for name in TABLES[table].names if name in columns]
         self._seen: dict[str, BrokenPart | None] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestrator.lease.claims import ClaimFolder
 from orchestrator.lease.holder import Presence, this_driver
-from orchestrator.storage.storage import LITTER, LocalPlace, Place
+from orchestrator.storage.storage import LITTER, FolderStorage, Storage
 from orchestrator.store.check import CHECKPOINT, CHECKPOINTS, LEASES, QUARANTINE, completed_ids, diagnose
 from orchestrator.store.contents import Table
 from trials.errors import StoreError
@@ -38,7 +38,7 @@ class Garbage:
         return "/".join((*self.folder, self.name))
 
 
-def find_garbage(place: Place, now: float | None = None) -> list[Garbage]:
+def find_garbage(place: Storage, now: float | None = None) -> list[Garbage]:
     """What can go. Of an object store no temporary files are listed: only HDFS may have any.
 
     Raises:
@@ -53,7 +53,7 @@ def find_garbage(place: Place, now: float | None = None) -> list[Garbage]:
     return [*_litter(place, time.time() if now is None else now), *_checkpoints(place, tables), *_claims(place)]
 
 
-def collect(place: Place, garbage: Sequence[Garbage]) -> None:
+def collect(place: Storage, garbage: Sequence[Garbage]) -> None:
     """Delete files."""
     for one in garbage:
         folder = place
@@ -62,8 +62,8 @@ def collect(place: Place, garbage: Sequence[Garbage]) -> None:
         folder.delete(one.name)
 
 
-def _litter(place: Place, now: float) -> Iterator[Garbage]:
-    if not isinstance(place, LocalPlace):
+def _litter(place: Storage, now: float) -> Iterator[Garbage]:
+    if not isinstance(place, FolderStorage):
         return
     for folder, inside, names in os.walk(place.folder):
         parts = Path(folder).relative_to(place.folder).parts
@@ -74,7 +74,7 @@ def _litter(place: Place, now: float) -> Iterator[Garbage]:
                 yield Garbage(parts, name, state.st_size, "temporary file of a killed writer")
 
 
-def _checkpoints(place: Place, tables: dict[str, Table]) -> Iterator[Garbage]:
+def _checkpoints(place: Storage, tables: dict[str, Table]) -> Iterator[Garbage]:
     completed = completed_ids(tables)
     for name, n_bytes in place.at(CHECKPOINTS).files().items():
         match = CHECKPOINT.fullmatch(name)
@@ -82,7 +82,7 @@ def _checkpoints(place: Place, tables: dict[str, Table]) -> Iterator[Garbage]:
             yield Garbage((CHECKPOINTS,), name, n_bytes, "checkpoint of a completed trial")
 
 
-def _claims(place: Place) -> Iterator[Garbage]:
+def _claims(place: Storage) -> Iterator[Garbage]:
     """Objects of drivers that live no more; of a driver elsewhere only a launch of its sweep can tell."""
     me = this_driver()
     for sweep in place.at(LEASES).folders():

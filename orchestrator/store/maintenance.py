@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from orchestrator.lease import LeaseHeldError, Timing, take_lease
 from orchestrator.lease.claims import ClaimFolder
 from orchestrator.lease.lease import TIMING
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from orchestrator.store.check import LEASES
 from orchestrator.store.plans import SWEEPS
 from trials.errors import StoreError
 
 
 @contextlib.contextmanager
-def alone(place: Place, doing: str, *, say: Callable[[str], None], timing: Timing = TIMING) -> Iterator[None]:
+def alone(place: Storage, doing: str, *, say: Callable[[str], None], timing: Timing = TIMING) -> Iterator[None]:
     """Hold the lease of every sweep of a store while the block runs.
 
     Args:
@@ -40,7 +40,7 @@ def alone(place: Place, doing: str, *, say: Callable[[str], None], timing: Timin
         yield
 
 
-def broken_claims(place: Place, *, say: Callable[[str], None], timing: Timing = TIMING) -> list[tuple[str, str]]:
+def broken_claims(place: Storage, *, say: Callable[[str], None], timing: Timing = TIMING) -> list[tuple[str, str]]:
     """Sweep and name of claims that cannot be read and do not move: a driver that lives would have written anew.
 
     Args:
@@ -56,7 +56,7 @@ def broken_claims(place: Place, *, say: Callable[[str], None], timing: Timing = 
     return sorted(broken & _unreadable(place))
 
 
-def _unreadable(place: Place) -> set[tuple[str, str]]:
+def _unreadable(place: Storage) -> set[tuple[str, str]]:
     found = set()
     for sweep in place.at(LEASES).folders():
         folder = ClaimFolder(place.at(LEASES).at(sweep))

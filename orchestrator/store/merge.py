@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from orchestrator.store.check_rows import COMPUTED
 from orchestrator.store.contents import COMMIT_ORDER, KEYS, Table, latest, read_contents
 from orchestrator.store.parts import PartFolder
@@ -75,12 +75,12 @@ def merge(source: ResultStore, target: ResultStore) -> Merged:
     return done
 
 
-def _tables(place: Place) -> dict[str, pa.Table]:
+def _tables(place: Storage) -> dict[str, pa.Table]:
     """All rows, one a key, as readers take them."""
     return {name: latest(_whole(place, name, table), KEYS[name]) for name, table in read_contents(place).items()}
 
 
-def _whole(place: Place, name: str, table: Table) -> pa.Table:
+def _whole(place: Storage, name: str, table: Table) -> pa.Table:
     for part in table.broken:
         way_out = "Upgrade permafrost-sweeps." if part.newer else "Run `permafrost store repair` on it first."
         raise StoreError(f"{place}/{name}/{part.name}: {part.wrong}. {way_out}")
@@ -192,7 +192,7 @@ def _pairs(rows: pa.Table) -> list[Pair]:
     return list(zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True))
 
 
-def _add_plans(source: Place, target: Place) -> int:
+def _add_plans(source: Storage, target: Storage) -> int:
     """Copy plans, and forecasts with them, whose name is not there: their names hold time and digest."""
     n = 0
     for sweep in source.at("sweeps").folders():

@@ -9,7 +9,7 @@ and what it would give is there without it:
 - *A commit is seen whole.* What belongs to a trial lies in four tables and is committed with the trial's own row last
   (`execution.recorder.COMMIT_ORDER`): that row is the commit record. Readers read the trials first and the other
   tables then (`results`), so of a trial whose row they saw they see everything. One part may be split in two objects
-  (`Place.largest_bytes`) for the same reason: until the trial's row is there nothing counts.
+  (`Storage.largest_bytes`) for the same reason: until the trial's row is there nothing counts.
 - *Compaction loses and doubles nothing.* The new part is there before an old one is taken away, so at any moment each
   row is in some part, and a row that is in two is dropped by its key, which is also what makes a repeated PUT and a
   kill in between harmless. Two compactions at once take away only what each has in a part of its own.
@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from orchestrator.storage.errors import BrokenError, NewerError
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from orchestrator.store.encoding import encoded, rewritten
 from orchestrator.store.names import is_intact, stamped
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
@@ -47,7 +47,7 @@ _ATTEMPTS = 20  # a part may vanish between listing and reading while another pr
 class PartFolder:
     """The parts of one table."""
 
-    def __init__(self, place: Place, schema: pa.Schema) -> None:
+    def __init__(self, place: Storage, schema: pa.Schema) -> None:
         self.place = place
         self.schema = schema.with_metadata({VERSION_KEY: str(SCHEMA_VERSION)})
 

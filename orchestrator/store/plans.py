@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.storage.errors import BrokenError
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from orchestrator.store.names import is_intact, stamped
 
 SWEEPS = "sweeps"
@@ -61,7 +61,7 @@ def is_forecast(name: str) -> bool:
     return name.startswith("forecast-") and name.endswith(".json")
 
 
-def write_plan(folder: Place, plan: SweepPlan, suggested: Suggested | None = None) -> None:
+def write_plan(folder: Storage, plan: SweepPlan, suggested: Suggested | None = None) -> None:
     """Keep a plan, or a suggested cell. Raises StoreError."""
     found: dict[str, Any] = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
     if suggested is not None:
@@ -70,7 +70,7 @@ def write_plan(folder: Place, plan: SweepPlan, suggested: Suggested | None = Non
     folder.write(stamped("plan" if suggested is None else "suggested", time.time_ns(), content, "json"), content)
 
 
-def newest_plan(folder: Place) -> SweepPlan | None:
+def newest_plan(folder: Storage) -> SweepPlan | None:
     """The newest plan in a sweep's folder, with the cells suggested since. Raises as `read_plan` does."""
     names = sorted(folder.files())
     newest = max(filter(is_plan, names), default=None)
@@ -84,7 +84,7 @@ def newest_plan(folder: Place) -> SweepPlan | None:
     return plan if len(trials) == len(plan.trials) else replace(plan, trials=tuple(trials.items()))
 
 
-def suggestions(folder: Place) -> list[Suggested]:
+def suggestions(folder: Storage) -> list[Suggested]:
     """All suggested cells, in their order. Raises BrokenError: a file is none."""
     found = []
     for name in sorted(filter(is_suggestion, folder.files())):
@@ -105,7 +105,7 @@ def _number(value: object) -> int | float:
     return value
 
 
-def read_plan(folder: Place, name: str) -> SweepPlan:
+def read_plan(folder: Storage, name: str) -> SweepPlan:
     """What a launch declared. Raises as `decoded_plan` does."""
     path = f"{folder}/{name}"
     try:

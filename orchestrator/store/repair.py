@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from orchestrator.storage.storage import LocalPlace, Place
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.check import QUARANTINE, completed_ids, diagnose, planned_labels
 from orchestrator.store.contents import READ_ORDER, Table
 from orchestrator.store.diagnosis import BadFile, Diagnosis, Finding
@@ -50,7 +50,7 @@ class Repaired:
     left: tuple[Finding, ...] = ()
 
 
-def repair(place: Place) -> Repaired:
+def repair(place: Storage) -> Repaired:
     """Repair a store that nobody writes to.
 
     Raises:
@@ -75,21 +75,21 @@ def repair(place: Place) -> Repaired:
     return done
 
 
-def set_aside(place: Place, files: Sequence[BadFile]) -> None:
+def set_aside(place: Storage, files: Sequence[BadFile]) -> None:
     """Move files to the quarantine. Raises StoreError."""
     quarantine = _quarantine(place, {file.path: file.why for file in files})
     for file in files:
         _keep(place, file.folder, file.name, quarantine)
 
 
-def _quarantine(place: Place, why: object) -> Place:
+def _quarantine(place: Storage, why: object) -> Storage:
     """A new folder for what is taken out, and why it is."""
     folder = place.at(QUARANTINE).at(datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ"))
     folder.write("why.json", (json.dumps(why, indent=1) + "\n").encode())
     return folder
 
 
-def _carry_out(place: Place, found: Diagnosis, tables: Mapping[str, Table], done: Repaired) -> None:
+def _carry_out(place: Storage, found: Diagnosis, tables: Mapping[str, Table], done: Repaired) -> None:
     quarantine = _quarantine(place, found.as_json())
     done.folders.append(str(quarantine))
     done.trials |= found.trials
@@ -108,7 +108,7 @@ def _carry_out(place: Place, found: Diagnosis, tables: Mapping[str, Table], done
         mark(place)
 
 
-def _write_without(place: Place, name: str, part: str, table: Table, numbers: set[int]) -> None:
+def _write_without(place: Storage, name: str, part: str, table: Table, numbers: set[int]) -> None:
     """The part's other rows as a new part, in its place in the order."""
     start = table.starts[table.names.index(part)]
     end = next((s for s in table.starts[table.names.index(part) + 1 :]), len(table.rows))
@@ -118,7 +118,7 @@ def _write_without(place: Place, name: str, part: str, table: Table, numbers: se
         folder.write(table.rows.take(rest).replace_schema_metadata(folder.schema.metadata), stamp_of(part) + 1)
 
 
-def _keep(place: Place, folders: tuple[str, ...], name: str, quarantine: Place) -> None:
+def _keep(place: Storage, folders: tuple[str, ...], name: str, quarantine: Storage) -> None:
     """Move a file to the quarantine: there first, then away."""
     source, target = place, quarantine
     for folder in folders:
@@ -134,10 +134,10 @@ def _keep(place: Place, folders: tuple[str, ...], name: str, quarantine: Place) 
     source.delete(name)
 
 
-def _rename(source: Place, name: str, target: Place, error: OSError) -> None:
+def _rename(source: Storage, name: str, target: Storage, error: OSError) -> None:
     """Move a file that the disk does not give back."""
     try:
-        if not (isinstance(source, LocalPlace) and isinstance(target, LocalPlace)):
+        if not (isinstance(source, FolderStorage) and isinstance(target, FolderStorage)):
             raise error
         target.folder.mkdir(parents=True, exist_ok=True)
         (source.folder / name).rename(target.folder / name)

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orchestrator.storage.errors import BrokenError, NewerError
-from orchestrator.storage.storage import LocalPlace, Place, find_place
+from orchestrator.storage.open_storage import open_storage
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import SWEEPS, Suggested, SweepPlan, newest_plan, suggestions, write_plan
 from orchestrator.store.schema import SCHEMA_VERSION, TABLES, State
@@ -35,8 +36,8 @@ class ResultStore:
         place: Where it lies.
     """
 
-    def __init__(self, place: Place | Path) -> None:
-        self.place = LocalPlace(place) if isinstance(place, Path) else place
+    def __init__(self, place: Storage | Path) -> None:
+        self.place = FolderStorage(place) if isinstance(place, Path) else place
         self._parts = {name: PartFolder(self.place.at(name), schema) for name, schema in TABLES.items()}
 
     @property
@@ -47,7 +48,7 @@ class ResultStore:
     @property
     def root(self) -> Path:
         """The folder of a local store; others have none."""
-        assert isinstance(self.place, LocalPlace), self.address
+        assert isinstance(self.place, FolderStorage), self.address
         return self.place.folder
 
     def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
@@ -127,7 +128,7 @@ class ResultStore:
         """The cells that a search suggested, in all its launches and in their order. Raises BrokenError."""
         return suggestions(self._folder_of(sweep))
 
-    def _folder_of(self, sweep: str) -> Place:
+    def _folder_of(self, sweep: str) -> Storage:
         if not is_plain(sweep):
             raise StoreError(f"{sweep!r} is no name of a sweep, as its plans lie in a folder of that name.")
         return self.place.at(SWEEPS).at(sweep)
@@ -138,7 +139,7 @@ class ResultStore:
             mark(self.place)
 
 
-def mark(place: Place) -> None:
+def mark(place: Storage) -> None:
     """Say that this is a store, and of which version."""
     content = json.dumps({"format": FORMAT, "schema_version": SCHEMA_VERSION}, indent=1)
     place.write(MARKER, f"{content}\n".encode())
@@ -156,7 +157,7 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
         ConfigError: an address that is none, or has credentials in it.
         StoreError: no store there, something else, a store of a newer version, or a place that cannot be reached.
     """
-    place = find_place(path)
+    place = open_storage(path)
     if place.exists(MARKER):
         check_marker(place)
     elif not place.is_free():
@@ -168,7 +169,7 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
     return ResultStore(place)
 
 
-def check_marker(place: Place) -> None:
+def check_marker(place: Storage) -> None:
     """Return if a store has the mark of one.
 
     Raises:

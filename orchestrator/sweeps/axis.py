@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from trials.spec import Frozen
+from trials.settings import Frozen
 
 Bounds = tuple[float, float]
 LAYERS = "layers"  # as the upper bound of whole numbers: the encoder layers of the point's model

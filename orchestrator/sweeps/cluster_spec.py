@@ -23,7 +23,7 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.sweep import Limits, Resources, SweepSpec
 from trials.errors import ConfigError
-from trials.spec import Frozen, Positive
+from trials.settings import Frozen, Positive
 
 WORDS = ("local", "auto", "inline")
 _FILES = (".yaml", ".yml")

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from trials.errors import ConfigError
-from trials.spec import Frozen
+from trials.settings import Frozen
 
 Event = Literal["done", "failed", "stalled"]
 Mailbox = Annotated[str, Field(pattern=r"^[^@\s,;<>]+@[^@\s,;<>]+$", max_length=254)]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.config.yaml_document import Document, KeyPath
-from orchestrator.search.trial_results import COSTS
 from orchestrator.store.summary import objective_group
+from orchestrator.sweeps.search_spec import COSTS
 from trials.errors import ConfigError, unknown
 from trials.spec import TrialSpec
 from trials.tasks import TASKS

@@ -13,10 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from trials.spec import Frozen, Positive, Seed
+from trials.settings import Frozen, Positive, Seed
 
 Confidence = Annotated[float, Field(ge=0.5, lt=1)]
 ADAPTIVE = ("tpe", "pareto")  # searchers that learn from what came back
+COSTS = ("train_s", "energy_j", "peak_memory_bytes", "trainable_params")  # objectives of which less is better
 COUNTED = ("random", "sobol", *ADAPTIVE)  # those that need to be told how many cells
 
 

@@ -42,8 +42,9 @@ from orchestrator.sweeps.search_spec import GoalSpec, RacingKey, ScheduleKey, Sc
 from orchestrator.sweeps.space import CASES, LayersError, Point, continuous, n_points, path_of
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
+from trials.settings import Frozen, Positive, Predictions, Seed
 from trials.sources.local_models import STARTER
-from trials.spec import Frozen, Positive, Predictions, Seed, TrialSpec
+from trials.spec import TrialSpec
 
 MAX_TRIALS = 100_000  # of a sweep, seeds included
 MOST_SINCE = 300  # points that are looked at after one with a mistake, to tell of others too

@@ -24,10 +24,10 @@ from orchestrator.search.schedule import ToTheEnd, scheduler_of
 from orchestrator.search.simulate import Table, simulate
 from orchestrator.search.steering import FixedCells, Steering, Suggester
 from orchestrator.search.suggest import LearnedCells
-from orchestrator.search.trial_results import COSTS, Known, Seen, results_of
+from orchestrator.search.trial_results import Known, Seen, results_of
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.samplers import points_of
-from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec, SearchSpec
+from orchestrator.sweeps.search_spec import COSTS, RacingSpec, ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Point
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, load_sweep, replicates
 from trials.draft import Lookup

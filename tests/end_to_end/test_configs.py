@@ -20,7 +20,8 @@ from orchestrator.published.study import STUDIES, load_study
 from tests.end_to_end.conftest import environment
 from tests.servers import HubServer, UdServer
 from tests.stand_ins import hub_repos, treebanks, write_local_files
-from trials.spec import FreezeSpec, TrialSpec
+from trials.settings import FreezeSpec
+from trials.spec import TrialSpec
 
 V = TypeVar("V")
 

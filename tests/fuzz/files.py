@@ -23,9 +23,9 @@ from tests.fuzz.mutations import mutated, mutated_json, mutated_parquet
 from tests.fuzz.store_files import store_kinds
 from tests.small_sweeps import write_bank, write_entities, write_reviews
 from trials.draft import Lookup
+from trials.settings import Columns
 from trials.sources.cache import complete, finish
 from trials.sources.corpus_draft import DataDraft
-from trials.spec import Columns
 
 LIMIT_S = 5.0
 TEXTS, SENTENCES = Columns(text="text", label="label"), Columns(tokens="tokens", tags="tags")

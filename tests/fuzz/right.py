@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from orchestrator.search.trial_results import COSTS
+from orchestrator.sweeps.search_spec import COSTS
 from tests.fuzz.odd_values import Raw
 
 Tree = dict[str, Any]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.storage.storage import LocalPlace, Place, find_place
+from orchestrator.storage.open_storage import open_storage
+from orchestrator.storage.storage import FolderStorage, Storage
 from tests.orchestrator.store.real import Real, make_real
 from tests.s3_faults import Faults
 from tests.s3_server import ENVIRONMENT, S3Process
@@ -46,19 +47,19 @@ def faults(s3: S3Process) -> Iterator[Faults]:
 
 
 @pytest.fixture
-def local_place(tmp_path: Path) -> LocalPlace:
+def local_place(tmp_path: Path) -> FolderStorage:
     (tmp_path / "results").mkdir()
-    return LocalPlace(tmp_path / "results")
+    return FolderStorage(tmp_path / "results")
 
 
 @pytest.fixture(params=["local", "s3"])
-def place(request: pytest.FixtureRequest) -> Place:
+def place(request: pytest.FixtureRequest) -> Storage:
     """An empty place of either kind."""
     if request.param == "local":
-        found: Place = request.getfixturevalue("local_place")
+        found: Storage = request.getfixturevalue("local_place")
         return found
     s3: S3Process = request.getfixturevalue("s3")
-    return find_place(s3.address(request.getfixturevalue("prefix")))
+    return open_storage(s3.address(request.getfixturevalue("prefix")))
 
 
 @pytest.fixture(scope="session")

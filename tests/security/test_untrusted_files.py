@@ -24,8 +24,8 @@ from trials.datasets.table_reader import read_parquet
 from trials.errors import ConfigError, DataError, ModelError, StoreError
 from trials.export import Predictor
 from trials.models.load import load_model, load_tokenizer
+from trials.settings import Columns, ModelSpec
 from trials.sources.local_models import ModelDraft, find_model
-from trials.spec import Columns, ModelSpec
 
 
 class Attack:

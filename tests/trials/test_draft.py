@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from tests.builders import make_spec, write_conllu, write_treebank
 from trials.draft import DraftError, FreezeDraft, Lookup, TrialDraft
 from trials.errors import DataError
+from trials.settings import FreezeSpec
 from trials.sources.corpus_draft import DataDraft
-from trials.spec import FreezeSpec, TrialSpec
+from trials.spec import TrialSpec
 
 MODEL = make_spec().model
 

@@ -18,7 +18,8 @@ from trials.errors import DivergedError
 from trials.models.load import load_model
 from trials.record import EpochRecord
 from trials.run import run_trial
-from trials.spec import OptimSpec, TrialSpec
+from trials.settings import OptimSpec
+from trials.spec import TrialSpec
 from trials.training.best_epoch import Best
 from trials.training.loop import Evaluation
 from trials.training.steps import evaluation_steps

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from tests.builders import make_spec
 from trials.freeze.strategies import FREEZE_STRATEGIES
-from trials.spec import LATER, Columns, DataSpec, FreezeSpec, LoraSpec, ModelSpec, OptimSpec, TrialSpec
+from trials.settings import Columns, DataSpec, FreezeSpec, LoraSpec, ModelSpec, OptimSpec
+from trials.spec import LATER, TrialSpec
 
 FULL = make_spec(freeze={"strategy": "first_k", "layers": (0, 1), "embeddings": True})
 

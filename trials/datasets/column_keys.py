@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trials.errors import DataError
-from trials.spec import Columns
+from trials.settings import Columns
 
 
 def check_keys(path: Path, columns: Columns, holder: str, *known: str) -> None:

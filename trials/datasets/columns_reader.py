@@ -17,7 +17,7 @@ from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
-from trials.spec import Columns
+from trials.settings import Columns
 
 DOCUMENT = "-DOCSTART-"  # stands on a line of its own between the documents of CoNLL-2003
 _gaps = re.compile("[ \t]+")

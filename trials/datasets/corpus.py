@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from trials.errors import DataError
 from trials.registry import Registry
-from trials.spec import Columns, DataSpec, Files
+from trials.settings import Columns, DataSpec, Files
 
 
 class Sentence(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, NoReturn
 
 from trials.datasets.corpus import Sentence
 from trials.errors import DataError
-from trials.spec import Scheme
+from trials.settings import Scheme
 
 Written = Literal["iob1", "iob2", "bioes"]
 OUTSIDE = "O"

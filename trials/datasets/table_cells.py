@@ -12,7 +12,7 @@ from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import Sentence, Text
 from trials.datasets.text_file import TOO_MANY_MARKS, heap_of_marks, normalised
 from trials.errors import DataError, unknown
-from trials.spec import Columns
+from trials.settings import Columns
 
 TEXT_KEYS = ("text", "pair", "label")
 SENTENCE_KEYS = ("tokens", "tags")

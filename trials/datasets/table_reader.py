@@ -17,7 +17,7 @@ from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
 from trials.datasets.table_cells import SENTENCE_KEYS, Row, Wanted, items, wanted
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, unknown
-from trials.spec import Columns
+from trials.settings import Columns
 
 Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its cells
 

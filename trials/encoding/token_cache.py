@@ -14,7 +14,7 @@ import numpy as np
 from trials.cache.node_cache import existing_folder, locked, node_folder
 from trials.datasets.corpus import SPLITS
 from trials.encoding.encoded_corpus import Encoded
-from trials.spec import DataSpec, ModelSpec
+from trials.settings import DataSpec, ModelSpec
 from trials.tasks.task import Example, Split
 
 VERSION = 1  # of the files: raise it when the same key would give others

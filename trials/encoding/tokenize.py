@@ -8,7 +8,8 @@ from trials.datasets.corpus import Item
 from trials.encoding.encoded_corpus import Encoded
 from trials.encoding.token_cache import kept_or_encoded, token_key
 from trials.models.load import family_of, load_tokenizer
-from trials.spec import DataSpec, ModelSpec, TrialSpec
+from trials.settings import DataSpec, ModelSpec
+from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus
 from trials.tasks.task import Split, unseen_labels

@@ -10,7 +10,7 @@ from torch import nn
 from trials.errors import ModelError
 from trials.models.family import ModelFamily
 from trials.models.load import LoadedModel
-from trials.spec import FreezeSpec, LoraSpec
+from trials.settings import FreezeSpec, LoraSpec
 
 
 def add_adapters(loaded: LoadedModel, family: ModelFamily, lora: LoraSpec, freeze: FreezeSpec) -> None:

@@ -25,7 +25,7 @@ from trials.errors import ModelError
 from trials.models.family import MODEL_FAMILIES, Head, ModelFamily, Parts
 from trials.models.generic import generic_family
 from trials.models.linear import use_fastest
-from trials.spec import ModelSpec
+from trials.settings import ModelSpec
 
 transformers.logging.set_verbosity_error()  # "newly initialized: classifier" is what a trial is about
 transformers.logging.disable_progress_bar()

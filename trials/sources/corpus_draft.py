@@ -9,8 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
 from trials.errors import DataError, unknown
+from trials.settings import Columns, DataSpec, Files, First, Frozen, Scheme
 from trials.sources.cache import Fetched, Progress, no_progress
-from trials.spec import Columns, DataSpec, Files, First, Frozen, Scheme
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 
 # What a split's file is called, and what a suffix says of its format.

@@ -11,9 +11,9 @@ from pydantic import model_validator
 
 from trials.errors import ModelError
 from trials.models.family import MODEL_FAMILIES, REFUSED
+from trials.settings import Frozen, ModelSpec
 from trials.sources.cache import Progress, no_progress
 from trials.sources.hub_models import INDEX, PICKLE, WEIGHTS, is_shard
-from trials.spec import Frozen, ModelSpec
 from trials.starter import model_path
 
 STARTER = "starter"

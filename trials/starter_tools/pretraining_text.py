@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from trials.datasets.conllu_reader import read_conllu
-from trials.spec import Columns
+from trials.settings import Columns
 
 VOCAB_SIZE = 8_000
 ROW = 128  # subwords a packed row, and the model's number of positions

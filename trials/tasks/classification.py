@@ -15,7 +15,7 @@ from trials.metrics.classes import binary_f1, matthews, pearson, spearman
 from trials.metrics.table import TagScore, tag_table
 from trials.metrics.tokens import accuracy, macro_f1
 from trials.models.family import Head
-from trials.spec import Columns, Scheme
+from trials.settings import Columns, Scheme
 from trials.tasks.task import IGNORE, TASKS, Example, sorted_labels
 
 if TYPE_CHECKING:

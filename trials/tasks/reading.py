@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from trials.datasets.corpus import SPLITS, Corpus, Item, load_corpus
 from trials.errors import DataError
-from trials.spec import DataSpec
+from trials.settings import DataSpec
 from trials.tasks.task import TASKS, unseen_labels
 
 

@@ -14,7 +14,7 @@ from trials.metrics.spans import span_scores
 from trials.metrics.table import TagScore, span_table, tag_table
 from trials.metrics.tokens import accuracy, macro_f1
 from trials.models.family import Head
-from trials.spec import Columns, Scheme
+from trials.settings import Columns, Scheme
 from trials.tasks.task import IGNORE, TASKS, Example, sorted_labels
 
 if TYPE_CHECKING:

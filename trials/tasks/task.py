@@ -13,7 +13,7 @@ from trials.datasets.corpus import Item, Text
 from trials.metrics.table import TagScore
 from trials.models.family import Head
 from trials.registry import Registry
-from trials.spec import Columns, Scheme
+from trials.settings import Columns, Scheme
 
 if TYPE_CHECKING:
     import torch

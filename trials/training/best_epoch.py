@@ -9,7 +9,7 @@ import torch
 from trials.encoding.encoded_corpus import Encoded
 from trials.models.load import LoadedModel
 from trials.record import SplitReport
-from trials.spec import Predictions
+from trials.settings import Predictions
 from trials.tasks.task import Split, Task
 from trials.training.loop import Evaluation
 

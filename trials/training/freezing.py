@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from trials.models.family import Parts
-from trials.spec import FreezeSpec
+from trials.settings import FreezeSpec
 
 
 def frozen_modules(parts: Parts, freeze: FreezeSpec) -> list[nn.Module]:

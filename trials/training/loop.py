@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from trials.errors import DivergedError
 from trials.models.load import LoadedModel
-from trials.spec import OptimSpec
+from trials.settings import OptimSpec
 from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
 from trials.training.batching import Batch, batches_by_length, takes_square_mask
 from trials.training.cuda_graphs import LENGTHS, CudaRecorder, Step, StepGraphs, model_state

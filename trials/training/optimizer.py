@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from trials.models.load import LoadedModel
-from trials.spec import OptimSpec
+from trials.settings import OptimSpec
 from trials.training.lazy_adamw import LazyAdamW, make_lazy
 
 

@@ -13,9 +13,9 @@ from dashboards.app.trial_page import curve_figure, trial_page
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.trial_outlook import trial_outlook
 from dashboards.views.theme import LIGHT
-from orchestrator.analysis.outlook import end_sentence, more_sentence
 from orchestrator.forecast.curve import Outlook
 from orchestrator.forecast.figure import Figure
+from orchestrator.forecast.outlook import end_sentence, more_sentence
 from orchestrator.lease import take_lease
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan

@@ -8,7 +8,7 @@ from typing import Any
 from dashboards.data.frames import Frames
 from dashboards.data.step_losses import lowest_seeds, step_losses
 from dashboards.data.trial_rows import TrialRows
-from orchestrator.storage.storage import LocalPlace
+from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import KEYS
 from tests.dashboards.stores import Invented, append, specs, write_store
@@ -16,7 +16,7 @@ from tests.dashboards.stores import Invented, append, specs, write_store
 COLUMNS = ["trial_id", "attempt", "step", "step_losses"]
 
 
-class Counting(LocalPlace):
+class Counting(FolderStorage):
     """A folder that counts how often a part was read, in all folders below it."""
 
     def __init__(self, folder: Path, opened: list[str] | None = None) -> None:

@@ -14,7 +14,7 @@ from tests.builders import SPEC
 from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.made import made, strictly, without_baseline
 from trials.draft import FreezeDraft
-from trials.spec import FreezeSpec, ModelSpec
+from trials.settings import FreezeSpec, ModelSpec
 
 CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.02 if spec.freeze.depth > 2 else 0.001 * spec.freeze.depth))
 

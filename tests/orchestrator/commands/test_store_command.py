@@ -19,7 +19,7 @@ from orchestrator.commands.app import app
 from orchestrator.lease import Timing, take_lease
 from orchestrator.lease.claims import ClaimFolder
 from orchestrator.lease.holder import this_driver
-from orchestrator.storage.storage import LocalPlace, Place
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from orchestrator.store.columns import ABOUT, COLUMNS, dictionary
@@ -37,7 +37,7 @@ FIRST, SECOND = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epoch
 
 
 @pytest.fixture
-def store(place: Place) -> ResultStore:
+def store(place: Storage) -> ResultStore:
     """Two completed trials in parts of their own, and what their sweep declared."""
     found = open_store(place.address, must_exist=False)
     complete(found, FIRST)
@@ -190,7 +190,7 @@ def test_the_quarantine_is_no_garbage(store: ResultStore) -> None:
 
 @pytest.mark.parametrize("words", [("repair",), ("compact",), ("gc", "--yes")])
 def test_a_store_that_a_driver_writes_to_is_left_alone(littered: Path, words: tuple[str, ...]) -> None:
-    place = LocalPlace(littered)
+    place = FolderStorage(littered)
     with take_lease(place, "small", say=print):
         before = sorted(littered.glob("*/part-*"))
         done = command(*words, "--store", littered)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from orchestrator.lease import LeaseHeldError, LeaseLostError, Timing, take_lease
 from orchestrator.lease.holder import this_driver
-from orchestrator.storage.storage import LocalPlace
+from orchestrator.storage.storage import FolderStorage
 
 
 def race(folder: Path, rounds: int, barrier: Barrier, told: Queue[tuple[int, str]]) -> None:
@@ -23,7 +23,7 @@ def race(folder: Path, rounds: int, barrier: Barrier, told: Queue[tuple[int, str
     for number in range(rounds):
         barrier.wait(60)
         try:
-            with take_lease(LocalPlace(folder), "s", say=lambda _: None) as lease:
+            with take_lease(FolderStorage(folder), "s", say=lambda _: None) as lease:
                 word = "held"
                 try:
                     inside.touch(exist_ok=False)
@@ -43,7 +43,9 @@ def main() -> None:
     folder, host, stale_s = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
     me = this_driver()
     timing = Timing(beat_s=stale_s / 20, stale_s=stale_s)
-    with take_lease(LocalPlace(folder), "s", say=print, timing=timing, me=replace(me, host=host or me.host)) as lease:
+    with take_lease(
+        FolderStorage(folder), "s", say=print, timing=timing, me=replace(me, host=host or me.host)
+    ) as lease:
         sys.stdout.write("held\n")
         sys.stdout.flush()
         for _ in sys.stdin:

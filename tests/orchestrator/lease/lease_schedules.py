@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from orchestrator.storage.storage import LocalPlace
+from orchestrator.storage.storage import FolderStorage
 
 T = TypeVar("T")
 State = tuple[object, ...]
@@ -99,7 +99,7 @@ class Program:
         self._stopped.release()
 
 
-class SteppedPlace(LocalPlace):
+class SteppedPlace(FolderStorage):
     """A place in memory, each of whose operations is a step of one program.
 
     Attributes:

@@ -18,7 +18,8 @@ import pytest
 
 from orchestrator.lease import LeaseHeldError, LeaseLostError, Timing, take_lease
 from orchestrator.lease.holder import Holder, this_driver
-from orchestrator.storage.storage import LocalPlace, Place, find_place
+from orchestrator.storage.open_storage import open_storage
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import open_store
 from tests.orchestrator.lease.lease_race import race
 from tests.orchestrator.store.rows import epoch, trial
@@ -39,20 +40,20 @@ def s3_process() -> Iterator[S3Process]:
 
 
 @pytest.fixture(params=["local", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
     if request.param == "local":
-        return LocalPlace(tmp_path)
+        return FolderStorage(tmp_path)
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     process: S3Process = request.getfixturevalue("s3_process")
-    return find_place(process.address(f"leases/{tmp_path.name}"))
+    return open_storage(process.address(f"leases/{tmp_path.name}"))
 
 
-def left(place: Place, sweep: str = "s") -> list[str]:
+def left(place: Storage, sweep: str = "s") -> list[str]:
     return list(place.at("leases").at(sweep).files())
 
 
-def refused(place: Place, timing: Timing = QUICK, me: Holder = ME) -> str:
+def refused(place: Storage, timing: Timing = QUICK, me: Holder = ME) -> str:
     """What a second driver is told."""
     with pytest.raises(LeaseHeldError) as caught, take_lease(place, "s", say=print, timing=timing, me=me):
         pass
@@ -62,15 +63,15 @@ def refused(place: Place, timing: Timing = QUICK, me: Holder = ME) -> str:
 # --- Taking and giving back
 
 
-def test_the_second_driver_is_refused_and_the_first_one_goes_on(place: Place) -> None:
+def test_the_second_driver_is_refused_and_the_first_one_goes_on(place: Storage) -> None:
     with take_lease(place, "s", say=print, timing=QUICK) as lease:
         refused(place)
         lease.check()
 
 
 def test_a_refusal_names_the_sweep_the_process_the_times_and_the_way_out(tmp_path: Path) -> None:
-    with take_lease(LocalPlace(tmp_path), "s", say=print):
-        message = refused(LocalPlace(tmp_path))
+    with take_lease(FolderStorage(tmp_path), "s", say=print):
+        message = refused(FolderStorage(tmp_path))
     for words in ("sweep s in ", f"{ME.user}@{ME.host} (process {os.getpid()})", "since 20", "UTC", "--store"):
         assert words in message
 
@@ -79,7 +80,7 @@ def test_a_refusal_ends_the_command_with_3() -> None:
     assert (LeaseHeldError.exit_code, LeaseLostError.exit_code) == (3, 3)
 
 
-def test_after_its_end_the_next_one_takes_the_lease_and_nothing_stays(place: Place) -> None:
+def test_after_its_end_the_next_one_takes_the_lease_and_nothing_stays(place: Storage) -> None:
     for _ in range(3):
         with take_lease(place, "s", say=print, timing=QUICK):
             assert len(left(place)) in (1, 2)  # two while it beats
@@ -87,12 +88,12 @@ def test_after_its_end_the_next_one_takes_the_lease_and_nothing_stays(place: Pla
 
 
 def test_an_error_in_the_block_gives_the_lease_back(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), take_lease(LocalPlace(tmp_path), "s", say=print):
+    with pytest.raises(ZeroDivisionError), take_lease(FolderStorage(tmp_path), "s", say=print):
         raise ZeroDivisionError
-    assert left(LocalPlace(tmp_path)) == []
+    assert left(FolderStorage(tmp_path)) == []
 
 
-def test_another_sweep_in_the_same_store_is_not_concerned(place: Place) -> None:
+def test_another_sweep_in_the_same_store_is_not_concerned(place: Storage) -> None:
     with (
         take_lease(place, "s", say=print, timing=QUICK) as one,
         take_lease(place, "t", say=print, timing=QUICK) as other,
@@ -101,7 +102,7 @@ def test_another_sweep_in_the_same_store_is_not_concerned(place: Place) -> None:
         other.check()
 
 
-def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(place: Place) -> None:
+def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(place: Storage) -> None:
     open_store(place.address, must_exist=False).append("trials", [trial("first")])
     errors: list[Exception] = []
 
@@ -142,7 +143,7 @@ def test_eight_processes_that_ask_at_once_give_one_holder_each_time(tmp_path: Pa
     for number in range(rounds):
         words = sorted(word for of_round, word in ends if of_round == number)
         assert words == ["held"] + ["refused"] * (drivers - 1), number
-    assert left(LocalPlace(tmp_path)) == []
+    assert left(FolderStorage(tmp_path)) == []
 
 
 # --- Dead and silent holders
@@ -166,20 +167,20 @@ def test_after_a_kill_the_next_launch_does_not_wait(tmp_path: Path, waited_for: 
         else:  # a zombie, once it is dead
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         said: list[str] = []
-        with take_lease(LocalPlace(tmp_path), "s", say=said.append, timing=NEVER):
-            assert len(left(LocalPlace(tmp_path))) == 1
+        with take_lease(FolderStorage(tmp_path), "s", say=said.append, timing=NEVER):
+            assert len(left(FolderStorage(tmp_path))) == 1
     assert [f"(process {process.pid}) has gone" in line for line in said] == [True]
 
 
 def test_a_living_process_here_is_a_reason_to_refuse_at_once(tmp_path: Path) -> None:
     with holding(tmp_path) as process:
         began = time.monotonic()
-        assert f"(process {process.pid})" in refused(LocalPlace(tmp_path), NEVER)
+        assert f"(process {process.pid})" in refused(FolderStorage(tmp_path), NEVER)
         assert time.monotonic() - began < 5
         process.communicate(timeout=20)
 
 
-def test_a_living_driver_elsewhere_is_a_reason_to_refuse_at_its_next_beat(place: Place) -> None:
+def test_a_living_driver_elsewhere_is_a_reason_to_refuse_at_its_next_beat(place: Storage) -> None:
     with take_lease(place, "s", say=print, timing=QUICK, me=ELSEWHERE) as lease:
         said: list[str] = []
         slow = replace(QUICK, stale_s=1000.0)
@@ -190,7 +191,7 @@ def test_a_living_driver_elsewhere_is_a_reason_to_refuse_at_its_next_beat(place:
     assert "waiting 1000 s" in said[0]
 
 
-def test_a_silent_driver_elsewhere_is_taken_over_after_a_while(place: Place) -> None:
+def test_a_silent_driver_elsewhere_is_taken_over_after_a_while(place: Storage) -> None:
     said: list[str] = []
     with take_lease(place, "s", say=print, timing=NEVER, me=ELSEWHERE):
         began = time.monotonic()
@@ -201,9 +202,9 @@ def test_a_silent_driver_elsewhere_is_taken_over_after_a_while(place: Place) -> 
 
 
 def test_one_that_only_asked_and_died_elsewhere_is_taken_over_too(tmp_path: Path) -> None:
-    folder = LocalPlace(tmp_path).at("leases").at("s")
+    folder = FolderStorage(tmp_path).at("leases").at("s")
     folder.write("0123456789abcdef-00000001-asks.json", ELSEWHERE.as_json())
-    with take_lease(LocalPlace(tmp_path), "s", say=print, timing=QUICK):
+    with take_lease(FolderStorage(tmp_path), "s", say=print, timing=QUICK):
         assert all(not name.startswith("0123456789abcdef") for name in folder.files())
 
 
@@ -217,34 +218,34 @@ def test_time_in_which_the_watcher_itself_slept_does_not_count(tmp_path: Path) -
 
     watcher = replace(QUICK, now=lambda: now_s[0], sleep=sleep)
     with (
-        take_lease(LocalPlace(tmp_path), "s", say=print, timing=NEVER, me=ELSEWHERE),
+        take_lease(FolderStorage(tmp_path), "s", say=print, timing=NEVER, me=ELSEWHERE),
         pytest.raises(TimeoutError),
-        take_lease(LocalPlace(tmp_path), "s", say=print, timing=watcher),
+        take_lease(FolderStorage(tmp_path), "s", say=print, timing=watcher),
     ):
         pass
 
 
 def test_what_is_no_lease_is_told_with_its_name(tmp_path: Path) -> None:
-    folder = LocalPlace(tmp_path).at("leases").at("s")
+    folder = FolderStorage(tmp_path).at("leases").at("s")
     folder.write("0123456789abcdef-00000001-holds.json", b'{"pid": 1}')
     with (
         pytest.raises(StoreError, match=r"0123456789abcdef-00000001-holds\.json: not a readable lease"),
-        take_lease(LocalPlace(tmp_path), "s", say=print, timing=QUICK),
+        take_lease(FolderStorage(tmp_path), "s", say=print, timing=QUICK),
     ):
         pass
 
 
 def test_files_of_others_do_not_disturb(tmp_path: Path) -> None:
-    LocalPlace(tmp_path).at("leases").at("s").write("README.txt", b"hands off")
-    with take_lease(LocalPlace(tmp_path), "s", say=print, timing=QUICK) as lease:
+    FolderStorage(tmp_path).at("leases").at("s").write("README.txt", b"hands off")
+    with take_lease(FolderStorage(tmp_path), "s", say=print, timing=QUICK) as lease:
         lease.check()
-    assert left(LocalPlace(tmp_path)) == ["README.txt"]
+    assert left(FolderStorage(tmp_path)) == ["README.txt"]
 
 
 # --- Keeping it and losing it
 
 
-class CountingPlace(LocalPlace):
+class CountingPlace(FolderStorage):
     """Counts what it is asked, and can be broken.
 
     Attributes:
@@ -320,14 +321,14 @@ def test_beats_that_fail_are_tried_again(counting: CountingPlace) -> None:
         CountingPlace.broken, failing = True, CountingPlace.asked + 3
         while CountingPlace.asked < failing:
             time.sleep(0.01)
-        before = LocalPlace(counting.folder)
+        before = FolderStorage(counting.folder)
         names, CountingPlace.broken = left(before), False
         while set(left(before)) & set(names):
             time.sleep(0.01)
         lease.check()
 
 
-def test_one_that_was_taken_over_may_not_commit_and_leaves_the_other_alone(place: Place) -> None:
+def test_one_that_was_taken_over_may_not_commit_and_leaves_the_other_alone(place: Storage) -> None:
     now_s = [0.0]
     sleeper = replace(NEVER, now=lambda: now_s[0])
     with (
@@ -346,7 +347,7 @@ def test_a_process_that_was_stopped_and_taken_over_finds_it_lost(tmp_path: Path)
     with holding(tmp_path, host="node7", stale_s=1.0) as process:
         assert process.stdin is not None
         process.send_signal(signal.SIGSTOP)
-        with take_lease(LocalPlace(tmp_path), "s", say=print, timing=QUICK) as lease:
+        with take_lease(FolderStorage(tmp_path), "s", say=print, timing=QUICK) as lease:
             process.send_signal(signal.SIGCONT)
             told, _ = process.communicate("check\n", timeout=20)
             assert (told, process.returncode) == ("lost\n", 3)
@@ -355,17 +356,17 @@ def test_a_process_that_was_stopped_and_taken_over_finds_it_lost(tmp_path: Path)
 
 def test_a_lease_that_was_deleted_by_hand_is_lost(tmp_path: Path) -> None:
     now_s = [0.0]
-    with take_lease(LocalPlace(tmp_path), "s", say=print, timing=replace(NEVER, now=lambda: now_s[0])) as lease:
-        for name in left(LocalPlace(tmp_path)):
+    with take_lease(FolderStorage(tmp_path), "s", say=print, timing=replace(NEVER, now=lambda: now_s[0])) as lease:
+        for name in left(FolderStorage(tmp_path)):
             (tmp_path / "leases" / "s" / name).unlink()
         now_s[0] = NEVER.stale_s / 2
         with pytest.raises(LeaseLostError, match="or someone by hand"):
             lease.check()
-        assert left(LocalPlace(tmp_path)) == []
+        assert left(FolderStorage(tmp_path)) == []
 
 
 def test_the_heart_itself_notices_that_the_lease_is_lost(tmp_path: Path) -> None:
-    with take_lease(LocalPlace(tmp_path), "s", say=print, timing=QUICK) as lease:
+    with take_lease(FolderStorage(tmp_path), "s", say=print, timing=QUICK) as lease:
         deadline = time.monotonic() + 20
         while lease.is_sure and time.monotonic() < deadline:
             for path in (tmp_path / "leases" / "s").glob("[!.]*"):
@@ -392,7 +393,7 @@ def test_a_lease_that_cannot_be_given_back_is_told(counting: CountingPlace) -> N
 
 
 def test_ctrl_c_while_asking_leaves_nothing(tmp_path: Path) -> None:
-    class Interrupted(LocalPlace):
+    class Interrupted(FolderStorage):
         left = 2  # listings: the first look, and the one after asking
 
         def at(self, name: str) -> Interrupted:
@@ -406,17 +407,17 @@ def test_ctrl_c_while_asking_leaves_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt), take_lease(Interrupted(tmp_path), "s", say=print, timing=QUICK):
         pass
-    assert left(LocalPlace(tmp_path)) == []
+    assert left(FolderStorage(tmp_path)) == []
 
 
 def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "leases").write_text("in the way")
-    with pytest.raises(StoreError, match="cannot be written"), take_lease(LocalPlace(tmp_path), "s", say=print):
+    with pytest.raises(StoreError, match="cannot be written"), take_lease(FolderStorage(tmp_path), "s", say=print):
         pass
 
 
 def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    class Unreadable(LocalPlace):
+    class Unreadable(FolderStorage):
         def at(self, name: str) -> Unreadable:
             return Unreadable(self.folder / name)
 

@@ -11,17 +11,17 @@ from orchestrator.lease import Timing, running_driver, take_lease
 from orchestrator.lease.acquire import FOLDER
 from orchestrator.lease.claims import ClaimFolder
 from orchestrator.lease.holder import this_driver
-from orchestrator.storage.storage import LocalPlace
+from orchestrator.storage.storage import FolderStorage
 
 FAST = Timing(beat_s=0.05, stale_s=0.5)
 
 
 def test_a_sweep_that_nobody_runs_has_no_driver(tmp_path: Path) -> None:
-    assert running_driver(LocalPlace(tmp_path), "s") is None
+    assert running_driver(FolderStorage(tmp_path), "s") is None
 
 
 def test_a_running_driver_is_found_and_tells_where_its_ray_is(tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path)
+    place = FolderStorage(tmp_path)
     with take_lease(place, "s", say=print, timing=FAST) as lease:
         found = running_driver(place, "s")
         assert found is not None
@@ -37,7 +37,7 @@ def test_a_running_driver_is_found_and_tells_where_its_ray_is(tmp_path: Path) ->
 def test_of_another_machine_the_last_sign_of_life_decides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alive: str, runs: bool
 ) -> None:
-    place = LocalPlace(tmp_path)
+    place = FolderStorage(tmp_path)
     there = replace(this_driver(), host="elsewhere", system="another boot")
     if alive != "now":
         monkeypatch.setattr("orchestrator.lease.holder._utc_now", lambda: alive)

@@ -14,7 +14,7 @@ from orchestrator.execution.events import Listeners
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.monitors import watched
-from orchestrator.storage.storage import LocalPlace
+from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.notification_spec import WatchSpec
@@ -37,7 +37,7 @@ def ended(folder: Path, n: int, state: State, raised: BaseException | None = Non
     stop, settings = StopRequest(), WatchSpec(log=str(folder / "log"))
     stop.signal, stop.reason, stop.asker = (asked.get(key) for key in ("signal", "reason", "asker"))
     try:
-        with watched(PLAN, LocalPlace(folder), settings, cluster="inline", stop=stop, say=print) as watch:
+        with watched(PLAN, FolderStorage(folder), settings, cluster="inline", stop=stop, say=print) as watch:
             listener = Listeners(*watch.listeners)
             for spec in SPECS[:n]:
                 listener.started(spec, 1)
@@ -85,7 +85,7 @@ def test_a_secret_that_is_absent_stops_a_launch_before_it_begins(
     settings = WatchSpec.model_validate({"log": str(tmp_path / "log"), "notify": {"webhook": {"url_env": "HOOK"}}})
     with (
         pytest.raises(ConfigError, match="HOOK"),
-        watched(PLAN, LocalPlace(tmp_path), settings, cluster="inline", stop=StopRequest(), say=print),
+        watched(PLAN, FolderStorage(tmp_path), settings, cluster="inline", stop=StopRequest(), say=print),
     ):
         raise AssertionError("it has begun")
     assert not (tmp_path / "log").exists()

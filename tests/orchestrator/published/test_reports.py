@@ -18,7 +18,8 @@ from trials.draft import Lookup, TrialDraft
 from trials.metrics.table import TagScore
 from trials.record import EpochRecord, SplitReport
 from trials.run import run_trial
-from trials.spec import Predictions, TrialSpec
+from trials.settings import Predictions
+from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 from trials.training.best_epoch import AUTO_WORDS
 

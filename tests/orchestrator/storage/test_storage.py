@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.storage.storage import LocalPlace
+from orchestrator.storage.storage import FolderStorage
 from trials.errors import StoreError
 
 
@@ -32,7 +32,7 @@ class Disk:
 
 
 def test_what_was_written_is_there_after_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, place = Disk(monkeypatch), LocalPlace(tmp_path / "new" / "store").at("epochs")
+    disk, place = Disk(monkeypatch), FolderStorage(tmp_path / "new" / "store").at("epochs")
     for name in ("first", "second"):
         place.write(name, name.encode())
         assert disk.read(place.folder / name) == name.encode()
@@ -49,7 +49,7 @@ def test_a_file_system_that_flushes_no_folders_is_written_to(
             raise OSError(said, os.strerror(said))
 
     monkeypatch.setattr(os, "fsync", fsync)
-    place = LocalPlace(tmp_path)
+    place = FolderStorage(tmp_path)
     place.write("a", b"1")
     assert place.read("a") == b"1"
 
@@ -60,5 +60,5 @@ def test_a_disk_that_fails_while_it_flushes_is_told(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(StoreError, match="Input/output error"):
-        LocalPlace(tmp_path).write("a", b"1")
+        FolderStorage(tmp_path).write("a", b"1")
     assert list(tmp_path.iterdir()) == []

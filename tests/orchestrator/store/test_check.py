@@ -16,7 +16,7 @@ import pytest
 
 from orchestrator.lease import take_lease
 from orchestrator.storage.errors import NewerError
-from orchestrator.storage.storage import LocalPlace, Place
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from orchestrator.store.names import stamped
@@ -36,7 +36,7 @@ SECOND = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2}, seed=1)
 
 
 @pytest.fixture
-def store(local_place: LocalPlace) -> ResultStore:
+def store(local_place: FolderStorage) -> ResultStore:
     """A completed trial, and what its sweep declared."""
     found = open_store(local_place.address, must_exist=False)
     complete(found, SPEC)
@@ -65,7 +65,7 @@ def test_a_store_that_launches_left_is_clean(real: Real) -> None:
     assert report.notes == ()
 
 
-def test_a_store_is_checked_wherever_it_lies(place: Place) -> None:
+def test_a_store_is_checked_wherever_it_lies(place: Storage) -> None:
     complete(ResultStore(place), SPEC)
     assert check_store(place.address).ok
     assert check_store(place).counted.parts == {"epochs": 1, "trials": 1, "tags": 1, "predictions": 1}
@@ -166,7 +166,7 @@ def as_json(content: bytes | bytearray) -> object:
         return None
 
 
-def marked(place: Place) -> str:
+def marked(place: Storage) -> str:
     """What is said of the mark."""
     try:
         return next((finding.place for finding in check_store(place).findings), "fine")
@@ -186,7 +186,7 @@ def test_a_part_that_is_gone_is_missed(real: Real, tmp_path: Path, kind: str) ->
         assert [finding.place for finding in found.findings if "is completed, but" in finding.wrong]
 
 
-class Failing(LocalPlace):
+class Failing(FolderStorage):
     """A disk that does not give an object back."""
 
     def at(self, name: str) -> Failing:

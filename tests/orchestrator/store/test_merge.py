@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.storage.storage import LocalPlace, Place
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from orchestrator.store.contents import KEYS, READ_ORDER, latest, read_contents, repeated
@@ -35,7 +35,7 @@ FIRST, SECOND = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epoch
 
 
 @pytest.fixture
-def ours(place: Place) -> ResultStore:
+def ours(place: Storage) -> ResultStore:
     return open_store(place.address, must_exist=False)
 
 
@@ -260,7 +260,7 @@ def test_a_merge_killed_between_two_objects_of_one_table_comes_to_the_same(tmp_p
     made(tmp_path / "ours", {"a": [Try(9, 1, "completed")]})
     shutil.copytree(tmp_path / "ours", tmp_path / "whole")
     merge(theirs, ResultStore(KilledSmall(tmp_path / "whole", [10**9])))
-    assert len(LocalPlace(tmp_path / "whole").at("epochs").files()) > 2
+    assert len(FolderStorage(tmp_path / "whole").at("epochs").files()) > 2
     for left in range(8):
         copy = Path(shutil.copytree(tmp_path / "ours", tmp_path / str(left)))
         with pytest.raises(KeyboardInterrupt):

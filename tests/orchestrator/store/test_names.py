@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.storage.storage import Place
+from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
 from orchestrator.store.names import digest, is_intact, promised, stamped
 from tests.orchestrator.store.rows import epoch
@@ -40,13 +40,13 @@ def test_a_name_from_before_there_were_digests_promises_nothing(name: str) -> No
     assert is_intact(name, b"anything")
 
 
-def test_two_writers_of_the_same_bytes_at_the_same_time_have_written_one_part(place: Place) -> None:
+def test_two_writers_of_the_same_bytes_at_the_same_time_have_written_one_part(place: Storage) -> None:
     place.write(stamped("part", 1, b"a", "parquet"), b"a")
     place.write(stamped("part", 1, b"a", "parquet"), b"a")
     assert list(place.files()) == [f"part-{1:020}-{digest(b'a')}.parquet"]
 
 
-def test_a_part_whose_bytes_changed_is_neither_read_nor_compacted_into_one_that_looks_right(place: Place) -> None:
+def test_a_part_whose_bytes_changed_is_neither_read_nor_compacted_into_one_that_looks_right(place: Storage) -> None:
     store, folder = ResultStore(place), place.at("epochs")
     for step in (1, 2):
         store.append("epochs", [epoch(step=step)])

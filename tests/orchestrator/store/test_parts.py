@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from orchestrator.storage.storage import LocalPlace, Place
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY
 from tests.orchestrator.store.rows import epoch
@@ -20,12 +20,12 @@ from trials.errors import StoreError
 
 
 @pytest.fixture
-def parts(place: Place) -> PartFolder:
+def parts(place: Storage) -> PartFolder:
     return PartFolder(place.at("epochs"), EPOCHS)
 
 
 @pytest.fixture
-def local(local_place: LocalPlace) -> LocalPlace:
+def local(local_place: FolderStorage) -> FolderStorage:
     return local_place.at("epochs")
 
 
@@ -69,13 +69,13 @@ def test_an_append_never_changes_a_part(parts: PartFolder) -> None:
     assert before.items() < content(parts).items()
 
 
-def test_an_append_leaves_no_temporary_file(local: LocalPlace) -> None:
+def test_an_append_leaves_no_temporary_file(local: FolderStorage) -> None:
     parts = PartFolder(local, EPOCHS)
     parts.append([epoch()])
     assert [path.name for path in local.folder.iterdir()] == parts.names()
 
 
-def test_what_a_kill_left_between_write_and_rename_is_never_seen(local: LocalPlace) -> None:
+def test_what_a_kill_left_between_write_and_rename_is_never_seen(local: FolderStorage) -> None:
     parts = PartFolder(local, EPOCHS)
     parts.append([epoch(step=1)])
     (local.folder / f".{parts.names()[0]}.tmp").write_bytes(b"PAR1 half a part")
@@ -230,7 +230,7 @@ def test_parquet_of_somebody_else_is_refused_with_the_way_out(parts: PartFolder,
 
 
 @pytest.mark.parametrize("broken", [b"", b"PAR1", b"not Parquet at all"])
-def test_a_file_that_is_not_parquet_is_refused_with_the_way_out(local: LocalPlace, broken: bytes) -> None:
+def test_a_file_that_is_not_parquet_is_refused_with_the_way_out(local: FolderStorage, broken: bytes) -> None:
     parts = PartFolder(local, EPOCHS)
     parts.append([epoch()])
     (name,) = parts.names()
@@ -260,14 +260,14 @@ def test_a_column_of_another_type_is_refused_with_the_way_out(parts: PartFolder)
     assert str(error.value).endswith("Move it out of the store: `permafrost store repair`.")
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(local: LocalPlace) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(local: FolderStorage) -> None:
     local.folder.write_text("a file in its place")
     with pytest.raises(StoreError) as error:
         PartFolder(local, EPOCHS).append([epoch()])
     assert str(error.value) == f"{local}: cannot be written (File exists). What was committed before is whole."
 
 
-class Killed(LocalPlace):
+class Killed(FolderStorage):
     """Carries out so many writes and deletions, and then no more."""
 
     left = 0
@@ -287,7 +287,7 @@ class Killed(LocalPlace):
 
 
 @pytest.mark.parametrize("after", range(6))
-def test_a_compaction_killed_at_any_moment_loses_nothing(local: LocalPlace, after: int) -> None:
+def test_a_compaction_killed_at_any_moment_loses_nothing(local: FolderStorage, after: int) -> None:
     parts, killed = PartFolder(local, EPOCHS), Killed(local.folder)
     for step in range(4):
         parts.append([epoch(step=step)])
@@ -304,7 +304,7 @@ def test_a_compaction_killed_at_any_moment_loses_nothing(local: LocalPlace, afte
 # --- Objects of a bounded size
 
 
-class Small(LocalPlace):
+class Small(FolderStorage):
     """A folder whose objects may not be large."""
 
     largest_bytes = 40_000
@@ -318,7 +318,7 @@ def noisy(step: int) -> dict[str, Any]:
     return epoch(step=step, step_losses=np.random.default_rng(step).random(1000, np.float32).tolist())
 
 
-def test_what_is_too_large_for_an_object_is_committed_in_several(local: LocalPlace) -> None:
+def test_what_is_too_large_for_an_object_is_committed_in_several(local: FolderStorage) -> None:
     parts = PartFolder(Small(local.folder), EPOCHS)
     parts.append([noisy(step) for step in range(30)])
     assert len(parts.names()) == 8
@@ -326,7 +326,7 @@ def test_what_is_too_large_for_an_object_is_committed_in_several(local: LocalPla
     assert steps(parts) == list(range(30))
 
 
-def test_compaction_joins_neighbours_as_far_as_they_fit_and_then_rests(local: LocalPlace) -> None:
+def test_compaction_joins_neighbours_as_far_as_they_fit_and_then_rests(local: FolderStorage) -> None:
     parts = PartFolder(Small(local.folder), EPOCHS)
     for step in range(12):
         parts.append([noisy(step)])
@@ -341,7 +341,7 @@ def test_compaction_joins_neighbours_as_far_as_they_fit_and_then_rests(local: Lo
 
 
 def test_compaction_leaves_parts_alone_that_have_their_size_however_large_the_table_grows(
-    local: LocalPlace, monkeypatch: pytest.MonkeyPatch
+    local: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orchestrator.store.parts.PART_BYTES", 200_000)
     parts, written, full = PartFolder(local, EPOCHS), list[int](), set[str]()
@@ -359,7 +359,7 @@ def test_compaction_leaves_parts_alone_that_have_their_size_however_large_the_ta
 
 
 def test_rows_are_rewritten_a_group_at_a_time_and_groups_stay_of_one_size(
-    local: LocalPlace, monkeypatch: pytest.MonkeyPatch
+    local: FolderStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = PartFolder(local.at("one"), EPOCHS)
     one.append([noisy(0)])

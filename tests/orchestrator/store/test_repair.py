@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from orchestrator.storage.storage import LocalPlace, Place
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from orchestrator.store.names import stamped
@@ -30,7 +30,7 @@ FIRST, SECOND, THIRD = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim=
 
 
 @pytest.fixture
-def store(place: Place) -> ResultStore:
+def store(place: Storage) -> ResultStore:
     """Two completed trials, each in parts of its own, and one that has not run."""
     found = open_store(place.address, must_exist=False)
     complete(found, FIRST)
@@ -40,7 +40,7 @@ def store(place: Place) -> ResultStore:
     return found
 
 
-def spoil(place: Place, table: str, number: int = 0) -> str:
+def spoil(place: Storage, table: str, number: int = 0) -> str:
     """Turn one bit over in the middle of a part."""
     folder = place.at(table)
     name = list(folder.files())[number]
@@ -168,7 +168,7 @@ def test_a_store_with_parts_of_a_newer_version_is_not_touched(store: ResultStore
 
 
 def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path: Path) -> None:
-    complete(ResultStore(LocalPlace(tmp_path)), FIRST)
+    complete(ResultStore(FolderStorage(tmp_path)), FIRST)
     done = repair(Failing(tmp_path))
     assert sorted(path.partition("/")[0] for path in done.files) == ["epochs", "predictions", "tags", "trials"]
     assert len(list(tmp_path.glob("quarantine/*/*/part-*"))) == 4
@@ -177,7 +177,7 @@ def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path:
 # --- Killed
 
 
-class Killed(LocalPlace):
+class Killed(FolderStorage):
     """Carries out so many writes and deletions, here and in the folders inside, and then no more."""
 
     def __init__(self, folder: Path, left: list[int]) -> None:
@@ -209,10 +209,10 @@ def contents(folder: Path) -> set[str]:
 def test_a_repair_killed_at_any_moment_loses_nothing_and_is_gone_on_with(real: Real, tmp_path: Path) -> None:
     broken = real.copy(tmp_path)
     for table in ("epochs", "predictions"):
-        spoil(LocalPlace(broken), table)
+        spoil(FolderStorage(broken), table)
     (broken / MARKER).write_bytes(b"{")
     shutil.copytree(broken, tmp_path / "whole")
-    repair(LocalPlace(tmp_path / "whole"))
+    repair(FolderStorage(tmp_path / "whole"))
     for left in itertools.count():
         copy = Path(shutil.copytree(broken, tmp_path / str(left)))
         try:
@@ -220,7 +220,7 @@ def test_a_repair_killed_at_any_moment_loses_nothing_and_is_gone_on_with(real: R
             break
         except KeyboardInterrupt:
             assert contents(broken) <= contents(copy)
-        repair(LocalPlace(copy))
+        repair(FolderStorage(copy))
         assert check_store(copy).ok
         assert contents(broken) <= contents(copy)
         assert numbers(copy) == numbers(tmp_path / "whole")
@@ -239,7 +239,7 @@ def test_after_a_repair_a_launch_gives_the_same_numbers(real: Real, tmp_path: Pa
     content = (copy / name).read_bytes()
     (copy / name).write_bytes(content[: len(content) // 2])
     assert not check_store(copy).ok
-    repair(LocalPlace(copy))
+    repair(FolderStorage(copy))
     assert check_store(copy).ok
     run_sweep(real.sweep, copy)
     assert check_store(copy).ok
@@ -251,7 +251,7 @@ def test_a_whole_table_that_is_broken_costs_its_trials_and_no_more(real: Real, t
     for name in real.files():
         if name.startswith(("epochs", "trials")):
             (copy / name).write_bytes(b"PAR1")
-    repair(LocalPlace(copy))
+    repair(FolderStorage(copy))
     run_sweep(real.sweep, copy)
     assert check_store(copy).ok
     assert numbers(copy) == real.finished

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.storage.storage import LocalPlace, Place
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import SweepPlan
@@ -28,12 +28,12 @@ Rows = list[dict[str, Any]]
 
 
 @pytest.fixture
-def store(place: Place) -> ResultStore:
+def store(place: Storage) -> ResultStore:
     return open_store(place.address, must_exist=False)
 
 
 @pytest.fixture
-def local_store(local_place: LocalPlace) -> ResultStore:
+def local_store(local_place: FolderStorage) -> ResultStore:
     return open_store(local_place.address, must_exist=False)
 
 
@@ -266,7 +266,7 @@ def test_a_store_of_version_1_still_reads_exactly() -> None:
     assert store.attempts() == {"0123456789abcdef": 2, "fedcba9876543210": 1}
 
 
-def test_a_store_of_version_1_can_be_added_to_and_compacted_wherever_it_lies(place: Place) -> None:
+def test_a_store_of_version_1_can_be_added_to_and_compacted_wherever_it_lies(place: Storage) -> None:
     folder = Path(v1.__file__).parent / "store_v1"
     for path in filter(Path.is_file, folder.rglob("*")):
         inside = reduce(lambda place, name: place.at(name), path.relative_to(folder).parts[:-1], place)

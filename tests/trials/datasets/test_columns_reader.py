@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trials.datasets.columns_reader import read_columns
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.errors import DataError
-from trials.spec import Columns
+from trials.settings import Columns
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 DEFAULT = Columns()

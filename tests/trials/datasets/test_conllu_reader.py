@@ -14,7 +14,7 @@ from tests.builders import write_conllu
 from trials.datasets.conllu_reader import read_conllu
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, Sentence
 from trials.errors import DataError
-from trials.spec import Columns
+from trials.settings import Columns
 from trials.starter import BUNDLED_TREEBANKS
 
 TREEBANK = Path(__file__).parents[4] / "shared" / "data" / "UD_English-EWT"

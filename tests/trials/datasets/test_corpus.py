@@ -10,8 +10,8 @@ import pytest
 from tests.builders import write_conllu, write_treebank
 from trials.datasets.corpus import Sentence, fingerprint, load_corpus
 from trials.errors import DataError
+from trials.settings import DataSpec
 from trials.sources.corpus_draft import DataDraft
-from trials.spec import DataSpec
 from trials.tasks.reading import read_corpus
 
 

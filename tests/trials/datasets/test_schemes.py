@@ -12,7 +12,7 @@ from trials.datasets.columns_reader import read_columns
 from trials.datasets.corpus import Sentence
 from trials.datasets.schemes import to_iob2
 from trials.errors import DataError
-from trials.spec import Columns, Scheme
+from trials.settings import Columns, Scheme
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 Spans = list[tuple[str, int]]  # a sentence: type ("" is outside) and words of every stretch

@@ -21,7 +21,7 @@ from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
 from trials.datasets.table_reader import read_csv, read_jsonl, read_parquet, read_tsv
 from trials.datasets.text_file import normalised
 from trials.errors import DataError
-from trials.spec import Columns
+from trials.settings import Columns
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 BY_NAME = Columns(text="sentence", label="class")

@@ -20,8 +20,9 @@ from trials.errors import ModelError
 from trials.models.load import load_model, load_tokenizer
 from trials.record import EpochRecord
 from trials.run import run_trial
+from trials.settings import ModelSpec
 from trials.sources.local_models import ModelDraft, find_model
-from trials.spec import ModelSpec, TrialSpec
+from trials.spec import TrialSpec
 from trials.tasks.task import NO_PREDICTION
 
 

@@ -9,7 +9,7 @@ import torch
 
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.models.load import LoadedModel, build_model
-from trials.spec import FreezeSpec
+from trials.settings import FreezeSpec
 from trials.training.freezing import freeze_parts
 
 BASE = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3_072}

@@ -16,8 +16,8 @@ from tests.builders import write_conllu, write_texts, write_treebank
 from tests.servers import UdServer
 from trials.datasets.corpus import load_corpus
 from trials.errors import DataError
+from trials.settings import Columns, DataSpec
 from trials.sources.corpus_draft import DataDraft
-from trials.spec import Columns, DataSpec
 from trials.tasks import TASKS
 
 UD = ("UD_Tiny-Test", "2.10")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from trials.errors import ModelError
+from trials.settings import ModelSpec
 from trials.sources.local_models import STARTER, ModelDraft
 from trials.sources.local_models import find_model as find_draft
-from trials.spec import ModelSpec
 from trials.starter import model_path
 
 CONFIG = {"model_type": "distilbert", "n_layers": 3, "max_position_embeddings": 64}

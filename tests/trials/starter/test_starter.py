@@ -13,9 +13,9 @@ from transformers import AutoModel, AutoTokenizer
 
 from tests.builders import write_tagged_treebank
 from trials.datasets.conllu_reader import read_conllu
+from trials.settings import Columns
 from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import ModelDraft, find_model
-from trials.spec import Columns
 from trials.starter import BUNDLED_TREEBANKS, model_path, treebank_path
 from trials.starter_tools import figures, sample
 from trials.starter_tools.sample import read_documents, sample_documents, write_sample

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.trials.conftest import TrialMaker, finished, model_inside
 from trials.models.load import LoadedModel, load_model
 from trials.run import run_trial
-from trials.spec import FreezeSpec, TrialSpec
+from trials.settings import FreezeSpec
+from trials.spec import TrialSpec
 from trials.training.freezing import frozen_modules
 
 CPU = torch.device("cpu")

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from transformers import get_linear_schedule_with_warmup
 
 from tests.trials.conftest import TrialMaker
-from trials.datasets.subsets import nested_subset
 from trials.encoding.tokenize import encode_for
 from trials.hardware.device import PeakMemory
 from trials.models.load import load_model
 from trials.run import new_model, new_training, train_subset
 from trials.seeding import GlobalStream, numpy_stream, stream_seed
-from trials.spec import OptimSpec
+from trials.settings import OptimSpec
 from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
 from trials.training.batching import batches_by_length, batches_of_like_length, collate, shuffled_batches
 from trials.training.loop import evaluate, mean_loss
 from trials.training.optimizer import lr_share, new_optimizer
+from trials.training.subsets import nested_subset
 
 CPU = torch.device("cpu")
 SIZES = st.integers(1, 40)

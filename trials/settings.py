@@ -1,0 +1,239 @@
+"""The settings of a trial as values, each validated when it is built: what `trials.spec` is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from trials.freeze.strategies import LAYERS
+
+Positive = Annotated[int, Field(gt=0)]
+Scheme = Literal["auto", "iob1", "iob2", "bioes"]  # how span tags are written; `auto`: find out and check
+Predictions = Literal["auto", "all", "none"]  # which of them a trial gives; `auto`: of tagging, up to a size
+Share = Annotated[float, Field(ge=0, lt=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+# A split's files in order; older plans in a store hold one path, or null where there is no such split.
+Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: () if v is None else (v,) if isinstance(v, str) else v)]
+
+
+class Frozen(BaseModel):
+    """A value: validated when built, never changed, no key it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class FreezeSpec(Frozen):
+    """Which parts of the encoder keep their pretrained weights.
+
+    Attributes:
+        strategy: A registered strategy, e.g. ``first_k``, or ``layers``.
+        layers: Indices of the frozen encoder layers, counted from the embeddings, ascending.
+        embeddings: Whether the embedding tables are frozen as well.
+    """
+
+    strategy: str
+    layers: tuple[int, ...]
+    embeddings: bool
+
+    @property
+    def depth(self) -> int:
+        """How many encoder layers are frozen."""
+        return len(self.layers)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether nothing is frozen at all."""
+        return not self.layers and not self.embeddings
+
+    def after_thaws(self, n: int) -> FreezeSpec:
+        """What is still frozen after `n` thaws: each takes the highest frozen layer, the last one the embeddings."""
+        if n == 0:
+            return self
+        layers = self.layers[: max(self.depth - n, 0)]
+        return FreezeSpec(strategy=LAYERS, layers=layers, embeddings=self.embeddings and n <= self.depth)
+
+    @property
+    def label(self) -> str:
+        """A short name for tables: `none`, `first 2`, `layers 0,3`; `+E` where the embeddings are frozen too."""
+        if self.embeddings and not self.layers:
+            return "embeddings"
+        word = self.strategy.removesuffix("_k").removesuffix("_encoder")
+        if self.strategy == LAYERS:
+            word = f"layers {','.join(map(str, self.layers))}"
+        elif self.strategy.endswith("_k"):
+            word = f"{word} {self.depth}"
+        return word + ("+E" if self.embeddings else "")
+
+
+class ModelSpec(Frozen):
+    """A pretrained encoder in a folder.
+
+    Attributes:
+        name: What people call it; no part of the trial's identity.
+        path: Folder with `config.json`, weights and tokenizer; no part of the trial's identity.
+        revision: SHA-256 over the folder's files that matter.
+        family: The architecture, as `config.json` calls it, e.g. ``distilbert``.
+        n_layers: Encoder layers.
+        n_positions: Longest input in subwords.
+        pickle: Whether the weights are a pickle, which the person has agreed to run.
+    """
+
+    name: str
+    path: str
+    revision: str
+    family: str
+    n_layers: Positive
+    n_positions: Positive
+    pickle: bool = False
+
+
+class Columns(Frozen):
+    """Which column of a file holds what, by name or by position from 0 (-1 is the last); None is the reader's own.
+
+    A file whose columns are all given by position has no header line.
+
+    Attributes:
+        text: What is classified.
+        pair: The second text of a pair.
+        label: Its class, or its number for a regression.
+        tokens: The words of a sentence (in a column file: the word of a line).
+        tags: Their tags, one each (in CoNLL-U: `upos` or `xpos`).
+    """
+
+    text: str | int | None = None
+    pair: str | int | None = None
+    label: str | int | None = None
+    tokens: str | int | None = None
+    tags: str | int | None = None
+
+
+class First(Frozen):
+    """How many items of each split are used, from its beginning; None for all, 0 for no test split."""
+
+    train: Positive | None = None
+    dev: Positive | None = None
+    test: Annotated[int, Field(ge=0)] | None = None
+
+
+class DataSpec(Frozen):
+    """A corpus in files.
+
+    Attributes:
+        name: What people call it; no part of the trial's identity.
+        train, dev, test: Files of the splits; no part of the trial's identity. The test split may be absent.
+        format: A registered corpus format, e.g. ``conllu``.
+        fingerprint: SHA-256 over the splits' bytes.
+        columns: Where the files hold what.
+        scheme: How span tags are written: ``iob1``, ``iob2``, ``bioes``, or ``auto`` to find out.
+        first: How many items of each split are used; None for all.
+        source: Where the files came from, e.g. ``ud:UD_English-EWT@2.16``; no part of the trial's identity.
+        sizes: Sentences or texts of train, dev and test; no part of the trial's identity, as they follow from it.
+    """
+
+    name: str
+    train: Files
+    dev: Files
+    test: Files = ()
+    format: str
+    fingerprint: str
+    columns: Columns = Columns()
+    scheme: Scheme = "auto"
+    first: First | None = None
+    source: str | None = None
+    sizes: tuple[int, int, int] | None = None
+
+    def content(self) -> dict[str, Any]:
+        """What decides the items, as JSON values: for keys of what is made of them."""
+        return self.model_dump(mode="json", include={"fingerprint", "format", "columns", "scheme", "first"})
+
+
+class OptimSpec(Frozen):
+    """The optimiser: AdamW without decay on biases and LayerNorm, a schedule, gradient clipping.
+
+    Attributes:
+        lr: Peak learning rate.
+        head_lr: Peak learning rate of the head, which starts from random weights; None means `lr`.
+        batch_size: Sentences a step.
+        epochs: Passes over the train subset.
+        weight_decay: Decoupled weight decay.
+        warmup: Share of all steps over which the rate rises from zero.
+        max_grad_norm: Largest norm of the whole gradient; None does not clip.
+        schedule: What the rate does after the warm-up: ``linear`` down to zero, or ``constant``.
+        layer_decay: Factor of the rate from each layer to the one below it, the head being the highest and the
+            embeddings the lowest (layer-wise learning-rate decay, as in BEiT); None means one rate for all.
+        embedding_updates: ``dense`` for AdamW as it is; ``lazy`` leaves the rows of a large table that a batch does
+            not use as they are, weights and moments: many times faster on a CPU, but another optimiser.
+    """
+
+    lr: Annotated[float, Field(gt=0)] = 5e-5
+    head_lr: Annotated[float, Field(gt=0)] | None = None
+    batch_size: Positive = 16
+    epochs: Positive = 5
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    warmup: Share = 0.0
+    max_grad_norm: Annotated[float, Field(gt=0)] | None = 1.0
+    schedule: Literal["linear", "constant"] = "linear"
+    layer_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
+    embedding_updates: Literal["dense", "lazy"] = "dense"
+
+
+class LoraSpec(Frozen):
+    """Low-rank adapters (Hu et al. 2021) in place of the weights of encoder layers, which then keep their values.
+
+    Attributes:
+        rank: Rank of an adapter.
+        alpha: Its output is scaled by `alpha / rank`.
+        dropout: Dropout of an adapter's input.
+        layers: ``unfrozen`` for the layers the freeze leaves, ``all`` for every layer.
+        targets: ``attention`` for the query and value projections, as in the paper; ``linear`` for every projection.
+    """
+
+    rank: Positive = 8
+    alpha: Annotated[float, Field(gt=0)] = 16.0
+    dropout: Share = 0.0
+    layers: Literal["unfrozen", "all"] = "unfrozen"
+    targets: Literal["attention", "linear"] = "attention"
+
+    @property
+    def label(self) -> str:
+        """A short name for tables: the rank, and what is not the default."""
+        other = self.model_dump(exclude_defaults=True, exclude={"rank"}).values()
+        return "/".join([f"r{self.rank}", *(f"{value:g}" if isinstance(value, float) else value for value in other)])
+
+
+class Recipe(Frozen):
+    """What a draft and a spec say in the same words.
+
+    Attributes:
+        task: A registered task, e.g. ``pos``.
+        seed: Feeds the named streams of `trials.seeding`: subset, init, order, dropout.
+        precision: ``fp32``; ``bf16`` or ``fp16`` for autocast, the latter with a scaled loss.
+        max_length: Longest input in subwords, specials included; words beyond it count as errors.
+        lowercase: Whether word forms are lower-cased before the tokenizer sees them.
+        eval_every: Epochs, or a fraction of one, between two evaluations on dev.
+        dropout: Dropout of the trainable parts; None means the model's own.
+        frozen_dropout: Whether frozen parts keep their dropout while training, as `Trainer` leaves it.
+        batching: How an epoch is cut into batches: ``random``, as the papers do, or ``length``, where the sentences of
+            a batch are of like length, so that little is padded.
+        score: The metric that selects the best epoch; None means the task's own, e.g. ``accuracy`` for POS.
+        subset_seed: Draws the train subset instead of `seed`, so that it is the same in every trial.
+        thaw_every: Gradual unfreezing (Howard & Ruder 2018): after each so many epochs the highest frozen layer
+            begins to learn, the embeddings last; None leaves frozen what is frozen.
+        lora: Low-rank adapters; None trains the weights themselves.
+    """
+
+    task: str = "pos"
+    seed: Seed = 0
+    optim: OptimSpec = OptimSpec()
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    max_length: Annotated[int, Field(ge=4)] = 128
+    lowercase: bool = False
+    eval_every: Annotated[float, Field(gt=0, le=1)] = 1.0
+    dropout: Share | None = None
+    frozen_dropout: bool = True
+    batching: Literal["random", "length"] = "random"
+    score: str | None = None
+    subset_seed: Seed | None = None
+    thaw_every: Positive | None = None
+    lora: LoraSpec | None = None
