@@ -33,6 +33,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True,
         "conv_kernel_size": 3, "conv_act": "gelu",
     },
+    "layoutlmv3": BERT_SIZES | {"coordinate_size": 3, "shape_size": 2},
 }  # fmt: skip
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'-"

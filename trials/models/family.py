@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -62,7 +63,9 @@ class ModelFamily:
     def parts(self, model: Any) -> Parts:
         """The three parts of a model of the family."""
         base = getattr(model, model.base_model_prefix)
-        embeddings = _together([*_named(base, self.embeddings), *_named(base, self.shared)])
+        # A parameter of the encoder itself, such as LayoutLMv3's class token, is part of its input.
+        own = list(base.parameters(recurse=False))
+        embeddings = _together([*_named(base, self.embeddings), *_named(base, self.shared)], own)
         layers = list(base.get_submodule(self.stack))
         layers[0] = _together([layers[0], *_named(base, self.beside_first)])
         inside = {id(p) for module in (embeddings, *layers) for p in module.parameters()}
@@ -76,12 +79,13 @@ def _named(base: Any, paths: tuple[str, ...]) -> list[nn.Module]:
     return [found[path] for path in paths if found.get(path) is not None]
 
 
-def _together(modules: list[nn.Module]) -> nn.Module:
-    if len(modules) == 1:
+def _together(modules: list[nn.Module], parameters: Sequence[nn.Parameter] = ()) -> nn.Module:
+    """One module that holds all of these; itself, if it is only one."""
+    if len(modules) == 1 and not parameters:
         return modules[0]
-    from torch import nn  # only where a model is there already
+    from torch import nn  # a plan reads this module without torch
 
-    return nn.ModuleList(modules)
+    return nn.ModuleList([*modules, nn.ParameterList(parameters)])
 
 
 MODEL_FAMILIES: Registry[ModelFamily] = Registry("model family")

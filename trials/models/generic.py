@@ -65,4 +65,4 @@ def _shared(base: Any, stack: str) -> tuple[str, ...]:
     if not parent:
         return ()
     beside = ((name, m) for name, m in base.get_submodule(parent).named_children() if name != child)
-    return tuple(f"{parent}.{name}" for name, m in beside if not isinstance(m, nn.LayerNorm) and any(m.parameters()))
+    return tuple(f"{parent}.{name}" for name, m in beside if not isinstance(m, nn.LayerNorm) and [*m.parameters()])

@@ -46,6 +46,9 @@ def losses(spec: TrialSpec) -> list[float]:
 
 # --- Families nobody registered
 
+# Models with a table, or a projection, that all layers share and that stands beside them in their encoder.
+HEAD_PARAMS = {"mpnet": 68, "roformer": 68, "rembert": 68, "layoutlmv3": 68 + 2 * 32}  # and two norms of its images
+SHARED_BESIDE_LAYERS = [*HEAD_PARAMS]
 
 @pytest.fixture(scope="module")
 def ernie(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -61,7 +64,22 @@ def test_an_encoder_nobody_registered_trains_and_keeps_its_frozen_layers(ernie: 
     assert np.isfinite(record.dev_loss)
 
 
-@pytest.mark.parametrize("family", ["ernie", "convbert", "megatron-bert", "nystromformer"])
+UNREGISTERED = ["ernie", "convbert", "megatron-bert", "nystromformer", *SHARED_BESIDE_LAYERS]
+
+
+@pytest.mark.parametrize("family", SHARED_BESIDE_LAYERS)
+def test_an_encoder_with_a_table_beside_its_layers_trains_only_what_is_not_frozen(
+    family: str, make_trial: TrialMaker, tmp_path: Path
+) -> None:
+    model = str(save_tiny_model(family, tmp_path / family))
+    spec = make_trial(model=model, max_length=24, freeze={"strategy": "all_encoder", "embeddings": True})
+    records = records_of(spec)
+    assert np.isfinite(records[-1].dev_loss)
+    assert records[-1].step_losses[-1] < records[0].step_losses[0]
+    assert records[-1].trainable_params == HEAD_PARAMS[family]
+
+
+@pytest.mark.parametrize("family", UNREGISTERED)
 def test_its_parts_are_found_disjoint_and_complete(family: str, tmp_path: Path) -> None:
     spec = find(save_tiny_model(family, tmp_path / family))
     loaded = load_model(spec, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator())
