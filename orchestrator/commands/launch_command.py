@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.config.configs_folder import configs_folder
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
@@ -45,7 +46,7 @@ from orchestrator.sweeps.plan import Plan, brought_up_to_date, make_plan
 from orchestrator.sweeps.sweep import SweepSpec, load_sweep
 from trials.draft import Lookup
 
-DEFAULT_SWEEP = Path(__file__).parents[2] / "configs" / "sweeps" / "starter.yaml"
+DEFAULT_SWEEP = configs_folder("sweeps") / "starter.yaml"
 
 
 def launch(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -91,6 +95,27 @@ def download_progress() -> Iterator[Progress]:
             bars.update(tasks[name], completed=done_bytes, total=total_bytes)
 
         yield progress
+
+
+def typed_command() -> str:
+    """The command line that started this process, ready to be pasted into a shell."""
+    return shlex.join(sys.orig_argv if _runs_a_module() else [_script(), *sys.argv[1:]])
+
+
+def sibling_command(name: str, *arguments: str) -> str:
+    """Another command, called the way this process was: `permafrost NAME ...` or `python -m orchestrator.NAME ...`."""
+    program = [sys.orig_argv[0], "-m", f"orchestrator.{name}"] if _runs_a_module() else [_script(), name]
+    return shlex.join([*program, *arguments])
+
+
+def _runs_a_module() -> bool:
+    return sys.modules["__main__"].__spec__ is not None
+
+
+def _script() -> str:
+    """The console script: its name alone where the shell finds the same file by it, else its path."""
+    script = Path(sys.argv[0])
+    return script.name if shutil.which(script.name) == str(script) else str(script)
 
 
 def run(function: Callable[..., None]) -> None:

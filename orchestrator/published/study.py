@@ -17,6 +17,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError, model_validator
 
+from orchestrator.config.configs_folder import configs_folder
 from orchestrator.config.validation_messages import wording
 from orchestrator.config.yaml_document import Document
 from orchestrator.published.study_parts import (
@@ -33,7 +34,7 @@ from orchestrator.published.study_parts import PublishedFreeze as PublishedFreez
 from trials.errors import ConfigError, unknown
 from trials.settings import Frozen, Positive
 
-FOLDER = Path(__file__).parents[2] / "configs" / "published"
+FOLDER = configs_folder("published")
 STUDIES: tuple[str, ...] = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 Cell = float | tuple[float, float] | None
 COLUMN = re.compile(r"(?P<metric>\w+)(@(?P<epoch>[1-9]\d*))?(\.(?P<statistic>mean|median|std|min|max))?")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.config.console import say, stderr
+from orchestrator.config.console import say, sibling_command, stderr, typed_command
 from orchestrator.execution.events import last_line
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.tables import failure_table
@@ -54,7 +52,7 @@ def say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopReques
     if outcome.failed:
         say(f"{outcome.failed} trials failed; the same command tries them again:")
         stderr.print(failure_table(_failures(plan, results)))
-    command = shlex.join(["python", "-m", "orchestrator.launch", *sys.argv[1:]])
+    command = typed_command()
     left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
     if stop.reason is not None:
         say(f"given up with {left} trials to go: {stop.reason}")
@@ -62,7 +60,7 @@ def say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopReques
         say(f"{stop.bound}, with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
     elif stop.asked:
         say(f"interrupted with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
-    say(f"results {outcome.store}; look again with: python -m orchestrator.status --store {shlex.quote(outcome.store)}")
+    say(f"results {outcome.store}; look again with: {sibling_command('status', '--store', outcome.store)}")
 
 
 def trials_of(plan: Plan, results: ResultStore) -> list[TrialSpec]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.store import open_store
-from tests.end_to_end.conftest import Command, run_in, write_small_sweep
+from tests.end_to_end.conftest import Command, environment, run_in, write_small_sweep
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +83,21 @@ def test_status_reads_the_store_only(done: Done) -> None:
     assert launched.stdout.strip() in shown.stdout
     assert "sweep tiny: 8 trials, 8 completed" in shown.stdout
     assert counted["sweeps"] == [{"name": "tiny", "planned": 8, "cells": 4, "states": {"completed": 8}}]
+
+
+@pytest.mark.parametrize(
+    "door", [[sys.executable, "-m", "orchestrator.launch"], [Path(sys.executable).with_name("permafrost"), "launch"]]
+)
+def test_the_command_that_a_cut_launch_prints_resumes_it(sweep: Path, tmp_path: Path, door: list[str | Path]) -> None:
+    words = [*door, "--sweep", sweep, "--store", "my store", "--cluster", "inline", "--max-trials", "1"]
+    cut = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=environment())
+    assert cut.returncode == 143, cut.stderr
+    printed = [line.strip() for line in cut.stderr.splitlines() if "--max-trials" in line]
+    shown = shlex.split(cut.stderr.splitlines()[-1].partition("with: ")[2])
+    resumed = subprocess.run([*shlex.split(printed[-1]), "--dry-run"], cwd=tmp_path, capture_output=True, text=True)
+    assert (resumed.returncode, "1 complete in the store, 7 to run" in resumed.stderr) == (0, True), resumed.stderr
+    status = subprocess.run(shown, cwd=tmp_path, capture_output=True, text=True)
+    assert (status.returncode, "1 completed" in status.stdout) == (0, True), status.stderr
 
 
 def test_a_trial_that_diverges_is_kept_counted_and_never_averaged(

@@ -129,7 +129,7 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
     launched.send_signal(number)
     _, err = launched.communicate(timeout=90)
     assert launched.returncode == code, err
-    assert "Go on with:\n  python -m orchestrator.launch --sweep" in err
+    assert "-m orchestrator.launch --sweep long.yaml" in err
     assert "Traceback" not in err
     before = {row["trial_id"] for row in open_store(tmp_path / "store").trials().to_pylist()}
     assert not list((tmp_path / "store").rglob("*.tmp"))
