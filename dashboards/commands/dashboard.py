@@ -1,6 +1,6 @@
 """The results dashboard over a store, live while sweeps run; it needs no Ray.
 
-python -m dashboards.commands.dashboard results
+permafrost dashboard results
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, reported, run
+from orchestrator.config.console import DEFAULT_STORE, DebugOption, reported
 
 
 def dashboard(
@@ -48,7 +48,3 @@ def dashboard(
         frames.refresh()
         code = serve(make_app(frames), access, debug=debug)
     raise typer.Exit(code)
-
-
-if __name__ == "__main__":
-    run(dashboard)

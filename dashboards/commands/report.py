@@ -1,6 +1,6 @@
 """The report of a sweep as files for a paper, and single figures as a page shows them.
 
-python -m dashboards.commands.report starter -o report
+permafrost report starter -o report
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from dashboards.data.page_query import COSTS
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, run, say
+from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, say
 from trials.errors import ConfigError
 
 _NO_PICTURES = "--no-pictures"
@@ -83,7 +83,3 @@ def export(
         for notice in export_figure(Frames(open_store(store)), figure, url, path):
             say(notice)
         print(path.resolve())
-
-
-if __name__ == "__main__":
-    run(report)

@@ -77,7 +77,7 @@ class Mirror:
         self.broken: tuple[BrokenPart, ...] = ()
         self.n_rows = 0
         self._database, self._table, self._numbers = database, table, numbers
-        self._follower = Follower(store.place, table, COLUMNS[table])
+        self._follower = Follower(store.storage, table, COLUMNS[table])
         self._keys = ["t" if key == "trial_id" else key for key in KEYS[table]]
         self._create()
 

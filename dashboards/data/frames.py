@@ -153,7 +153,7 @@ class Frames:
         self._lock = threading.Lock()
         self._database = open_database()
         self._numbers, self._cells = Numbers(), CellReader()
-        self._ended = Follower(store.place, "trials", [*_ENDED, *_MAPS.values(), "spec"])
+        self._ended = Follower(store.storage, "trials", [*_ENDED, *_MAPS.values(), "spec"])
         self._epochs = Mirror(self._database, store, "epochs", self._numbers)
         self._tags: Mirror | None = None
         self._rows: list[pd.DataFrame] = []
@@ -215,7 +215,7 @@ class Frames:
             return False
         found = {}
         for plan in self._plans.newest:
-            holder = running_driver(self.store.place, plan.name)
+            holder = running_driver(self.store.storage, plan.name)
             found[plan.name] = (holder is not None, holder.ray if holder else "")
         changed, self._drivers, self._drivers_at = found != self._drivers, found, time.monotonic()
         return changed
@@ -313,12 +313,12 @@ class _Plans:
     def __init__(self, store: ResultStore, cells: CellReader, numbers: Numbers) -> None:
         self.newest: tuple[_Plan, ...] = ()
         self.problems: tuple[str, ...] = ()
-        self._place, self._cells, self._numbers = store.place.at("sweeps"), cells, numbers
+        self._storage, self._cells, self._numbers = store.storage.at("sweeps"), cells, numbers
         self._read: dict[str, tuple[frozenset[str], _Plan | str | None]] = {}
 
     def refresh(self) -> bool:
         """Look again, and whether anything changed."""
-        listed = {name: frozenset(self._place.at(name).files()) for name in self._place.folders()}
+        listed = {name: frozenset(self._storage.at(name).files()) for name in self._storage.folders()}
         if listed == {name: files for name, (files, _) in self._read.items()}:
             return False
         self._read = {name: self._look(name, files) for name, files in listed.items()}
@@ -331,7 +331,7 @@ class _Plans:
         if name in self._read and self._read[name][0] == files:
             return self._read[name]
         try:
-            plan = newest_plan(self._place.at(name))
+            plan = newest_plan(self._storage.at(name))
         except StoreError as error:
             return files, str(error)
         return files, None if plan is None else self._framed(plan)

@@ -23,7 +23,7 @@ class TrialRows:
     """One table of a store, read for chosen trials. May be asked from any thread."""
 
     def __init__(self, store: ResultStore, table: str, columns: Sequence[str], keys: Sequence[str]) -> None:
-        self._parts = PartFolder(store.place.at(table), TABLES[table])
+        self._parts = PartFolder(store.storage.at(table), TABLES[table])
         self._columns = [name for name in TABLES[table].names if name in columns]
         self._keys = list(keys)
         self._empty = pa.schema([TABLES[table].field(name) for name in self._columns]).empty_table()
@@ -40,7 +40,7 @@ class TrialRows:
             beside: Trials that are likely to be asked for next: taken along, as a part is read as a whole anyway.
 
         Raises:
-            StoreError: the place does not answer, or parts vanish again and again.
+            StoreError: the storage does not answer, or parts vanish again and again.
         """
         with self._lock:
             self._take_in(set(attempts), set(beside))

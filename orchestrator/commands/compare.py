@@ -1,7 +1,7 @@
 """Trials of a store beside a published study. It reads the store only.
 
-python -m orchestrator.commands.compare --study emekaeze_pos
-python -m orchestrator.commands.compare --store results --study freezing_bert_glue --json
+permafrost compare --study emekaeze_pos
+permafrost compare --store results --study freezing_bert_glue --json
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from pydantic_core import to_jsonable_python
 
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, run, stdout
+from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, stdout
 from orchestrator.published.comparison import compare_study
 from orchestrator.published.comparison_tables import comparison_tables
 from orchestrator.published.study import STUDIES, load_study
@@ -46,7 +46,3 @@ def compare(
             stdout.print(part)
         trials = f"{found.trials} trial{'s' * (found.trials != 1)} of ours"
         stdout.print(f"{trials} in {results.address}", markup=False, highlight=False, soft_wrap=True)
-
-
-if __name__ == "__main__":
-    run(compare)

@@ -1,7 +1,7 @@
 """Look whether this machine is ready for sweeps, or for one sweep; every problem comes with its fix.
 
-python -m orchestrator.commands.doctor
-python -m orchestrator.commands.doctor --sweep my.yaml --store results --json
+permafrost doctor
+permafrost doctor --sweep my.yaml --store results --json
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.config.console import DEFAULT_STORE, ClusterOption, DebugOption, JsonOption, reported, run, stdout
-from orchestrator.deploy.machine_checks import Finding, checks, examined
+from orchestrator.config.console import DEFAULT_STORE, ClusterOption, DebugOption, JsonOption, reported, stdout
+from orchestrator.deploy.machine_checks import CheckResult, checks, examined
 from orchestrator.sweeps.cluster_spec import find_cluster
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -61,7 +61,7 @@ def doctor(
     raise typer.Exit(int(failed))
 
 
-def _table(found: Sequence[Finding]) -> Table:
+def _table(found: Sequence[CheckResult]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -71,7 +71,3 @@ def _table(found: Sequence[Finding]) -> Table:
         if one.fix:
             table.add_row("", "", Text(f"-> {one.fix}"))
     return table
-
-
-if __name__ == "__main__":
-    run(doctor)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.commands.model_card import model_card
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, run, say, stdout
+from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, say, stdout
 from orchestrator.execution.rerun import find_trial, rerun
 from orchestrator.store import open_store
 from trials.errors import ConfigError
@@ -53,7 +53,3 @@ def export_model(
 
 def _line(record: EpochRecord) -> str:
     return f"epoch   {record.epoch:g}  score {record.score:.6f}"
-
-
-if __name__ == "__main__":
-    run(export_model)

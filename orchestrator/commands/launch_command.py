@@ -1,8 +1,8 @@
 """Launch a sweep: plan it, run what the store does not have, show what was found.
 
-python -m orchestrator.launch
-python -m orchestrator.launch --sweep my.yaml --store results --set seeds=[0,1]
-python -m orchestrator.launch --sweep my.yaml --cluster http://head:8265 --store s3://bucket/results --detach
+permafrost launch
+permafrost launch --sweep my.yaml --store results --set seeds=[0,1]
+permafrost launch --sweep my.yaml --cluster http://head:8265 --store s3://bucket/results --detach
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _launch(
             print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, dry_run=True))))
         return 0
     results.create()
-    with leaving_on_sigterm(), take_lease(results.place, plan.sweep.name, say=say) as lease:
+    with leaving_on_sigterm(), take_lease(results.storage, plan.sweep.name, say=say) as lease:
         results.add_plan(plan.declared())
         plan = brought_up_to_date(plan, results)  # another driver may have been at it until now
         running = Running.of(plan, cluster, results, lease, stop)
@@ -181,7 +181,7 @@ def _run(running: Running, bounds: Bounds, found: Forecast | None, started: floa
         say(f"nothing to do: {asked} in the store.")
         return
     if found is not None:
-        keep_forecast(running.results.place, replace(found, time=time.time()))
+        keep_forecast(running.results.storage, replace(found, time=time.time()))
     running.go(bounds, hourly=_hourly(running.plan, running.cluster), began=started)
 
 

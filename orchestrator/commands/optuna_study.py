@@ -1,6 +1,6 @@
 """Write a sweep as an Optuna study, for whoever wants to look at it with Optuna's tools.
 
-python -m orchestrator.commands.optuna_study --sweep my.yaml --store results --out study.db
+permafrost study --sweep my.yaml --store results --out study.db
 optuna-dashboard sqlite:///study.db
 """
 
@@ -20,7 +20,6 @@ from orchestrator.config.console import (
     SettingsOption,
     StoreOption,
     reported,
-    run,
     stdout,
 )
 from orchestrator.search.cell import Cell
@@ -95,7 +94,3 @@ def _cell(sweep: SweepSpec, point: Point, lookup: Lookup, known: Known) -> Cell 
     cell = Cell(specs, {spec.trial_id: known.of(spec.trial_id) for spec in specs})
     cell.over = {trial_id: seen.state for trial_id, seen in cell.seen.items() if seen.state is not None}
     return cell
-
-
-if __name__ == "__main__":
-    run(study)

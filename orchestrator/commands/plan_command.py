@@ -1,7 +1,7 @@
 """What a sweep would run and what that would take, before anything runs.
 
-python -m orchestrator.commands.plan_command --sweep my.yaml
-python -m orchestrator.commands.plan_command --sweep my.yaml --pilot  # where the store has no trial of this device
+permafrost plan --sweep my.yaml
+permafrost plan --sweep my.yaml --pilot  # where the store has no trial of this device
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from orchestrator.config.console import (
     SettingsOption,
     download_progress,
     reported,
-    run,
     say,
     stdout,
 )
@@ -136,7 +135,3 @@ def _as_json(plan: Plan, forecast: Forecast, fetched: list[str], store: str, clu
         "notes": list(plan.notes),
         "forecast": forecast_as_json(forecast),
     }
-
-
-if __name__ == "__main__":
-    run(plan)

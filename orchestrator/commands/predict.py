@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.config.console import DebugOption, reported, run
+from orchestrator.config.console import DebugOption, reported
 from trials.datasets.text_file import normalised, read_lines
 from trials.errors import DataError
 
@@ -133,7 +133,3 @@ def _write(text: str, out: Path | None) -> None:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DataError(f"{out}: cannot be written ({error.strerror}).") from error
-
-
-if __name__ == "__main__":
-    run(predict)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, run, say, stdout
+from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, say, stdout
 from orchestrator.execution.recorder import versions
 from orchestrator.execution.rerun import Difference, differences, find_trial, rerun
 from orchestrator.store import open_store
@@ -88,7 +88,3 @@ def _short(value: Any) -> str:
 
 def _plain(differing: list[Difference]) -> list[dict[str, Any]]:
     return [asdict(difference) for difference in differing]
-
-
-if __name__ == "__main__":
-    run(reproduce)

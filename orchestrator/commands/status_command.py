@@ -1,9 +1,9 @@
 """What a store holds, read from the store only: it needs no Ray, and a sweep may be running.
 
-python -m orchestrator.status
-python -m orchestrator.status --store results --json
-python -m orchestrator.status --store results --trials
-python -m orchestrator.status --store results --follow
+permafrost status
+permafrost status --store results --json
+permafrost status --store results --trials
+permafrost status --store results --follow
 """
 
 from __future__ import annotations

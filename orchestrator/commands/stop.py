@@ -1,6 +1,6 @@
 """Stop a running sweep gracefully, wherever its driver runs.
 
-python -m orchestrator.commands.stop my-sweep --store results
+permafrost stop my-sweep --store results
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.config.console import DEFAULT_STORE, ClusterOption, DebugOption, reported, run, say
+from orchestrator.config.console import DEFAULT_STORE, ClusterOption, DebugOption, reported, say
 from orchestrator.execution.stop_request import ask_to_stop
 from orchestrator.lease.acquire import FOLDER as LEASES
 from orchestrator.lease.holder import this_driver
@@ -53,14 +53,14 @@ def stop(
 
 
 def _stop(store: str, sweep: str, *, wait: bool) -> None:
-    place = open_store(store).place
-    known = sweep in place.at(LEASES).folders()  # a name is looked up, never made part of a path
-    driver = running_driver(place, sweep) if known else None
+    storage = open_store(store).storage
+    known = sweep in storage.at(LEASES).folders()  # a name is looked up, never made part of a path
+    driver = running_driver(storage, sweep) if known else None
     if driver is None:
         raise NothingMatchedError(f"sweep {sweep}: nobody runs it in {store}. There is nothing to stop.")
-    ask_to_stop(place, sweep, str(this_driver()))
+    ask_to_stop(storage, sweep, str(this_driver()))
     say(f"sweep {sweep}: {driver} was asked to stop; its trials go on to their next evaluation.")
-    while wait and running_driver(place, sweep) is not None:
+    while wait and running_driver(storage, sweep) is not None:
         time.sleep(_POLL_S)
     if wait:
         say(f"sweep {sweep}: stopped. Launching it again goes on.")
@@ -76,14 +76,12 @@ def _stop_there(address: str, sweep: str, *, wait: bool) -> int:
     found = jobs.newest(sweep)
     if found.is_over:
         raise NothingMatchedError(f"sweep {sweep}: its driver at {address} has ended ({found.status.lower()}).")
-    words = ["python", "-m", "orchestrator.commands.stop", sweep, "--store", found.store]
+    # Not the console script: a job has the code of `orchestrator` and `trials`, not their installation.
+    command = "from orchestrator.commands.app import app; app()"
+    words = ["python", "-c", command, "stop", sweep, "--store", found.store]
     with tempfile.TemporaryDirectory() as folder:
         job = jobs.submit(
             Path(folder), words if wait else [*words, "--no-wait"], ClusterSpec(address=address), sweep=sweep,
             store=found.store, kind="stop",
         )  # fmt: skip
         return follow(jobs, job, sweep)
-
-
-if __name__ == "__main__":
-    run(stop)

@@ -80,17 +80,17 @@ def repair_(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, deb
     Exit codes: 0 the store is clean now, 1 something is wrong that it leaves as it is, 3 no store there.
     """
     with reported(debug=debug):
-        place = open_storage(store)
-        check_store(place)  # before anything is written: it may be no store
-        stuck = broken_claims(place, say=say)
+        storage = open_storage(store)
+        check_store(storage)  # before anything is written: it may be no store
+        stuck = broken_claims(storage, say=say)
         if stuck:
-            set_aside(place, [BadFile((LEASES, sweep), name, "not a readable lease") for sweep, name in stuck])
-        with alone(place, "repair", say=say):
-            done = repair(place)
+            set_aside(storage, [BadFile((LEASES, sweep), name, "not a readable lease") for sweep, name in stuck])
+        with alone(storage, "repair", say=say):
+            done = repair(storage)
         if as_json:
             _print_json(asdict(done) | {"leases": [f"{LEASES}/{sweep}/{name}" for sweep, name in stuck]})
         else:
-            _tell_repaired(place, done, len(stuck))
+            _tell_repaired(storage, done, len(stuck))
     raise typer.Exit(int(bool(done.left)))
 
 
@@ -103,10 +103,10 @@ def compact(store: StoreOption = DEFAULT_STORE, debug: DebugOption = False) -> N
     """
     with reported(debug=debug):
         results = open_store(store)
-        before = _parts(results.place)
-        with alone(results.place, "compact", say=say):
+        before = _parts(results.storage)
+        with alone(results.storage, "compact", say=say):
             results.compact()
-        after = _parts(results.place)
+        after = _parts(results.storage)
         for name, n in before.items():
             _line(f"{name}: {n} parts, now {after[name]}")
 
@@ -127,11 +127,11 @@ def gc(
         permafrost store gc --store results --yes
     """
     with reported(debug=debug):
-        place = open_store(store).place
-        garbage = find_garbage(place)
+        storage = open_store(store).storage
+        garbage = find_garbage(storage)
         if yes and garbage:
-            with alone(place, "delete", say=say):
-                collect(place, garbage)
+            with alone(storage, "delete", say=say):
+                collect(storage, garbage)
         for one in garbage:
             _line(f"{one.path}  {one.n_bytes:,} bytes, {one.why}")
         size = f"{len(garbage)} files, {sum(one.n_bytes for one in garbage) / 1e6:.1f} MB"
@@ -177,7 +177,7 @@ def merge_(
         theirs, ours = open_store(source), open_store(into, must_exist=False)
         if theirs.address == ours.address:
             raise ConfigError(f"{theirs.address}: FROM and INTO are the same store. Give two.")
-        with alone(ours.place, "merge", say=say):
+        with alone(ours.storage, "merge", say=say):
             done = merge(theirs, ours)
         if as_json:
             _print_json(asdict(done))
@@ -207,7 +207,7 @@ def _figures(head: tuple[str, ...], rows: Mapping[str, tuple[int, ...]]) -> Tabl
     return table
 
 
-def _tell_repaired(place: Storage, done: Repaired, stuck: int) -> None:
+def _tell_repaired(storage: Storage, done: Repaired, stuck: int) -> None:
     for file in done.files:
         _line(f"moved {file}")
     if stuck:
@@ -221,7 +221,7 @@ def _tell_repaired(place: Storage, done: Repaired, stuck: int) -> None:
     for finding in done.left:
         _line(f"left as it is: {finding}")
     if not (done.folders or stuck):
-        _line(f"{place}: nothing to repair.")
+        _line(f"{storage}: nothing to repair.")
 
 
 def _tell_merged(done: Merged) -> None:
@@ -233,8 +233,8 @@ def _tell_merged(done: Merged) -> None:
         _line(f"trial {trial_id} has other numbers in FROM: {where}")
 
 
-def _parts(place: Storage) -> dict[str, int]:
-    return {name: len(place.at(name).files()) for name in TABLES}
+def _parts(storage: Storage) -> dict[str, int]:
+    return {name: len(storage.at(name).files()) for name in TABLES}
 
 
 def _line(text: str) -> None:
@@ -243,7 +243,3 @@ def _line(text: str) -> None:
 
 def _print_json(content: dict[str, Any]) -> None:
     typer.echo(json.dumps(content))
-
-
-if __name__ == "__main__":
-    app()

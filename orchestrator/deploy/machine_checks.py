@@ -45,7 +45,7 @@ print(json.dumps([[one.name, one.total_memory] for one in found]))
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """What a check found.
 
     Attributes:
@@ -61,7 +61,7 @@ class Finding:
     fix: str = ""
 
 
-Check = Callable[[], Iterator[Finding]]
+Check = Callable[[], Iterator[CheckResult]]
 
 
 def checks(store: str, sweep: Path | None, settings: Sequence[str], address: str) -> dict[str, Check]:
@@ -82,41 +82,41 @@ def checks(store: str, sweep: Path | None, settings: Sequence[str], address: str
     return found
 
 
-def examined(wanted: Mapping[str, Check], limit_s: float = LIMIT_S) -> Iterator[Finding]:
+def examined(wanted: Mapping[str, Check], limit_s: float = LIMIT_S) -> Iterator[CheckResult]:
     """The findings of checks, in their order; one that hangs or raises is a finding itself."""
     for name, check in wanted.items():
         yield from _guarded(name, check, limit_s)
 
 
-def _guarded(name: str, check: Check, limit_s: float) -> list[Finding]:
-    found: list[Finding] = []
+def _guarded(name: str, check: Check, limit_s: float) -> list[CheckResult]:
+    found: list[CheckResult] = []
 
     def go() -> None:
         try:
             found.extend(check())
         except Exception as error:  # whatever it is, the other checks are to be made
             text = f"could not be checked ({type(error).__name__}: {error})"
-            found.append(Finding(name, "fail", text, "Look at what it names."))
+            found.append(CheckResult(name, "fail", text, "Look at what it names."))
 
     thread = threading.Thread(target=go, name=f"check {name}", daemon=True)
     thread.start()
     thread.join(limit_s)
     if thread.is_alive():
-        return [Finding(name, "fail", f"gave no answer within {limit_s:g} s", "A disk or a network may hang.")]
+        return [CheckResult(name, "fail", f"gave no answer within {limit_s:g} s", "A disk or a network may hang.")]
     return found
 
 
-def python(version: tuple[int, ...] = sys.version_info[:3]) -> Iterator[Finding]:
+def python(version: tuple[int, ...] = sys.version_info[:3]) -> Iterator[CheckResult]:
     """Whether Python is new enough."""
     text = ".".join(map(str, version))
     if version[:2] < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
-        yield Finding("python", "fail", f"Python {text} is too old", f"Use Python {oldest} or newer.")
+        yield CheckResult("python", "fail", f"Python {text} is too old", f"Use Python {oldest} or newer.")
     else:
-        yield Finding("python", "ok", f"Python {text} on {platform.machine()}")
+        yield CheckResult("python", "ok", f"Python {text} on {platform.machine()}")
 
 
-def packages(requirements: Sequence[str] | None = None) -> Iterator[Finding]:
+def packages(requirements: Sequence[str] | None = None) -> Iterator[CheckResult]:
     """Whether every package that is required is there, in a version that is allowed."""
     wanted = importlib.metadata.requires(DISTRIBUTION) or [] if requirements is None else requirements
     needed = [one for one in map(_requirement, wanted) if one is not None]
@@ -126,14 +126,14 @@ def packages(requirements: Sequence[str] | None = None) -> Iterator[Finding]:
             there = importlib.metadata.version(one.name)
         except importlib.metadata.PackageNotFoundError:
             bad += 1
-            yield Finding("packages", "fail", f"{one.name} is not installed", f'pip install "{one}"')
+            yield CheckResult("packages", "fail", f"{one.name} is not installed", f'pip install "{one}"')
             continue
         if not one.specifier.contains(there, prereleases=True):
             bad += 1
-            yield Finding("packages", "warn", f"{one.name} {there} was not tested", f'pip install "{one}"')
+            yield CheckResult("packages", "warn", f"{one.name} {there} was not tested", f'pip install "{one}"')
     if not bad:
         shown = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers", "ray"))
-        yield Finding("packages", "ok", f"{len(needed)} packages, {shown}")
+        yield CheckResult("packages", "ok", f"{len(needed)} packages, {shown}")
 
 
 def _requirement(text: str) -> Requirement | None:
@@ -145,91 +145,93 @@ def _requirement(text: str) -> Requirement | None:
     return found if found.marker is None or found.marker.evaluate({"extra": ""}) else None
 
 
-def devices(python_words: Sequence[str] = (sys.executable, "-c", _DEVICES)) -> Iterator[Finding]:
+def devices(python_words: Sequence[str] = (sys.executable, "-c", _DEVICES)) -> Iterator[CheckResult]:
     """The CPU with its memory, and the GPUs that torch sees; asked in a process of its own, as a driver may hang."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    yield Finding("devices", "ok", f"{processor_name()}, {os.cpu_count()} cores, {total / 1e9:.0f} GB of memory")
+    yield CheckResult("devices", "ok", f"{processor_name()}, {os.cpu_count()} cores, {total / 1e9:.0f} GB of memory")
     try:
         done = subprocess.run(python_words, capture_output=True, text=True, timeout=LIMIT_S - 10, check=True)
         gpus = json.loads(done.stdout.strip().splitlines()[-1])
     except subprocess.TimeoutExpired:
-        yield Finding("devices", "fail", "torch did not answer which GPUs there are", "Check the driver: nvidia-smi")
+        yield CheckResult(
+            "devices", "fail", "torch did not answer which GPUs there are", "Check the driver: nvidia-smi"
+        )
         return
     except (subprocess.CalledProcessError, ValueError, IndexError) as error:
         last = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1]
-        yield Finding("devices", "fail", f"torch does not work ({last})", "pip install --force-reinstall torch")
+        yield CheckResult("devices", "fail", f"torch does not work ({last})", "pip install --force-reinstall torch")
         return
     for name, n_bytes in gpus:
-        yield Finding("devices", "ok", f"GPU {name}, {n_bytes / 1e9:.0f} GB")
+        yield CheckResult("devices", "ok", f"GPU {name}, {n_bytes / 1e9:.0f} GB")
     if not gpus and Path("/proc/driver/nvidia").is_dir():
         fix = "Install a build of torch for CUDA, of the version that the driver supports."
-        yield Finding("devices", "warn", "this machine has an NVIDIA driver, but torch sees no GPU", fix)
+        yield CheckResult("devices", "warn", "this machine has an NVIDIA driver, but torch sees no GPU", fix)
 
 
-def writable_store(address: str) -> Iterator[Finding]:
+def writable_store(address: str) -> Iterator[CheckResult]:
     """Whether the store can be read and written, and has room."""
     fix = "Give another place with --store, or ask for access to this one."
     try:
-        place = open_store(address, must_exist=False).place
+        storage = open_store(address, must_exist=False).storage
     except PermafrostError as error:
-        yield Finding("store", "fail", str(error), fix)
+        yield CheckResult("store", "fail", str(error), fix)
         return
-    if "://" in place.address:
-        yield Finding("store", "ok", f"{place.address} answers")
+    if "://" in storage.address:
+        yield CheckResult("store", "ok", f"{storage.address} answers")
     else:
-        yield from disk("store", Path(place.address), "Give a folder on another disk with --store.")
+        yield from disk("store", Path(storage.address), "Give a folder on another disk with --store.")
 
 
-def disk(check: str, folder: Path, fix: str, *, low: float = LOW_BYTES) -> Iterator[Finding]:
+def disk(check: str, folder: Path, fix: str, *, low: float = LOW_BYTES) -> Iterator[CheckResult]:
     """Whether a folder, or the one it will be made in, can be written and has room."""
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        yield Finding(check, "fail", f"{folder} cannot be written", fix)
+        yield CheckResult(check, "fail", f"{folder} cannot be written", fix)
         return
     free = shutil.disk_usage(there).free
     level: Level = "fail" if free < TOO_FEW_BYTES else "warn" if free < low else "ok"
-    yield Finding(check, level, f"{folder}: {free / 1e9:.1f} GB free", "" if level == "ok" else fix)
+    yield CheckResult(check, level, f"{folder}: {free / 1e9:.1f} GB free", "" if level == "ok" else fix)
 
 
-def ray_token(environment: Mapping[str, str], home: Path) -> Iterator[Finding]:
+def ray_token(environment: Mapping[str, str], home: Path) -> Iterator[CheckResult]:
     """Whether Ray finds the token that its clusters ask for. The token itself is never shown."""
     path, mode = environment.get("RAY_AUTH_TOKEN_PATH"), environment.get("RAY_AUTH_MODE", "token")
     if mode.lower() == "disabled":
         fix = "Unset RAY_AUTH_MODE: else whoever reaches the dashboard's port can run code as you."
-        yield Finding("ray", "warn", "Ray asks nobody for a token", fix)
+        yield CheckResult("ray", "warn", "Ray asks nobody for a token", fix)
     elif environment.get("RAY_AUTH_TOKEN"):
-        yield Finding("ray", "ok", "Ray's token is in RAY_AUTH_TOKEN")
+        yield CheckResult("ray", "ok", "Ray's token is in RAY_AUTH_TOKEN")
     elif path and not (os.access(path, os.R_OK) and Path(path).is_file()):
         fix = "Write the cluster's token there (`ray get-auth-token` shows it on its head), or unset the variable."
-        yield Finding("ray", "fail", f"RAY_AUTH_TOKEN_PATH names {path}, which cannot be read", fix)
+        yield CheckResult("ray", "fail", f"RAY_AUTH_TOKEN_PATH names {path}, which cannot be read", fix)
     elif path or (home / ".ray" / "auth_token").is_file():
-        yield Finding("ray", "ok", f"Ray's token is in {path or '~/.ray/auth_token'}")
+        yield CheckResult("ray", "ok", f"Ray's token is in {path or '~/.ray/auth_token'}")
     else:
-        yield Finding("ray", "ok", "no token of Ray's yet; the first local cluster makes one")
+        yield CheckResult("ray", "ok", "no token of Ray's yet; the first local cluster makes one")
 
 
-def reachable(check: str, url: str, fix: str, timeout_s: float = CONNECT_S) -> Iterator[Finding]:
+def reachable(check: str, url: str, fix: str, timeout_s: float = CONNECT_S) -> Iterator[CheckResult]:
     """Whether anybody listens at a URL's host and port."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         socket.create_connection((parts.hostname or "", port), timeout=timeout_s).close()
     except OSError as error:
-        yield Finding(check, "fail", f"{parts.hostname}:{port} cannot be reached ({error})", fix)
+        yield CheckResult(check, "fail", f"{parts.hostname}:{port} cannot be reached ({error})", fix)
     else:
-        yield Finding(check, "ok", f"{parts.hostname}:{port} answers")
+        yield CheckResult(check, "ok", f"{parts.hostname}:{port} answers")
 
 
 def sweep_inputs(
     path: Path, settings: Sequence[str], *, hub: str | None = None, treebanks: str = TREEBANKS
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Whether a sweep's data and models are here; where they are not, whether they could be fetched."""
     try:
         declared, document = load_sweep(path, list(settings))
         n = len(expand(declared, document, Lookup(offline=True)))
     except PermafrostError as error:
         if error.exit_code != 3:
-            yield Finding("sweep", "fail", str(error), "Correct what it names.")
+            yield CheckResult("sweep", "fail", str(error), "Correct what it names.")
             return
         text = json.dumps(document.content)
         hosts = {hub or os.environ.get("HF_ENDPOINT") or HUB: '"hub"', treebanks: '"ud"'}
@@ -238,25 +240,25 @@ def sweep_inputs(
         unreachable = [one.what for host in asked for one in reachable("sweep", host, fix) if one.level == "fail"]
         if not asked or unreachable:
             why = f" ({'; '.join(unreachable)})" if unreachable else ""
-            yield Finding(
+            yield CheckResult(
                 "sweep", "fail", f"{error}{why}", fix if asked else "Put the files where the sweep names them."
             )
         else:
             what = "not all of its data and models are here yet; the launch fetches them"
-            yield Finding("sweep", "warn", what, f"permafrost data fetch --sweep {path}, to have them before")
+            yield CheckResult("sweep", "warn", what, f"permafrost data fetch --sweep {path}, to have them before")
         return
-    yield Finding("sweep", "ok", f"{declared.name}: {n:,} trials, all data and models are here")
+    yield CheckResult("sweep", "ok", f"{declared.name}: {n:,} trials, all data and models are here")
 
 
-def browser(environment: Mapping[str, str]) -> Iterator[Finding]:
+def browser(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Whether there is a Chromium for the pictures of reports and exports."""
     named = environment.get("PERMAFROST_CHROMIUM")
     fix = "apt install chromium, or name one in PERMAFROST_CHROMIUM"
     if named and not os.access(named, os.X_OK):
-        yield Finding("browser", "warn", f"PERMAFROST_CHROMIUM names {named}, which cannot be run", fix)
+        yield CheckResult("browser", "warn", f"PERMAFROST_CHROMIUM names {named}, which cannot be run", fix)
         return
     found = named or next((there for name in BROWSERS if (there := shutil.which(name))), None)
     if found is None:
-        yield Finding("browser", "warn", "no Chromium, so reports have no SVG, PDF and PNG", fix)
+        yield CheckResult("browser", "warn", "no Chromium, so reports have no SVG, PDF and PNG", fix)
     else:
-        yield Finding("browser", "ok", f"pictures are drawn with {found}")
+        yield CheckResult("browser", "ok", f"pictures are drawn with {found}")

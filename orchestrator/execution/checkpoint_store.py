@@ -20,13 +20,13 @@ class StoredCheckpoints:
     """The checkpoints of one trial: a `trials.training.checkpoint.Keeper`."""
 
     def __init__(self, store: str, trial_id: str, attempt: int) -> None:
-        self._place, self._trial_id, self._attempt = open_storage(store).at(FOLDER), trial_id, attempt
+        self._storage, self._trial_id, self._attempt = open_storage(store).at(FOLDER), trial_id, attempt
 
     def load(self) -> bytes | None:
         """The newest of this attempt and those before."""
         for name in reversed(self._names()):
             try:
-                content = self._place.read(name)
+                content = self._storage.read(name)
             except FileNotFoundError:  # a newer one of another process has replaced it
                 continue
             if is_intact(name, content):
@@ -37,24 +37,24 @@ class StoredCheckpoints:
         """Keep a new one, then take those before away. Raises StoreError."""
         old = self._names()
         name = f"{self._trial_id}-{self._attempt:06}-{step:012}-{digest(content)}.safetensors"
-        self._place.write(name, content)
+        self._storage.write(name, content)
         for one in old:
             if one != name:
-                self._place.delete(one)
+                self._storage.delete(one)
 
     def _names(self) -> list[str]:
         last = f"{self._trial_id}-{self._attempt + 1:06}"
-        return [name for name in names_of(self._place, self._trial_id) if name < last]
+        return [name for name in names_of(self._storage, self._trial_id) if name < last]
 
 
-def names_of(place: Storage, trial_id: str) -> list[str]:
+def names_of(storage: Storage, trial_id: str) -> list[str]:
     """All checkpoints of a trial, the oldest first."""
-    return sorted(name for name in place.files() if name.startswith(f"{trial_id}-"))
+    return sorted(name for name in storage.files() if name.startswith(f"{trial_id}-"))
 
 
 def forget(store: Storage, trial_ids: set[str]) -> None:
     """Take the checkpoints of trials away that are over."""
-    place = store.at(FOLDER)
-    for name in place.files():
+    storage = store.at(FOLDER)
+    for name in storage.files():
         if name.partition("-")[0] in trial_ids:
-            place.delete(name)
+            storage.delete(name)

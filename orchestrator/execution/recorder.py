@@ -93,7 +93,7 @@ class Recorder:
             self._store.append(table, rows)
             rows.clear()
         if self._over:
-            forget(self._store.place, self._over)  # only now: their rows are there
+            forget(self._store.storage, self._over)  # only now: their rows are there
             self._over.clear()
         if self._commits >= COMPACT_EVERY:
             self._store.compact()

@@ -71,7 +71,7 @@ def read_history(store: ResultStore, cluster: ClusterSpec, resources: Resources,
     target = _target(rows, cluster, resources)
     chosen = [row for row in rows if _fits(row, target)][-MOST_ROWS:]
     observed = _observed(_with_specs(store, chosen), inputs)
-    n_bytes = sum(sum(store.place.at(name).files().values()) for name in ("epochs", "trials", "tags", "predictions"))
+    n_bytes = sum(sum(store.storage.at(name).files().values()) for name in ("epochs", "trials", "tags", "predictions"))
     newest = observed[-1] if observed and now - observed[-1].ended < JUST_NOW_S else None
     return History(
         observations=tuple(observed),

@@ -79,7 +79,7 @@ def _tell(watched: WatchedCurves, spec: TrialSpec, points: Sequence[tuple[float,
 
 def _newest_attempts(store: ResultStore) -> dict[str, tuple[int, list[tuple[float, float]]]]:
     """Of each trial its newest attempt that left rows, and (epoch, score) of its evaluations in their order."""
-    parts = Follower(store.place, "epochs", _COLUMNS).look().rows
+    parts = Follower(store.storage, "epochs", _COLUMNS).look().rows
     if not parts:
         return {}
     rows = pa.concat_tables(parts).sort_by([("trial_id", "ascending"), ("attempt", "ascending"), ("step", "ascending")])
@@ -105,4 +105,4 @@ def _planned(store: ResultStore, wanted: set[str]) -> dict[str, tuple[TrialSpec,
 
 
 def _runs(store: ResultStore, plan: SweepPlan) -> bool:
-    return running_driver(store.place, plan.name) is not None
+    return running_driver(store.storage, plan.name) is not None

@@ -75,7 +75,7 @@ class Score:
 
 def scores(store: ResultStore, sweep: str) -> list[Score]:
     """The scores of a sweep's forecasts, of those that anything has ended of. Raises what reading the store raises."""
-    kept = [one for one in kept_forecasts(store.place, sweep) if one.is_known]
+    kept = [one for one in kept_forecasts(store.storage, sweep) if one.is_known]
     if not kept:
         return []
     rows = [row for row in store.trials(_COLUMNS).to_pylist() if row["state"] == State.COMPLETED]

@@ -104,7 +104,7 @@ class _Taker:
 
     def _refusal(self, holder: Holder) -> str:
         return (
-            f"sweep {self._sweep} in {self._folder.place}: {holder} runs it since {holder.since}, last sign of life "
+            f"sweep {self._sweep} in {self._folder.storage}: {holder} runs it since {holder.since}, last sign of life "
             f"{holder.alive} by its clock. Wait for its end, stop that process, or give another store with --store."
         )
 
@@ -130,7 +130,7 @@ def take_lease(
     Raises:
         LeaseHeldError: another driver runs the sweep: its process lives on this machine, or it gave a sign of life
             while it was watched.
-        StoreError: the place does not answer or cannot be written.
+        StoreError: the storage does not answer or cannot be written.
     """
     folder = ClaimFolder(store.at(FOLDER).at(sweep))
     lease = _Taker(folder, sweep, me or this_driver(), timing, say).take()

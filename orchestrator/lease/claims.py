@@ -52,23 +52,23 @@ class ClaimFolder:
     """`<store>/leases/<sweep>`.
 
     Attributes:
-        place: Where it lies.
+        storage: Where it is stored.
     """
 
-    def __init__(self, place: Storage) -> None:
-        self.place = place
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
 
     def look(self) -> dict[str, Claim]:
         """The claims that are there, by token.
 
         Raises:
-            StoreError: the place cannot be read.
+            StoreError: the storage cannot be read.
         """
         names: dict[str, list[str]] = {}
         try:
-            listed = self.place.files()
+            listed = self.storage.files()
         except OSError as error:
-            raise StoreError(f"{self.place}: cannot be read ({error}).") from error
+            raise StoreError(f"{self.storage}: cannot be read ({error}).") from error
         for name in sorted(listed):
             if found := _NAME.fullmatch(name):
                 names.setdefault(found[1], []).append(name)
@@ -81,7 +81,7 @@ class ClaimFolder:
             StoreError: it cannot be written.
         """
         name = f"{token}-{count:08d}-{'holds' if holds else 'asks'}.json"
-        self.place.write(name, holder.as_json())
+        self.storage.write(name, holder.as_json())
         return name
 
     def holder(self, claim: Claim) -> Holder | None:
@@ -90,9 +90,9 @@ class ClaimFolder:
         Raises:
             StoreError: it cannot be read, or nothing of ours wrote it.
         """
-        path = f"{self.place}/{claim.names[-1]}"
+        path = f"{self.storage}/{claim.names[-1]}"
         try:
-            return Holder(**json.loads(self.place.read(claim.names[-1]).decode("utf-8")))
+            return Holder(**json.loads(self.storage.read(claim.names[-1]).decode("utf-8")))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, RecursionError) as error:
@@ -108,6 +108,6 @@ class ClaimFolder:
         """
         try:
             for name in names:
-                self.place.delete(name)
+                self.storage.delete(name)
         except OSError as error:
-            raise StoreError(f"{self.place}: {name} cannot be taken away ({error}). Delete it by hand.") from error
+            raise StoreError(f"{self.storage}: {name} cannot be taken away ({error}). Delete it by hand.") from error

@@ -14,7 +14,7 @@ from orchestrator.lease.holder import Holder
 from trials.errors import StoreError
 
 BEAT_S = 10.0
-STALE_S = 60.0  # six beats; a place that does not answer for a while is not death
+STALE_S = 60.0  # six beats; a storage that does not answer for a while is not death
 POLL_S = 1.0
 PAUSE_S = 0.05
 EXIT_S = 10.0
@@ -84,7 +84,7 @@ class Lease:
 
         Raises:
             LeaseLostError: another driver has taken over.
-            StoreError: the place does not answer.
+            StoreError: the storage does not answer.
         """
         assert not self._ending.is_set(), "asked after its end"
         if self.is_sure:
@@ -99,14 +99,14 @@ class Lease:
         """Claim the sweep, and whether it is ours; if not, nothing of it stays.
 
         Raises:
-            StoreError: the place does not answer.
+            StoreError: the storage does not answer.
         """
         try:
             alone = not self._beat(holds=False)
             if alone and not self._lost:
                 self._beat(holds=True)
         except BaseException as error:
-            if not isinstance(error, StoreError):  # Ctrl-C; a place that does not answer is not asked again
+            if not isinstance(error, StoreError):  # Ctrl-C; a storage that does not answer is not asked again
                 self._withdraw()
             raise
         if alone and not self._lost:
@@ -123,7 +123,7 @@ class Lease:
         self._keeper.start()
 
     def release(self) -> None:
-        """Give the lease back; waits no longer than `exit_s` for a place that does not answer."""
+        """Give the lease back; waits no longer than `exit_s` for a storage that does not answer."""
         self._ending.set()
         self._keeper.join(self._timing.exit_s)
         if self._keeper.is_alive():
@@ -141,7 +141,7 @@ class Lease:
 
     def _say_left(self, why: str) -> None:
         self._say(
-            f"{self._folder.place}: the lease could not be given back ({why}). "
+            f"{self._folder.storage}: the lease could not be given back ({why}). "
             f"On another machine the next launch waits {self._timing.stale_s:.0f} s for it."
         )
 
@@ -168,7 +168,7 @@ class Lease:
             found = [self._folder.holder(claim) for claim in others.values() if claim.holds]
         who = next((str(holder) for holder in found if holder), "another driver, or someone by hand,")
         return (
-            f"{self._folder.place}: {who} took this sweep over while this driver ({self._me}) gave no sign of life. "
+            f"{self._folder.storage}: {who} took this sweep over while this driver ({self._me}) gave no sign of life. "
             "What was committed before is whole; the rest is left to the other. Nothing is to be done."
         )
 

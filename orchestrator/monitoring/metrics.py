@@ -30,7 +30,7 @@ FLUSH_BOUNDS_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 @dataclass(frozen=True)
-class Metric:
+class PrometheusMetric:
     """One of `METRICS`.
 
     Attributes:
@@ -52,38 +52,52 @@ class Metric:
 
 
 _ALL = (
-    Metric("permafrost_sweep_info", "gauge", "1 while a driver runs the sweep.", ("store", "cluster", "version")),
-    Metric("permafrost_trials_planned", "gauge", "Trials that this launch runs."),
-    Metric("permafrost_trials_skipped", "gauge", "Trials that were complete before this launch."),
-    Metric("permafrost_trials_running", "gauge", "Trials that a worker has."),
-    Metric("permafrost_trials_queued", "gauge", "Trials that wait, for the first time or to be tried again."),
-    Metric("permafrost_trials_total", "counter", "Trials that ended, by the state they ended in.", ("state",)),
-    Metric("permafrost_retries_total", "counter", "Attempts after which there is another, by why.", ("state",)),
-    Metric("permafrost_evaluations_total", "counter", "Evaluations on dev."),
-    Metric("permafrost_epochs_total", "counter", "Passes over train subsets."),
-    Metric("permafrost_examples_total", "counter", "Train examples seen, repeats included."),
-    Metric("permafrost_train_seconds_total", "counter", "Seconds that trials were in optimiser steps."),
-    Metric("permafrost_prefix_seconds_total", "counter", "Seconds of computing and opening states of frozen layers."),
-    Metric(
+    PrometheusMetric(
+        "permafrost_sweep_info", "gauge", "1 while a driver runs the sweep.", ("store", "cluster", "version")
+    ),
+    PrometheusMetric("permafrost_trials_planned", "gauge", "Trials that this launch runs."),
+    PrometheusMetric("permafrost_trials_skipped", "gauge", "Trials that were complete before this launch."),
+    PrometheusMetric("permafrost_trials_running", "gauge", "Trials that a worker has."),
+    PrometheusMetric("permafrost_trials_queued", "gauge", "Trials that wait, for the first time or to be tried again."),
+    PrometheusMetric(
+        "permafrost_trials_total", "counter", "Trials that ended, by the state they ended in.", ("state",)
+    ),
+    PrometheusMetric(
+        "permafrost_retries_total", "counter", "Attempts after which there is another, by why.", ("state",)
+    ),
+    PrometheusMetric("permafrost_evaluations_total", "counter", "Evaluations on dev."),
+    PrometheusMetric("permafrost_epochs_total", "counter", "Passes over train subsets."),
+    PrometheusMetric("permafrost_examples_total", "counter", "Train examples seen, repeats included."),
+    PrometheusMetric("permafrost_train_seconds_total", "counter", "Seconds that trials were in optimiser steps."),
+    PrometheusMetric(
+        "permafrost_prefix_seconds_total", "counter", "Seconds of computing and opening states of frozen layers."
+    ),
+    PrometheusMetric(
         "permafrost_prefix_cache_hits_total",
         "counter",
         "Train examples times frozen layers whose output was kept, so that they were not run.",
     ),
-    Metric(
+    PrometheusMetric(
         "permafrost_prefix_cache_misses_total",
         "counter",
         "Train examples times frozen layers that were run, though what they give never changes.",
     ),
-    Metric("permafrost_energy_joules_total", "counter", "Joules of optimiser steps, where the device counts them."),
-    Metric("permafrost_device_memory_bytes", "gauge", "Peak memory of the trial evaluated last.", ("device",)),
-    Metric(
+    PrometheusMetric(
+        "permafrost_energy_joules_total", "counter", "Joules of optimiser steps, where the device counts them."
+    ),
+    PrometheusMetric(
+        "permafrost_device_memory_bytes", "gauge", "Peak memory of the trial evaluated last.", ("device",)
+    ),
+    PrometheusMetric(
         "permafrost_last_progress_timestamp_seconds", "gauge", "Unix time when a trial last started, got on, ended."
     ),
-    Metric("permafrost_store_flush_seconds", "histogram", "Seconds of committing rows to the store."),
-    Metric("permafrost_store_free_bytes", "gauge", "Free bytes of the disk that the store lies on, if it is a folder."),
-    Metric("permafrost_store_disk_bytes", "gauge", "All bytes of that disk."),
-    Metric("permafrost_launches_total", "counter", "Launches that began to run trials."),
-    Metric("permafrost_launches_ended_total", "counter", "Launches that ended by themselves.", ("outcome",)),
+    PrometheusMetric("permafrost_store_flush_seconds", "histogram", "Seconds of committing rows to the store."),
+    PrometheusMetric(
+        "permafrost_store_free_bytes", "gauge", "Free bytes of the disk that the store lies on, if it is a folder."
+    ),
+    PrometheusMetric("permafrost_store_disk_bytes", "gauge", "All bytes of that disk."),
+    PrometheusMetric("permafrost_launches_total", "counter", "Launches that began to run trials."),
+    PrometheusMetric("permafrost_launches_ended_total", "counter", "Launches that ended by themselves.", ("outcome",)),
 )
 METRICS = {metric.name: metric for metric in _ALL}
 

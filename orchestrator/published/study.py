@@ -22,11 +22,11 @@ from orchestrator.config.validation_messages import wording
 from orchestrator.config.yaml_document import Document
 from orchestrator.published.study_parts import (
     UNKNOWN,
-    Claim,
     Concern,
     Erratum,
     Metric,
     Protocol,
+    PublishedClaim,
     PublishedCorpus,
     Unknown,
 )
@@ -130,7 +130,7 @@ class Study(Frozen):
     freezes: dict[str, PublishedFreeze]
     errata: tuple[Erratum, ...]
     results: tuple[Group, ...]
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[PublishedClaim, ...] = ()
 
     @model_validator(mode="after")
     def _words_are_known(self) -> Study:

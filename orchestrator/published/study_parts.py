@@ -145,7 +145,7 @@ class Erratum(Frozen):
     concerns: tuple[Concern, ...] = ()
 
 
-class Claim(Frozen):
+class PublishedClaim(Frozen):
     """A number of the running text."""
 
     about: str

@@ -8,7 +8,7 @@ from typing import Self
 
 from ray.util.metrics import Counter, Gauge, Histogram
 
-from orchestrator.monitoring.metrics import FLUSH_BOUNDS_S, METRICS, Metric
+from orchestrator.monitoring.metrics import FLUSH_BOUNDS_S, METRICS, PrometheusMetric
 
 REFRESH_S = 1.0
 
@@ -63,5 +63,5 @@ class RayMeters:
                     self._gauges[name].set(value, dict(labels))
 
 
-def _keys(metric: Metric) -> tuple[str, ...]:
+def _keys(metric: PrometheusMetric) -> tuple[str, ...]:
     return ("sweep", *metric.labels)

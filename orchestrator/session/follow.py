@@ -23,13 +23,13 @@ def follow_store(store: ResultStore, sweep: str | None, write: Callable[[str], N
 
     Raises:
         NothingMatchedError: the store has no such sweep.
-        StoreError: the place does not answer.
+        StoreError: the storage does not answer.
     """
     plan = _plan(store, sweep)
     labels = {trial_id: stored_spec(spec, trial_id).label for trial_id, spec in plan.trials}
-    follower, told = Follower(store.place, "trials", _COLUMNS), dict[str, str]()
+    follower, told = Follower(store.storage, "trials", _COLUMNS), dict[str, str]()
     while True:
-        driver = running_driver(store.place, plan.name)
+        driver = running_driver(store.storage, plan.name)
         for part in follower.look().rows:
             for row in part.to_pylist():
                 if row["trial_id"] in labels and told.get(row["trial_id"]) != (said := _said(row)):

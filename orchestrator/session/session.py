@@ -63,14 +63,14 @@ class Running:
         sweep, meter = self.plan.sweep, Meter(hourly)
         with (
             watched(
-                self.plan, self.results.place, sweep.watch, cluster=self.cluster.address, stop=self.stop, say=say
+                self.plan, self.results.storage, sweep.watch, cluster=self.cluster.address, stop=self.stop, say=say
             ) as watch,
             on_bounds(bounds, meter, self.stop, say, began=began),
-            self.stop.on_requests(self.results.place, sweep.name, say),
+            self.stop.on_requests(self.results.storage, sweep.name, say),
         ):
             self._run(watch, meter, AtMost(self.source, bounds.trials) if bounds.trials else self.source)
             if self.source.is_over:  # not stopped, nor at a bound: nobody will go on with those that are paused
-                forget(self.results.place, {spec.trial_id for spec in trials_of(self.plan, self.results)})
+                forget(self.results.storage, {spec.trial_id for spec in trials_of(self.plan, self.results)})
 
     def _run(self, watch: Watch, meter: Meter, source: Source) -> None:
         queue = TrialQueue(source, self.plan.attempts, self.plan.sweep.limits)
@@ -117,7 +117,7 @@ class Running:
 
             slots = slots_for(found, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
             say(f"ray     {slots.described()}; dashboard {found.dashboard} ({found.token_hint})")
-            if not sweep.checkpoint.is_off and (note := note_on_reach(self.results.place)):
+            if not sweep.checkpoint.is_off and (note := note_on_reach(self.results.storage)):
                 say(f"note    {note}")
             self.lease.announce(found.dashboard if found.dashboard.startswith("http") else "")
             settings = WorkerSettings(sweep.predictions, self.results.address, sweep.checkpoint, found.node_id)

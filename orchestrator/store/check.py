@@ -21,7 +21,7 @@ from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store.check_rows import check_rows
-from orchestrator.store.contents import Table, read_contents
+from orchestrator.store.contents import TableContents, read_contents
 from orchestrator.store.diagnosis import Counted, Diagnosis, Report
 from orchestrator.store.names import is_intact, promised
 from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_forecast, is_plan, is_suggestion, newest_plan
@@ -40,24 +40,24 @@ def check_store(store: str | Path | Storage) -> Report:
 
     Raises:
         ConfigError: an address that is none.
-        StoreError: no store there, a store of a newer version, or a place that does not answer.
+        StoreError: no store there, a store of a newer version, or a storage that does not answer.
     """
     return diagnose(store if isinstance(store, Storage) else open_storage(store))[1]
 
 
-def diagnose(place: Storage) -> tuple[Diagnosis, Report, dict[str, Table]]:
+def diagnose(storage: Storage) -> tuple[Diagnosis, Report, dict[str, TableContents]]:
     """The same, with what `repair` would take out, and the rows it was told from. Raises as `check_store` does."""
     found = Diagnosis()
-    _check_mark(place, found)
-    tables = read_contents(place)
-    plans = _check_plans(place, found)
+    _check_mark(storage, found)
+    tables = read_contents(storage)
+    plans = _check_plans(storage, found)
     for name, table in tables.items():
         _check_parts(name, table, found)
     check_rows(tables, found)
     states = _states(tables, plans)
-    checkpoints = _check_checkpoints(place, states, found)
-    leases = {sweep: len(_check_leases(place, sweep, found)) for sweep in place.at(LEASES).folders()}
-    quarantined = _quarantined(place.at(QUARANTINE))
+    checkpoints = _check_checkpoints(storage, states, found)
+    leases = {sweep: len(_check_leases(storage, sweep, found)) for sweep in storage.at(LEASES).folders()}
+    quarantined = _quarantined(storage.at(QUARANTINE))
     if quarantined:
         found.notes.append(
             f"{QUARANTINE}: {quarantined} files that repairs took out. Delete them when nobody needs them."
@@ -71,26 +71,26 @@ def diagnose(place: Storage) -> tuple[Diagnosis, Report, dict[str, Table]]:
         leases={sweep: n for sweep, n in leases.items() if n},
         quarantined=quarantined,
     )
-    return found, Report(place.address, tuple(found.findings), tuple(found.notes), counted), tables
+    return found, Report(storage.address, tuple(found.findings), tuple(found.notes), counted), tables
 
 
-def _check_mark(place: Storage, found: Diagnosis) -> None:
+def _check_mark(storage: Storage, found: Diagnosis) -> None:
     """Raises StoreError where this is no store, or of a newer version."""
     try:
-        check_marker(place)
+        check_marker(storage)
     except NewerError:
         raise
     except BrokenError as error:
-        if not any(place.at(name).files() for name in TABLES):
-            if not place.exists(MARKER):
-                raise StoreError(f"{place}: no store there. Give the folder of one with --store.") from None
+        if not any(storage.at(name).files() for name in TABLES):
+            if not storage.exists(MARKER):
+                raise StoreError(f"{storage}: no store there. Give the folder of one with --store.") from None
             raise
         found.marker = True
-        wrong = error.wrong if place.exists(MARKER) else "is not there"
+        wrong = error.wrong if storage.exists(MARKER) else "is not there"
         found.find(MARKER, wrong, "no command opens this store")
 
 
-def _check_parts(name: str, table: Table, found: Diagnosis) -> None:
+def _check_parts(name: str, table: TableContents, found: Diagnosis) -> None:
     for part in table.broken:
         if part.newer:
             found.newer.append(f"{name}/{part.name}")
@@ -105,11 +105,11 @@ def _check_parts(name: str, table: Table, found: Diagnosis) -> None:
         )
 
 
-def _check_plans(place: Storage, found: Diagnosis) -> list[SweepPlan]:
+def _check_plans(storage: Storage, found: Diagnosis) -> list[SweepPlan]:
     """The newest plan of each sweep that can be read."""
     newest = []
-    for sweep in place.at(SWEEPS).folders():
-        folder, plans, suggested = place.at(SWEEPS).at(sweep), list[SweepPlan](), list[SweepPlan]()
+    for sweep in storage.at(SWEEPS).folders():
+        folder, plans, suggested = storage.at(SWEEPS).at(sweep), list[SweepPlan](), list[SweepPlan]()
         for name in (name for name in folder.files() if is_plan(name) or is_suggestion(name)):
             try:
                 plan = decoded_plan(f"{folder}/{name}", folder.read(name))
@@ -150,7 +150,7 @@ def _check_specs(name: str, plan: SweepPlan, found: Diagnosis) -> None:
         )
 
 
-def _states(tables: dict[str, Table], plans: list[SweepPlan]) -> dict[str, str]:
+def _states(tables: dict[str, TableContents], plans: list[SweepPlan]) -> dict[str, str]:
     """Each trial's state as readers show it."""
     states = dict.fromkeys((trial_id for plan in plans for trial_id, _ in plan.trials), "not ended")
     states |= dict.fromkeys(tables["epochs"].rows["trial_id"].unique().to_pylist(), "not ended")
@@ -158,8 +158,8 @@ def _states(tables: dict[str, Table], plans: list[SweepPlan]) -> dict[str, str]:
     return states | {row["trial_id"]: row["state"] for row in sorted(rows, key=lambda row: row["attempt"] or 0)}
 
 
-def _check_checkpoints(place: Storage, states: dict[str, str], found: Diagnosis) -> dict[str, int]:
-    folder, counts = place.at(CHECKPOINTS), Counter[str]()
+def _check_checkpoints(storage: Storage, states: dict[str, str], found: Diagnosis) -> dict[str, int]:
+    folder, counts = storage.at(CHECKPOINTS), Counter[str]()
     for name in folder.files():
         match = CHECKPOINT.fullmatch(name)
         if match is None:
@@ -188,14 +188,14 @@ def _wrong_checkpoint(name: str, content: bytes) -> str | None:
     return None
 
 
-def _check_leases(place: Storage, sweep: str, found: Diagnosis) -> dict[str, Claim]:
-    folder = ClaimFolder(place.at(LEASES).at(sweep))
+def _check_leases(storage: Storage, sweep: str, found: Diagnosis) -> dict[str, Claim]:
+    folder = ClaimFolder(storage.at(LEASES).at(sweep))
     claims = folder.look()
     for claim in claims.values():
         try:
             folder.holder(claim)
         except StoreError as error:
-            wrong = str(error).removeprefix(f"{folder.place}/{claim.names[-1]}: ").partition(". ")[0]
+            wrong = str(error).removeprefix(f"{folder.storage}/{claim.names[-1]}: ").partition(". ")[0]
             found.take_file((LEASES, sweep), claim.names[-1], wrong, "no driver can run this sweep")
     return claims
 
@@ -204,18 +204,18 @@ def _quarantined(folder: Storage) -> int:
     return len(folder.files()) + sum(_quarantined(folder.at(name)) for name in folder.folders())
 
 
-def planned_labels(place: Storage) -> dict[str, str]:
+def planned_labels(storage: Storage) -> dict[str, str]:
     """The trials of every sweep's newest plan, each with its label. Raises BrokenError."""
     labels = {}
-    for sweep in place.at(SWEEPS).folders():
-        plan = newest_plan(place.at(SWEEPS).at(sweep))
+    for sweep in storage.at(SWEEPS).folders():
+        plan = newest_plan(storage.at(SWEEPS).at(sweep))
         for trial_id, values in plan.trials if plan else ():
             spec = spec_of(values, trial_id)
             labels[trial_id] = trial_id if isinstance(spec, str) else spec.label
     return labels
 
 
-def completed_ids(tables: dict[str, Table]) -> set[str]:
+def completed_ids(tables: dict[str, TableContents]) -> set[str]:
     """Trials that no launch runs again."""
     rows = tables["trials"].rows.select(["trial_id", "state"]).to_pylist()
     return {row["trial_id"] for row in rows if row["state"] == State.COMPLETED}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from orchestrator.store.contents import KEYS, BrokenPart, Table, repeated
+from orchestrator.store.contents import KEYS, BrokenPart, TableContents, repeated
 from orchestrator.store.diagnosis import Diagnosis
 from orchestrator.store.schema import METRICS, State
 from orchestrator.store.wholeness import (
@@ -35,7 +35,7 @@ COMPUTED = {
 _AGAIN = "it runs again at the next launch, once `repair` has taken its row out"
 
 
-def check_rows(tables: dict[str, Table], found: Diagnosis) -> None:
+def check_rows(tables: dict[str, TableContents], found: Diagnosis) -> None:
     """Everything that can be told of rows."""
     for name in KEYS:
         _check_keys(name, tables, found)
@@ -45,7 +45,7 @@ def check_rows(tables: dict[str, Table], found: Diagnosis) -> None:
         _check_owners(name, tables[name], facts, found)
 
 
-def _check_keys(name: str, tables: dict[str, Table], found: Diagnosis) -> None:
+def _check_keys(name: str, tables: dict[str, TableContents], found: Diagnosis) -> None:
     table = tables[name]
     _check_nulls(name, table, found)
     doubles = repeated(table.rows, KEYS[name])
@@ -64,16 +64,18 @@ def _check_keys(name: str, tables: dict[str, Table], found: Diagnosis) -> None:
         found.take_rows(name, (n for at in groups for n in at[:-1]), "another row has its key, and is the later one")
 
 
-def _check_nulls(name: str, table: Table, found: Diagnosis) -> None:
+def _check_nulls(name: str, table: TableContents, found: Diagnosis) -> None:
     for key in KEYS[name]:
         if table.rows[key].null_count:
             numbers = [n for n, value in enumerate(table.rows[key].to_pylist()) if value is None]
-            place = f"{name}/{table.part_of(numbers[0])}"
-            found.find(place, f"{len(numbers)} rows have no {key}", "nobody can tell whose they are")
+            where = f"{name}/{table.part_of(numbers[0])}"
+            found.find(where, f"{len(numbers)} rows have no {key}", "nobody can tell whose they are")
             found.take_rows(name, numbers, f"no {key}")
 
 
-def _tell_different(name: str, pair: Pair, groups: list[list[Row]], tables: dict[str, Table], found: Diagnosis) -> None:
+def _tell_different(
+    name: str, pair: Pair, groups: list[list[Row]], tables: dict[str, TableContents], found: Diagnosis
+) -> None:
     trial_id, attempt = pair
     computed = any(len({repr([row[c] for c in COMPUTED[name]]) for row in rows}) > 1 for rows in groups)
     what = "numbers" if computed else "times or whereabouts"
@@ -88,7 +90,7 @@ def _tell_different(name: str, pair: Pair, groups: list[list[Row]], tables: dict
     )
 
 
-def _check_trials(tables: dict[str, Table], facts: Mapping[Pair, Facts], found: Diagnosis) -> None:
+def _check_trials(tables: dict[str, TableContents], facts: Mapping[Pair, Facts], found: Diagnosis) -> None:
     trials = _trials(tables["trials"], facts, found)
     corpora = Corpora(trials)
     for trial in trials:
@@ -104,7 +106,7 @@ def _check_trials(tables: dict[str, Table], facts: Mapping[Pair, Facts], found: 
         )
 
 
-def _trials(table: Table, facts: Mapping[Pair, Facts], found: Diagnosis) -> list[Completed]:
+def _trials(table: TableContents, facts: Mapping[Pair, Facts], found: Diagnosis) -> list[Completed]:
     """The completed trials whose specs can be understood; the others are told."""
     trials: dict[Pair, Completed] = {}
     for row in table.rows.to_pylist():
@@ -118,7 +120,7 @@ def _trials(table: Table, facts: Mapping[Pair, Facts], found: Diagnosis) -> list
 
 
 def _check_lost(
-    part: BrokenPart, trials: list[Completed], corpora: Corpora, tables: dict[str, Table], found: Diagnosis
+    part: BrokenPart, trials: list[Completed], corpora: Corpora, tables: dict[str, TableContents], found: Diagnosis
 ) -> None:
     """Completed trials that may have had predictions in a broken part and have no others."""
     known, held = {trial.row["trial_id"]: trial for trial in trials}, part.rows
@@ -134,14 +136,14 @@ def _all_sentences(trial: Completed, corpora: Corpora) -> int:
     return sum(corpora.sentences(trial, split) for split in trial.splits)
 
 
-def _take_trial(trial: Completed, wrong: str, means: str, tables: dict[str, Table], found: Diagnosis) -> None:
+def _take_trial(trial: Completed, wrong: str, means: str, tables: dict[str, TableContents], found: Diagnosis) -> None:
     trial_id, attempt = _pair(trial.row)
     found.find(f"trial {trial_id}", f"attempt {attempt} is completed, but {wrong}", means)
     found.trials[trial_id] = wrong
     found.take_rows("trials", _completed_rows(tables["trials"], trial_id, attempt), wrong)
 
 
-def _check_owners(name: str, table: Table, facts: Mapping[Pair, Facts], found: Diagnosis) -> None:
+def _check_owners(name: str, table: TableContents, facts: Mapping[Pair, Facts], found: Diagnosis) -> None:
     counts = table.rows.group_by(["trial_id", "attempt"]).aggregate([("split", "count")]).to_pylist()
     nobodys = {_pair(row): row["split_count"] for row in counts if not facts[_pair(row)].scores}
     for (trial_id, attempt), n in sorted(nobodys.items(), key=str):
@@ -152,12 +154,12 @@ def _check_owners(name: str, table: Table, facts: Mapping[Pair, Facts], found: D
         found.take_rows(name, (n for n, pair in enumerate(pairs) if pair in nobodys), "their attempt has no evaluation")
 
 
-def _completed_rows(trials: Table, trial_id: str, attempt: int) -> list[int]:
+def _completed_rows(trials: TableContents, trial_id: str, attempt: int) -> list[int]:
     rows = zip(*(trials.rows[column].to_pylist() for column in ("trial_id", "attempt", "state")), strict=True)
     return [n for n, row in enumerate(rows) if row == (trial_id, attempt, State.COMPLETED)]
 
 
-def _rows(table: Table, numbers: Iterable[int]) -> dict[int, Row]:
+def _rows(table: TableContents, numbers: Iterable[int]) -> dict[int, Row]:
     wanted = sorted(numbers)
     return dict(zip(wanted, table.rows.take(wanted).to_pylist() if wanted else [], strict=True))
 

@@ -49,7 +49,7 @@ class BrokenPart:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableContents:
     """The rows of a table.
 
     Attributes:
@@ -73,25 +73,25 @@ class Table:
         return self.names[bisect_right(self.starts, row) - 1]
 
 
-def read_contents(place: Storage) -> dict[str, Table]:
+def read_contents(storage: Storage) -> dict[str, TableContents]:
     """Every table.
 
     Raises:
-        StoreError: the place does not answer, or parts vanish all the time.
+        StoreError: the storage does not answer, or parts vanish all the time.
     """
-    return {name: read_table(place.at(name), name) for name in READ_ORDER}
+    return {name: read_table(storage.at(name), name) for name in READ_ORDER}
 
 
-def read_table(place: Storage, table: str) -> Table:
+def read_table(storage: Storage, table: str) -> TableContents:
     """One table. Raises as `read_contents` does."""
-    parts = PartFolder(place, TABLES[table])
+    parts = PartFolder(storage, TABLES[table])
     sizes, read = parts.read_each(lambda name: read_part(parts, name))
     tables = {name: found for name, found in read.items() if isinstance(found, pa.Table)}
     broken = tuple(found for found in read.values() if isinstance(found, BrokenPart))
     starts = tuple(accumulate((len(found) for found in tables.values()), initial=0))[:-1]
     rows = pa.concat_tables([parts.schema.empty_table(), *tables.values()])
-    strange = tuple(name for name in parts.place.files() if not is_part(name))
-    return Table(tuple(tables), starts, rows, broken, strange, sum(sizes.values()))
+    strange = tuple(name for name in parts.storage.files() if not is_part(name))
+    return TableContents(tuple(tables), starts, rows, broken, strange, sum(sizes.values()))
 
 
 def read_part(parts: PartFolder, name: str, columns: Sequence[str] | None = None) -> pa.Table | BrokenPart:
@@ -101,7 +101,7 @@ def read_part(parts: PartFolder, name: str, columns: Sequence[str] | None = None
         FileNotFoundError: it is gone.
     """
     try:
-        content = pa.py_buffer(parts.place.read(name))
+        content = pa.py_buffer(parts.storage.read(name))
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -1,6 +1,6 @@
 """What is new in a store since the last look: for those who watch a running sweep.
 
-    follower = Follower(store.place, "epochs", ["trial_id", "step", "score"])
+    follower = Follower(store.storage, "epochs", ["trial_id", "step", "score"])
     news = follower.look()      # at first all parts, then only those that came since
 
 Parts are never changed, so a part that was read once is not read again. Where one is gone, compacted or taken out, the
@@ -43,8 +43,8 @@ class News:
 class Follower:
     """Reads each part of a table once."""
 
-    def __init__(self, place: Storage, table: str, columns: Sequence[str]) -> None:
-        self._parts = PartFolder(place.at(table), TABLES[table])
+    def __init__(self, storage: Storage, table: str, columns: Sequence[str]) -> None:
+        self._parts = PartFolder(storage.at(table), TABLES[table])
         self._columns = [name for name in TABLES[table].names if name in columns]
         self._seen: dict[str, BrokenPart | None] = {}
 
@@ -56,7 +56,7 @@ class Follower:
         """What came since the last look.
 
         Raises:
-            StoreError: the place does not answer, or parts vanish again and again.
+            StoreError: the storage does not answer, or parts vanish again and again.
         """
         names, found = self._parts.read_each(lambda name: None if name in self._seen else self._read(name))
         if anew := not self._seen.keys() <= names.keys():

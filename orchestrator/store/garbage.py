@@ -12,7 +12,7 @@ from orchestrator.lease.claims import ClaimFolder
 from orchestrator.lease.holder import Presence, this_driver
 from orchestrator.storage.storage import LITTER, FolderStorage, Storage
 from orchestrator.store.check import CHECKPOINT, CHECKPOINTS, LEASES, QUARANTINE, completed_ids, diagnose
-from orchestrator.store.contents import Table
+from orchestrator.store.contents import TableContents
 from trials.errors import StoreError
 
 OLD_S = 24 * 3600.0  # of a temporary file: no writer takes so long
@@ -38,35 +38,35 @@ class Garbage:
         return "/".join((*self.folder, self.name))
 
 
-def find_garbage(place: Storage, now: float | None = None) -> list[Garbage]:
+def find_garbage(storage: Storage, now: float | None = None) -> list[Garbage]:
     """What can go. Of an object store no temporary files are listed: only HDFS may have any.
 
     Raises:
         StoreError: no store there, or something is wrong with it, so that nobody can tell what is needed.
     """
-    found, report, tables = diagnose(place)
+    found, report, tables = diagnose(storage)
     if not report.ok:
         raise StoreError(
-            f"{place}: has {len(found.findings)} faults, the first: {found.findings[0]}. "
+            f"{storage}: has {len(found.findings)} faults, the first: {found.findings[0]}. "
             "Run `permafrost store repair` first: what is needed cannot be told."
         )
-    return [*_litter(place, time.time() if now is None else now), *_checkpoints(place, tables), *_claims(place)]
+    return [*_litter(storage, time.time() if now is None else now), *_checkpoints(storage, tables), *_claims(storage)]
 
 
-def collect(place: Storage, garbage: Sequence[Garbage]) -> None:
+def collect(storage: Storage, garbage: Sequence[Garbage]) -> None:
     """Delete files."""
     for one in garbage:
-        folder = place
+        folder = storage
         for name in one.folder:
             folder = folder.at(name)
         folder.delete(one.name)
 
 
-def _litter(place: Storage, now: float) -> Iterator[Garbage]:
-    if not isinstance(place, FolderStorage):
+def _litter(storage: Storage, now: float) -> Iterator[Garbage]:
+    if not isinstance(storage, FolderStorage):
         return
-    for folder, inside, names in os.walk(place.folder):
-        parts = Path(folder).relative_to(place.folder).parts
+    for folder, inside, names in os.walk(storage.folder):
+        parts = Path(folder).relative_to(storage.folder).parts
         inside[:] = sorted(name for name in inside if (*parts, name) != (QUARANTINE,))
         for name in sorted(filter(LITTER.fullmatch, names)):
             state = (Path(folder) / name).stat()
@@ -74,20 +74,20 @@ def _litter(place: Storage, now: float) -> Iterator[Garbage]:
                 yield Garbage(parts, name, state.st_size, "temporary file of a killed writer")
 
 
-def _checkpoints(place: Storage, tables: dict[str, Table]) -> Iterator[Garbage]:
+def _checkpoints(storage: Storage, tables: dict[str, TableContents]) -> Iterator[Garbage]:
     completed = completed_ids(tables)
-    for name, n_bytes in place.at(CHECKPOINTS).files().items():
+    for name, n_bytes in storage.at(CHECKPOINTS).files().items():
         match = CHECKPOINT.fullmatch(name)
         if match and match[1] in completed:
             yield Garbage((CHECKPOINTS,), name, n_bytes, "checkpoint of a completed trial")
 
 
-def _claims(place: Storage) -> Iterator[Garbage]:
+def _claims(storage: Storage) -> Iterator[Garbage]:
     """Objects of drivers that live no more; of a driver elsewhere only a launch of its sweep can tell."""
     me = this_driver()
-    for sweep in place.at(LEASES).folders():
-        folder = ClaimFolder(place.at(LEASES).at(sweep))
-        sizes = folder.place.files()
+    for sweep in storage.at(LEASES).folders():
+        folder = ClaimFolder(storage.at(LEASES).at(sweep))
+        sizes = folder.storage.files()
         for claim in folder.look().values():
             holder = folder.holder(claim)
             if holder is not None and holder.presence(me) is Presence.GONE:

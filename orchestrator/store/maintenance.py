@@ -18,11 +18,11 @@ from trials.errors import StoreError
 
 
 @contextlib.contextmanager
-def alone(place: Storage, doing: str, *, say: Callable[[str], None], timing: Timing = TIMING) -> Iterator[None]:
+def alone(storage: Storage, doing: str, *, say: Callable[[str], None], timing: Timing = TIMING) -> Iterator[None]:
     """Hold the lease of every sweep of a store while the block runs.
 
     Args:
-        place: Where the store lies.
+        storage: The storage of the store.
         doing: What for, in the words of an error message.
         say: Is told whom we wait for.
         timing: As the store's drivers have it.
@@ -30,36 +30,36 @@ def alone(place: Storage, doing: str, *, say: Callable[[str], None], timing: Tim
     Raises:
         StoreError: a driver runs a sweep of it.
     """
-    sweeps = sorted({*place.at(SWEEPS).folders(), *place.at(LEASES).folders()})
+    sweeps = sorted({*storage.at(SWEEPS).folders(), *storage.at(LEASES).folders()})
     with contextlib.ExitStack() as stack:
         for sweep in sweeps:
             try:
-                stack.enter_context(take_lease(place, sweep, say=say, timing=timing))
+                stack.enter_context(take_lease(storage, sweep, say=say, timing=timing))
             except LeaseHeldError as error:
                 raise StoreError(f"cannot {doing} while a sweep runs: {error}") from error
         yield
 
 
-def broken_claims(place: Storage, *, say: Callable[[str], None], timing: Timing = TIMING) -> list[tuple[str, str]]:
+def broken_claims(storage: Storage, *, say: Callable[[str], None], timing: Timing = TIMING) -> list[tuple[str, str]]:
     """Sweep and name of claims that cannot be read and do not move: a driver that lives would have written anew.
 
     Args:
-        place: Where the store lies.
+        storage: The storage of the store.
         say: Is told how long it takes, where there are any.
         timing: As the store's drivers have it.
     """
-    broken = _unreadable(place)
+    broken = _unreadable(storage)
     if not broken:
         return []
     say(f"{len(broken)} leases cannot be read; waiting {timing.stale_s:.0f} s whether their drivers give another sign.")
     timing.sleep(timing.stale_s)
-    return sorted(broken & _unreadable(place))
+    return sorted(broken & _unreadable(storage))
 
 
-def _unreadable(place: Storage) -> set[tuple[str, str]]:
+def _unreadable(storage: Storage) -> set[tuple[str, str]]:
     found = set()
-    for sweep in place.at(LEASES).folders():
-        folder = ClaimFolder(place.at(LEASES).at(sweep))
+    for sweep in storage.at(LEASES).folders():
+        folder = ClaimFolder(storage.at(LEASES).at(sweep))
         for claim in folder.look().values():
             try:
                 folder.holder(claim)

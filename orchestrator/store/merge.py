@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from orchestrator.storage.storage import Storage
 from orchestrator.store.check_rows import COMPUTED
-from orchestrator.store.contents import COMMIT_ORDER, KEYS, Table, latest, read_contents
+from orchestrator.store.contents import COMMIT_ORDER, KEYS, TableContents, latest, read_contents
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import is_forecast, is_plan, is_suggestion
 from orchestrator.store.results import MARKER, ResultStore, mark
@@ -55,7 +55,7 @@ def merge(source: ResultStore, target: ResultStore) -> Merged:
     Raises:
         StoreError: a store of the two has parts that cannot be read, or cannot be written.
     """
-    theirs, ours = _tables(source.place), _tables(target.place)
+    theirs, ours = _tables(source.storage), _tables(target.storage)
     our_trials, their_done, our_done = _trials(ours), _completed(theirs), _completed(ours)
     numbers, kept = dict[Pair, int](), dict[Pair, int]()
     for i, does in sorted(_trials(theirs).items()):
@@ -66,24 +66,24 @@ def merge(source: ResultStore, target: ResultStore) -> Merged:
     touched: set[Pair] = set()
     for name in COMMIT_ORDER:
         rows = _lacking(theirs[name], ours[name], KEYS[name], numbers)
-        if len(rows) and not target.place.exists(MARKER):
-            mark(target.place)
-        PartFolder(target.place.at(name), TABLES[name]).append_table(rows)
+        if len(rows) and not target.storage.exists(MARKER):
+            mark(target.storage)
+        PartFolder(target.storage.at(name), TABLES[name]).append_table(rows)
         done.rows[name] = len(rows)
         touched |= set(_pairs(rows))
-    done.attempts, done.plans = len(touched), _add_plans(source.place, target.place)
+    done.attempts, done.plans = len(touched), _add_plans(source.storage, target.storage)
     return done
 
 
-def _tables(place: Storage) -> dict[str, pa.Table]:
+def _tables(storage: Storage) -> dict[str, pa.Table]:
     """All rows, one a key, as readers take them."""
-    return {name: latest(_whole(place, name, table), KEYS[name]) for name, table in read_contents(place).items()}
+    return {name: latest(_whole(storage, name, table), KEYS[name]) for name, table in read_contents(storage).items()}
 
 
-def _whole(place: Storage, name: str, table: Table) -> pa.Table:
+def _whole(storage: Storage, name: str, table: TableContents) -> pa.Table:
     for part in table.broken:
         way_out = "Upgrade permafrost-sweeps." if part.newer else "Run `permafrost store repair` on it first."
-        raise StoreError(f"{place}/{name}/{part.name}: {part.wrong}. {way_out}")
+        raise StoreError(f"{storage}/{name}/{part.name}: {part.wrong}. {way_out}")
     return table.rows
 
 

@@ -47,8 +47,8 @@ _ATTEMPTS = 20  # a part may vanish between listing and reading while another pr
 class PartFolder:
     """The parts of one table."""
 
-    def __init__(self, place: Storage, schema: pa.Schema) -> None:
-        self.place = place
+    def __init__(self, storage: Storage, schema: pa.Schema) -> None:
+        self.storage = storage
         self.schema = schema.with_metadata({VERSION_KEY: str(SCHEMA_VERSION)})
 
     def names(self) -> list[str]:
@@ -57,13 +57,13 @@ class PartFolder:
 
     def sizes(self) -> dict[str, int]:
         """The bytes of each committed part, oldest first."""
-        return {name: size for name, size in self.place.files().items() if is_part(name)}
+        return {name: size for name, size in self.storage.files().items() if is_part(name)}
 
     def append(self, rows: Sequence[dict[str, object]]) -> None:
         """Commit rows as a new part.
 
         Raises:
-            StoreError: the place cannot be written.
+            StoreError: the storage cannot be written.
         """
         self.append_table(pa.Table.from_pylist(list(rows), schema=self.schema))
 
@@ -78,7 +78,7 @@ class PartFolder:
         With `columns` only these, in the table's order: of a trial's row its spec and versions are most of the bytes.
 
         Raises:
-            StoreError: a part is not Parquet or comes from a newer version, or the place cannot be read.
+            StoreError: a part is not Parquet or comes from a newer version, or the storage cannot be read.
         """
         if columns is not None:
             columns = [name for name in self.schema.names if name in columns]
@@ -104,9 +104,11 @@ class PartFolder:
         for _ in range(_ATTEMPTS):
             sizes = self.sizes()
             with suppress(FileNotFoundError):
-                self.place.each(take, list(sizes))
+                self.storage.each(take, list(sizes))
                 return sizes, {name: kept[name] for name in sizes}
-        raise StoreError(f"{self.place}: parts vanish while they are read. Try again when nothing compacts the store.")
+        raise StoreError(
+            f"{self.storage}: parts vanish while they are read. Try again when nothing compacts the store."
+        )
 
     def compact(self) -> None:
         """Put neighbours in age together, up to `PART_BYTES` or what the place's objects may hold. Killed at any moment
@@ -118,19 +120,19 @@ class PartFolder:
         Raises:
             StoreError: as `read` does; or old parts could not be taken away, which harms nothing.
         """
-        for old in list(_runs(self.sizes(), min(PART_BYTES, self.place.largest_bytes or PART_BYTES))):
+        for old in list(_runs(self.sizes(), min(PART_BYTES, self.storage.largest_bytes or PART_BYTES))):
             try:
-                contents = self.place.each(self.place.read, old)
+                contents = self.storage.each(self.storage.read, old)
             except FileNotFoundError:  # another process compacts at the moment
                 return
             parts = zip(old, contents, strict=True)
             rows = (group for name, content in parts for group in self._groups(name, pa.py_buffer(content)))
             # It takes its parts' place in the order, behind all of them.
-            self._commit(rewritten(rows, self.place.largest_bytes), stamp_of(old[-1]) + 1)
-            self.place.each(self.place.delete, old)
+            self._commit(rewritten(rows, self.storage.largest_bytes), stamp_of(old[-1]) + 1)
+            self.storage.each(self.storage.delete, old)
 
     def _read_part(self, name: str, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        with self.place.open(name) as file:
+        with self.storage.open(name) as file:
             return self.decoded(name, file.read_buffer(), trial_id, columns)
 
     def decoded(
@@ -168,18 +170,18 @@ class PartFolder:
     def _check_digest(self, name: str, content: pa.Buffer) -> None:
         if not is_intact(name, content):
             said = "its bytes are not those that were written, by the digest in its name"
-            raise BrokenError(f"{self.place}/{name}", f"not a readable Parquet file ({said})")
+            raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({said})")
 
     @contextmanager
     def _readable(self, name: str) -> Iterator[None]:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            raise BrokenError(f"{self.place}/{name}", f"not a readable Parquet file ({error})") from error
+            raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({error})") from error
 
     def _todays(self, name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
         """What was read of a part, with the columns of today."""
-        path = f"{self.place}/{name}"
+        path = f"{self.storage}/{name}"
         with self._readable(name):
             table.validate(full=True)  # Parquet readers take any bytes for a text
         mark = (table.schema.metadata or {}).get(VERSION_KEY, b"")
@@ -197,13 +199,13 @@ class PartFolder:
 
     def write(self, table: pa.Table, stamp_ns: int) -> list[str]:
         """Commit rows as parts of a certain age and return their names. Raises as `append` does."""
-        return self._commit(encoded(table, self.place.largest_bytes), stamp_ns)
+        return self._commit(encoded(table, self.storage.largest_bytes), stamp_ns)
 
     def _commit(self, contents: Sequence[pa.Buffer], stamp_ns: int) -> list[str]:
         names = []
-        for place, content in enumerate(contents):
-            names.append(stamped("part", stamp_ns + place, content, "parquet"))
-            self.place.write(names[-1], content)
+        for n, content in enumerate(contents):
+            names.append(stamped("part", stamp_ns + n, content, "parquet"))
+            self.storage.write(names[-1], content)
         return names
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.check import QUARANTINE, completed_ids, diagnose, planned_labels
-from orchestrator.store.contents import READ_ORDER, Table
+from orchestrator.store.contents import READ_ORDER, TableContents
 from orchestrator.store.diagnosis import BadFile, Diagnosis, Finding
 from orchestrator.store.parts import PartFolder, stamp_of
 from orchestrator.store.results import MARKER, mark
@@ -50,77 +50,77 @@ class Repaired:
     left: tuple[Finding, ...] = ()
 
 
-def repair(place: Storage) -> Repaired:
+def repair(storage: Storage) -> Repaired:
     """Repair a store that nobody writes to.
 
     Raises:
-        StoreError: no store there, files of a newer version, or the place cannot be read or written.
+        StoreError: no store there, files of a newer version, or the storage cannot be read or written.
     """
     done = Repaired()
     for _ in range(_ROUNDS):
-        found, report, tables = diagnose(place)
+        found, report, tables = diagnose(storage)
         if found.newer:
             raise StoreError(
-                f"{place}: {found.newer[0]} was written by a newer version, which alone can tell what is wrong here. "
+                f"{storage}: {found.newer[0]} was written by a newer version, which alone can tell what is wrong here. "
                 "Upgrade permafrost-sweeps."
             )
         if found.is_sound:
             break
-        _carry_out(place, found, tables, done)
+        _carry_out(storage, found, tables, done)
     else:
-        raise AssertionError(f"{place}: taking out {found.as_json()} leads nowhere")
-    completed, labels = completed_ids(tables), planned_labels(place)
+        raise AssertionError(f"{storage}: taking out {found.as_json()} leads nowhere")
+    completed, labels = completed_ids(tables), planned_labels(storage)
     missing = {i: labels.get(i, i) for i in [*labels, *done.trials] if i not in completed}
     done.again, done.left = missing, report.findings
     return done
 
 
-def set_aside(place: Storage, files: Sequence[BadFile]) -> None:
+def set_aside(storage: Storage, files: Sequence[BadFile]) -> None:
     """Move files to the quarantine. Raises StoreError."""
-    quarantine = _quarantine(place, {file.path: file.why for file in files})
+    quarantine = _quarantine(storage, {file.path: file.why for file in files})
     for file in files:
-        _keep(place, file.folder, file.name, quarantine)
+        _keep(storage, file.folder, file.name, quarantine)
 
 
-def _quarantine(place: Storage, why: object) -> Storage:
+def _quarantine(storage: Storage, why: object) -> Storage:
     """A new folder for what is taken out, and why it is."""
-    folder = place.at(QUARANTINE).at(datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ"))
+    folder = storage.at(QUARANTINE).at(datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ"))
     folder.write("why.json", (json.dumps(why, indent=1) + "\n").encode())
     return folder
 
 
-def _carry_out(place: Storage, found: Diagnosis, tables: Mapping[str, Table], done: Repaired) -> None:
-    quarantine = _quarantine(place, found.as_json())
+def _carry_out(storage: Storage, found: Diagnosis, tables: Mapping[str, TableContents], done: Repaired) -> None:
+    quarantine = _quarantine(storage, found.as_json())
     done.folders.append(str(quarantine))
     done.trials |= found.trials
     for table in READ_ORDER:  # trials first
         numbers = found.rows.get(table, {})
         done.rows[table] = done.rows.get(table, 0) + len(numbers)
         for part in sorted({tables[table].part_of(n) for n in numbers}):
-            _write_without(place.at(table), table, part, tables[table], set(numbers))
-            _keep(place, (table,), part, quarantine)
+            _write_without(storage.at(table), table, part, tables[table], set(numbers))
+            _keep(storage, (table,), part, quarantine)
             done.files.append(f"{table}/{part}")
     for file in found.files:
-        _keep(place, file.folder, file.name, quarantine)
+        _keep(storage, file.folder, file.name, quarantine)
         done.files.append(file.path)
     if found.marker:
-        _keep(place, (), MARKER, quarantine)
-        mark(place)
+        _keep(storage, (), MARKER, quarantine)
+        mark(storage)
 
 
-def _write_without(place: Storage, name: str, part: str, table: Table, numbers: set[int]) -> None:
+def _write_without(storage: Storage, name: str, part: str, table: TableContents, numbers: set[int]) -> None:
     """The part's other rows as a new part, in its place in the order."""
     start = table.starts[table.names.index(part)]
     end = next((s for s in table.starts[table.names.index(part) + 1 :]), len(table.rows))
     rest = pa.array([n for n in range(start, end) if n not in numbers], pa.int64())
     if len(rest):
-        folder = PartFolder(place, TABLES[name])
+        folder = PartFolder(storage, TABLES[name])
         folder.write(table.rows.take(rest).replace_schema_metadata(folder.schema.metadata), stamp_of(part) + 1)
 
 
-def _keep(place: Storage, folders: tuple[str, ...], name: str, quarantine: Storage) -> None:
+def _keep(storage: Storage, folders: tuple[str, ...], name: str, quarantine: Storage) -> None:
     """Move a file to the quarantine: there first, then away."""
-    source, target = place, quarantine
+    source, target = storage, quarantine
     for folder in folders:
         source, target = source.at(folder), target.at(folder)
     try:

@@ -33,23 +33,23 @@ class ResultStore:
     """A folder with a folder for each of `schema.TABLES`, and `sweeps/`. Trials belong to the store, not to a sweep.
 
     Attributes:
-        place: Where it lies.
+        storage: Where it is stored.
     """
 
-    def __init__(self, place: Storage | Path) -> None:
-        self.place = FolderStorage(place) if isinstance(place, Path) else place
-        self._parts = {name: PartFolder(self.place.at(name), schema) for name, schema in TABLES.items()}
+    def __init__(self, storage: Storage | Path) -> None:
+        self.storage = FolderStorage(storage) if isinstance(storage, Path) else storage
+        self._parts = {name: PartFolder(self.storage.at(name), schema) for name, schema in TABLES.items()}
 
     @property
     def address(self) -> str:
         """The folder or address as `open_store` and `--store` take it."""
-        return self.place.address
+        return self.storage.address
 
     @property
     def root(self) -> Path:
         """The folder of a local store; others have none."""
-        assert isinstance(self.place, FolderStorage), self.address
-        return self.place.folder
+        assert isinstance(self.storage, FolderStorage), self.address
+        return self.storage.folder
 
     def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
         """One row a trial that has ended: that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
@@ -103,7 +103,7 @@ class ResultStore:
 
     def sweeps(self) -> list[SweepPlan]:
         """The newest plan of every sweep, the oldest sweep first."""
-        folders = self.place.at(SWEEPS)
+        folders = self.storage.at(SWEEPS)
         plans = [newest_plan(folders.at(name)) for name in folders.folders()]
         return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
 
@@ -111,7 +111,7 @@ class ResultStore:
         """Keep what a launch declared, unless the sweep's newest plan says the same. No plan is ever overwritten.
 
         Raises:
-            StoreError: a name that leads to another folder, or the place cannot be written.
+            StoreError: a name that leads to another folder, or the storage cannot be written.
         """
         folder = self._folder_of(plan.name)
         self.create()
@@ -131,18 +131,18 @@ class ResultStore:
     def _folder_of(self, sweep: str) -> Storage:
         if not is_plain(sweep):
             raise StoreError(f"{sweep!r} is no name of a sweep, as its plans lie in a folder of that name.")
-        return self.place.at(SWEEPS).at(sweep)
+        return self.storage.at(SWEEPS).at(sweep)
 
     def create(self) -> None:
         """Put the mark there, if it is not."""
-        if not self.place.exists(MARKER):
-            mark(self.place)
+        if not self.storage.exists(MARKER):
+            mark(self.storage)
 
 
-def mark(place: Storage) -> None:
+def mark(storage: Storage) -> None:
     """Say that this is a store, and of which version."""
     content = json.dumps({"format": FORMAT, "schema_version": SCHEMA_VERSION}, indent=1)
-    place.write(MARKER, f"{content}\n".encode())
+    storage.write(MARKER, f"{content}\n".encode())
 
 
 def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
@@ -155,30 +155,30 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
 
     Raises:
         ConfigError: an address that is none, or has credentials in it.
-        StoreError: no store there, something else, a store of a newer version, or a place that cannot be reached.
+        StoreError: no store there, something else, a store of a newer version, or a storage that cannot be reached.
     """
-    place = open_storage(path)
-    if place.exists(MARKER):
-        check_marker(place)
-    elif not place.is_free():
-        raise StoreError(f"{place}: holds something else than a Permafrost store. Give another folder with --store.")
+    storage = open_storage(path)
+    if storage.exists(MARKER):
+        check_marker(storage)
+    elif not storage.is_free():
+        raise StoreError(f"{storage}: holds something else than a Permafrost store. Give another folder with --store.")
     elif must_exist:
-        raise StoreError(f"{place}: no store there. Run a sweep first, or give its folder with --store.")
+        raise StoreError(f"{storage}: no store there. Run a sweep first, or give its folder with --store.")
     else:
-        place.check_writable()
-    return ResultStore(place)
+        storage.check_writable()
+    return ResultStore(storage)
 
 
-def check_marker(place: Storage) -> None:
+def check_marker(storage: Storage) -> None:
     """Return if a store has the mark of one.
 
     Raises:
         NewerError: of a newer version.
         BrokenError: it is not there, not readable, or of something else.
     """
-    path, way_out = f"{place}/{MARKER}", "Give another folder"
+    path, way_out = f"{storage}/{MARKER}", "Give another folder"
     try:
-        content = json.loads(place.read(MARKER).decode("utf-8"))
+        content = json.loads(storage.read(MARKER).decode("utf-8"))
         known, version = content["format"] == FORMAT, int(content["schema_version"])
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BrokenError(path, f"not the mark of a Permafrost store ({error})", way_out) from error

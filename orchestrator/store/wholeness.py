@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from orchestrator.store.contents import Table
+from orchestrator.store.contents import TableContents
 from orchestrator.store.schema import State
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
@@ -75,7 +75,7 @@ class Completed:
         return TASKS[self.spec.task].head == "tokens" and self.facts.labels.get(split, 0) <= AUTO_WORDS
 
 
-def gather(tables: Mapping[str, Table]) -> dict[Pair, Facts]:
+def gather(tables: Mapping[str, TableContents]) -> dict[Pair, Facts]:
     """The facts of every attempt that has rows in `epochs`, `tags` or `predictions`."""
     found: dict[Pair, Facts] = {}
     for trial_id, attempt, step, score in _columns(tables["epochs"].rows, "step", "score"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -16,8 +15,6 @@ from tests.chaos import compare
 from tests.chaos.cluster import base_environment
 from tests.chaos.compare import Tables
 from tests.chaos.subject import Verdict
-
-TOOL = "orchestrator.commands.store"
 
 
 class Ours:
@@ -97,13 +94,8 @@ class Ours:
 
 
 def store_tool(word: str, store: Path, folder: Path) -> list[str]:
-    """`permafrost store verify` (what it complains of) or `repair` (what it did); a line each.
-
-    In a checkout that has no such command every part is opened, and one that cannot be is moved out.
-    """
-    if importlib.util.find_spec(TOOL) is None:
-        return _by_hand(word, store)
-    words = [sys.executable, "-m", TOOL, word, "--store", str(store), "--json"]
+    """`permafrost store verify` (what it complains of) or `repair` (what it did); a line each."""
+    words = [str(Path(sys.executable).with_name("permafrost")), "store", word, "--store", str(store), "--json"]
     done = subprocess.run(words, cwd=folder, env=base_environment(folder), capture_output=True, text=True, check=False)
     try:
         told = json.loads(done.stdout)
@@ -112,15 +104,3 @@ def store_tool(word: str, store: Path, folder: Path) -> list[str]:
     if word == "verify":
         return [" ".join(map(str, one.values())) for one in told["findings"]] if done.returncode else []
     return [f"repair ended with {done.returncode}: {len(told['files'])} files and {len(told['trials'])} trials moved"]
-
-
-def _by_hand(word: str, store: Path) -> list[str]:
-    found = []
-    for part in compare.parts_of(store):
-        try:
-            pq.read_table(part, partitioning=None)
-        except Exception as error:
-            found.append(f"{part.parent.name}/{part.name}: {error}")
-            if word == "repair":
-                part.rename(store.parent / part.name)
-    return found

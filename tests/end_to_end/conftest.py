@@ -55,14 +55,14 @@ def write_small_sweep(folder: Path) -> Path:
 
 @pytest.fixture
 def permafrost(tmp_path: Path) -> Command:
-    """Run `python -m orchestrator.<command> ...` and return what it printed."""
+    """Run `permafrost <command> ...` and return what it printed."""
 
     return functools.partial(run_in, tmp_path)
 
 
 def run_in(folder: Path, command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run `python -m orchestrator.<command> ...` from a folder."""
-    words = [sys.executable, "-m", f"orchestrator.{command}", *map(str, arguments)]
+    """Run `permafrost <command> ...` from a folder."""
+    words = [str(Path(sys.executable).with_name("permafrost")), command, *map(str, arguments)]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=240, env=environment())
 
 

@@ -379,7 +379,7 @@ def test_every_kind_of_trial_comes_out_the_same_to_the_bit(name: str, exported: 
 
 def test_the_commands_work_in_processes_of_their_own(exported: Exported, tmp_path: Path, permafrost: Command) -> None:
     trial_id = exported.rows["ner"]["trial_id"]
-    made = permafrost("export_model", "--trial", trial_id[:8], "--store", exported.store.root, "-o", "my-tagger")
+    made = permafrost("export-model", "--trial", trial_id[:8], "--store", exported.store.root, "-o", "my-tagger")
     assert made.returncode == 0, made.stderr
     assert str(tmp_path / "my-tagger") in made.stdout
     (tmp_path / "text.txt").write_text("Mr king queen went.\n")

@@ -88,7 +88,7 @@ def test_on_ray_a_paused_trial_goes_on_to_the_same_bits_and_nothing_is_left_runn
     assert ended.total() == 16
     assert not any((folder / "ray" / "checkpoints").glob("*"))
     assert "best    " in done.stdout
-    assert permafrost("store_command", "verify", "--store", folder / "ray").returncode == 0
+    assert permafrost("store", "verify", "--store", folder / "ray").returncode == 0
     grid = permafrost(
         "launch", "--sweep", sweep(folder, GRID, "grid"), "--store", folder / "grid", "--cluster", "inline"
     )

@@ -99,11 +99,11 @@ def _beside(folder: Path) -> dict[str, Kind]:
     figure = Figure(1.0, 2.0, 3.0, "from a test")
     cell = CellForecast("one", "one", ("a", "b"), 2, 4, figure, None, "from a test")
     keep_forecast(
-        store.place, Forecast("tiny", 1.0, "cpu", 1, "a test", (cell,), figure, figure, None, None, None, None)
+        store.storage, Forecast("tiny", 1.0, "cpu", 1, "a test", (cell,), figure, figure, None, None, None, None)
     )
     (forecast,) = (folder / "sweeps" / "tiny").glob("forecast-*")
     forecast = forecast.rename(forecast.with_name("forecast-00000000000000000001-0123abcd.json"))
-    claims = ClaimFolder(store.place.at("leases").at("tiny"))
+    claims = ClaimFolder(store.storage.at("leases").at("tiny"))
     lease = folder / "leases" / "tiny" / claims.write("0" * 16, 1, this_driver(), holds=True)
 
     def driver() -> None:
@@ -112,7 +112,7 @@ def _beside(folder: Path) -> dict[str, Kind]:
             status(str(folder), debug=True)
 
     return {
-        "forecast": Kind(forecast, lambda: kept_forecasts(store.place, "tiny"), mutated_json),
+        "forecast": Kind(forecast, lambda: kept_forecasts(store.storage, "tiny"), mutated_json),
         "lease": Kind(lease, driver, mutated_json),
     }
 

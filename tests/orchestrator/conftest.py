@@ -47,16 +47,16 @@ def faults(s3: S3Process) -> Iterator[Faults]:
 
 
 @pytest.fixture
-def local_place(tmp_path: Path) -> FolderStorage:
+def local_storage(tmp_path: Path) -> FolderStorage:
     (tmp_path / "results").mkdir()
     return FolderStorage(tmp_path / "results")
 
 
 @pytest.fixture(params=["local", "s3"])
-def place(request: pytest.FixtureRequest) -> Storage:
-    """An empty place of either kind."""
+def storage(request: pytest.FixtureRequest) -> Storage:
+    """An empty storage of either kind."""
     if request.param == "local":
-        found: Storage = request.getfixturevalue("local_place")
+        found: Storage = request.getfixturevalue("local_storage")
         return found
     s3: S3Process = request.getfixturevalue("s3")
     return open_storage(s3.address(request.getfixturevalue("prefix")))

@@ -72,7 +72,7 @@ def test_trials_without_a_row_are_missing_or_planned_or_running(tmp_path: Path) 
     store = write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: None))
     store.append("epochs", [{"trial_id": TRIALS[0].trial_id, "attempt": 1, "step": 1, "epoch": 0.5, "score": 0.5}])
     assert set(_trials(Frames(store).refresh())["state"]) == {"missing"}
-    with take_lease(store.place, "made-up", say=print):
+    with take_lease(store.storage, "made-up", say=print):
         assert _trials(Frames(store).refresh())["state"].tolist() == ["running"] + ["planned"] * 9
 
 

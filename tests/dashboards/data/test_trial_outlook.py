@@ -56,7 +56,7 @@ def told(snapshot: Snapshot, spec: TrialSpec) -> tuple[Outlook | None, pd.DataFr
 
 
 def test_a_running_trial_is_drawn_on_to_its_end_with_a_dotted_band(store: ResultStore) -> None:
-    with take_lease(store.place, "mine", say=print):
+    with take_lease(store.storage, "mine", say=print):
         found, epochs = told(Frames(store).refresh(), RUNNING)
     figure = curve_figure(epochs, LIGHT, found)
     band, line = figure["data"][-2:]

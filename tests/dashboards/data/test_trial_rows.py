@@ -33,18 +33,18 @@ class Counting(FolderStorage):
 
 def _counted(folder: Path, **changes: Any) -> tuple[ResultStore, Counting]:
     write_store(folder, specs(**changes), Invented())
-    place = Counting(folder)
-    return ResultStore(place), place
+    storage = Counting(folder)
+    return ResultStore(storage), storage
 
 
 def test_a_part_is_read_once_for_all_that_is_likely_to_be_asked_for(tmp_path: Path) -> None:
-    store, place = _counted(tmp_path / "s", seeds=range(5))
+    store, storage = _counted(tmp_path / "s", seeds=range(5))
     snapshot = Frames(store).refresh()
     trials = next(iter(snapshot.sweeps.values())).trials
-    place.opened.clear()
+    storage.opened.clear()
     for _, own in lowest_seeds(trials).groupby("cell"):
         assert set(step_losses(snapshot, own)["trial_id"]) == set(own["trial_id"])
-    assert len(place.opened) == 1
+    assert len(storage.opened) == 1
 
 
 def test_the_same_question_gives_the_same_frame(tmp_path: Path) -> None:
@@ -55,13 +55,13 @@ def test_the_same_question_gives_the_same_frame(tmp_path: Path) -> None:
 
 
 def test_a_part_without_a_wanted_trial_is_not_read_again(tmp_path: Path) -> None:
-    store, place = _counted(tmp_path / "s", train_sizes=(200,))
+    store, storage = _counted(tmp_path / "s", train_sizes=(200,))
     append(store, more := specs(train_sizes=(800,)), Invented())
     reader = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"])
     reader.of({"absent": 1})
-    assert len(place.opened) == 2
+    assert len(storage.opened) == 2
     assert len(reader.of({more[0].trial_id: 1})) == 5
-    assert len(place.opened) == 3
+    assert len(storage.opened) == 3
 
 
 def test_a_compacted_store_gives_the_same_rows(tmp_path: Path) -> None:
@@ -82,16 +82,16 @@ def test_rows_of_another_attempt_are_left_out(tmp_path: Path) -> None:
 
 
 def test_what_is_forgotten_is_read_again(tmp_path: Path) -> None:
-    store, place = _counted(tmp_path / "s")
+    store, storage = _counted(tmp_path / "s")
     reader = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"])
     wanted = {spec.trial_id: 1 for spec in specs()[:3]}
     reader.of(wanted)
     reader.forget(most=3)
     reader.of(wanted)
-    assert len(place.opened) == 1
+    assert len(storage.opened) == 1
     reader.forget(most=2)
     assert len(reader.of(wanted)) == 15
-    assert len(place.opened) == 2
+    assert len(storage.opened) == 2
 
 
 def test_a_broken_part_holds_nothing(tmp_path: Path) -> None:

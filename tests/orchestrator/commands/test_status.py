@@ -70,7 +70,7 @@ def test_a_trial_that_has_not_ended_is_listed_with_what_it_will_reach(store: Res
 
 def test_it_is_running_where_a_driver_holds_its_sweep(store: ResultStore) -> None:
     _evaluated(store, 0.5)
-    with take_lease(store.place, "mine", say=print):
+    with take_lease(store.storage, "mine", say=print):
         line = status(store.root, "--trials").stdout.splitlines()[-1]
     assert line == f"{LATER.trial_id}  running        0.5000  {LATER.label}  epoch 1/5"
 

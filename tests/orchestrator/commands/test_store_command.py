@@ -37,9 +37,9 @@ FIRST, SECOND = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epoch
 
 
 @pytest.fixture
-def store(place: Storage) -> ResultStore:
+def store(storage: Storage) -> ResultStore:
     """Two completed trials in parts of their own, and what their sweep declared."""
-    found = open_store(place.address, must_exist=False)
+    found = open_store(storage.address, must_exist=False)
     complete(found, FIRST)
     complete(found, SECOND)
     planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in (FIRST, SECOND))
@@ -64,7 +64,7 @@ def test_a_clean_store_is_counted_and_called_clean(store: ResultStore) -> None:
 
 
 def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> None:
-    name = spoil(store.place, "tags")
+    name = spoil(store.storage, "tags")
     done = command("verify", "--store", store.address)
     assert done.exit_code == 1
     assert done.stdout.startswith(f"{name}: not a readable Parquet file (its bytes are not those that were written")
@@ -75,7 +75,7 @@ def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> No
 
 
 def test_verify_as_json_is_one_object(store: ResultStore) -> None:
-    name = spoil(store.place, "tags")
+    name = spoil(store.storage, "tags")
     found = json.loads(command("verify", "--store", store.address, "--json").stdout)
     assert (found["store"], found["ok"], found["findings"][0]["place"]) == (store.address, False, name)
     assert found["counted"]["parts"] == {"epochs": 2, "trials": 2, "tags": 2, "predictions": 2}
@@ -90,7 +90,7 @@ def test_where_there_is_no_store_the_exit_code_is_3(words: list[str], tmp_path: 
 
 
 def test_repair_tells_what_it_moved_and_what_runs_again(store: ResultStore) -> None:
-    name = spoil(store.place, "tags")
+    name = spoil(store.storage, "tags")
     done = command("repair", "--store", store.address)
     assert done.exit_code == 0, done.output
     assert f"moved {name}\n" in done.stdout
@@ -109,7 +109,7 @@ def test_repair_says_with_its_exit_code_that_something_is_left(store: ResultStor
 
 def test_it_is_a_program_of_its_own_that_loads_neither_torch_nor_ray(tmp_path: Path) -> None:
     complete(ResultStore(tmp_path), FIRST)
-    words = [sys.executable, "-m", "orchestrator.commands.store", "verify", "--store", str(tmp_path)]
+    words = [str(Path(sys.executable).with_name("permafrost")), "store", "verify", "--store", str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     code = "import sys, orchestrator.commands.store; print(*{'torch', 'ray', 'transformers'} & set(sys.modules))"
@@ -124,7 +124,7 @@ def test_compact_puts_the_parts_together(store: ResultStore) -> None:
     done = command("compact", "--store", store.address)
     assert done.exit_code == 0, done.output
     assert "epochs: 2 parts, now 1" in done.stdout
-    assert check_store(store.place).ok
+    assert check_store(store.storage).ok
 
 
 @pytest.fixture
@@ -166,23 +166,23 @@ def test_gc_takes_the_claims_of_drivers_that_have_ended(store: ResultStore) -> N
         [sys.executable, "-c", "from orchestrator.lease.holder import this_driver as t; print(t().as_json().decode())"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    store.place.at("leases").at("tiny").write(f"{'a' * 16}-00000007-holds.json", ended.stdout.encode())
+    store.storage.at("leases").at("tiny").write(f"{'a' * 16}-00000007-holds.json", ended.stdout.encode())
     assert "which has ended" in command("gc", "--store", store.address).stdout
     command("gc", "--store", store.address, "--yes")
-    assert store.place.at("leases").at("tiny").files() == {}
+    assert store.storage.at("leases").at("tiny").files() == {}
 
 
 def test_gc_leaves_a_store_alone_that_has_to_be_repaired(store: ResultStore) -> None:
-    spoil(store.place, "trials")
+    spoil(store.storage, "trials")
     done = command("gc", "--store", store.address, "--yes")
     assert done.exit_code == 3
     assert "Run `permafrost store repair` first: what is needed cannot be told." in done.stderr
 
 
 def test_the_quarantine_is_no_garbage(store: ResultStore) -> None:
-    spoil(store.place, "epochs")
+    spoil(store.storage, "epochs")
     command("repair", "--store", store.address)
-    assert find_garbage(store.place, time.time() + 10 * OLD_S) == []
+    assert find_garbage(store.storage, time.time() + 10 * OLD_S) == []
 
 
 # --- Beside a driver
@@ -190,8 +190,8 @@ def test_the_quarantine_is_no_garbage(store: ResultStore) -> None:
 
 @pytest.mark.parametrize("words", [("repair",), ("compact",), ("gc", "--yes")])
 def test_a_store_that_a_driver_writes_to_is_left_alone(littered: Path, words: tuple[str, ...]) -> None:
-    place = FolderStorage(littered)
-    with take_lease(place, "small", say=print):
+    storage = FolderStorage(littered)
+    with take_lease(storage, "small", say=print):
         before = sorted(littered.glob("*/part-*"))
         done = command(*words, "--store", littered)
         assert done.exit_code == 3
@@ -202,7 +202,7 @@ def test_a_store_that_a_driver_writes_to_is_left_alone(littered: Path, words: tu
 
 def test_nothing_is_merged_into_a_store_that_a_driver_writes_to(store: ResultStore, tmp_path: Path) -> None:
     complete(ResultStore(tmp_path / "theirs"), FIRST, 2)
-    with take_lease(store.place, "other", say=print):
+    with take_lease(store.storage, "other", say=print):
         done = command("merge", tmp_path / "theirs", store.address)
     assert done.exit_code == 3
     assert "cannot merge while a sweep runs: sweep other in" in done.stderr
@@ -210,31 +210,31 @@ def test_nothing_is_merged_into_a_store_that_a_driver_writes_to(store: ResultSto
 
 def test_while_a_store_is_repaired_no_driver_starts(store: ResultStore) -> None:
     def start() -> None:
-        with take_lease(store.place, "tiny", say=print):
+        with take_lease(store.storage, "tiny", say=print):
             pass
 
-    with alone(store.place, "repair", say=print), pytest.raises(StoreError, match="sweep tiny in"):
+    with alone(store.storage, "repair", say=print), pytest.raises(StoreError, match="sweep tiny in"):
         start()
     start()
 
 
 def test_a_claim_that_cannot_be_read_and_does_not_move_is_nobodys(store: ResultStore) -> None:
     name, waited, said = f"{'a' * 16}-00000001-holds.json", list[float](), list[str]()
-    store.place.at("leases").at("tiny").write(name, b"{")
-    found = broken_claims(store.place, say=said.append, timing=Timing(sleep=waited.append))
+    store.storage.at("leases").at("tiny").write(name, b"{")
+    found = broken_claims(store.storage, say=said.append, timing=Timing(sleep=waited.append))
     assert (found, waited) == ([("tiny", name)], [60.0])
     assert said == ["1 leases cannot be read; waiting 60 s whether their drivers give another sign."]
 
 
 def test_a_claim_that_cannot_be_read_but_moves_is_a_drivers(store: ResultStore) -> None:
-    folder = ClaimFolder(store.place.at("leases").at("tiny"))
-    folder.place.write(f"{'a' * 16}-00000001-holds.json", b"{")
+    folder = ClaimFolder(store.storage.at("leases").at("tiny"))
+    folder.storage.write(f"{'a' * 16}-00000001-holds.json", b"{")
 
     def beat(seconds: float) -> None:
         folder.write("a" * 16, 2, this_driver(), holds=True)
         folder.remove([f"{'a' * 16}-00000001-holds.json"])
 
-    assert broken_claims(store.place, say=print, timing=Timing(sleep=beat)) == []
+    assert broken_claims(store.storage, say=print, timing=Timing(sleep=beat)) == []
 
 
 # --- export

@@ -13,7 +13,7 @@ import typer
 
 from orchestrator.commands.doctor import doctor
 from orchestrator.deploy.machine_checks import (
-    Finding,
+    CheckResult,
     browser,
     checks,
     devices,
@@ -28,10 +28,10 @@ from orchestrator.deploy.machine_checks import (
 )
 from tests.builders import write_sweep, write_treebank
 
-Raises = Callable[[], Iterator[Finding]]
+Raises = Callable[[], Iterator[CheckResult]]
 
 
-def levels(found: Iterator[Finding]) -> list[str]:
+def levels(found: Iterator[CheckResult]) -> list[str]:
     return [one.level for one in found]
 
 
@@ -137,11 +137,11 @@ def test_a_browser_that_cannot_be_run_or_is_not_there_only_warns(
 
 
 def test_a_check_that_hangs_or_raises_is_a_finding_and_the_others_are_made() -> None:
-    def hangs() -> Iterator[Finding]:
+    def hangs() -> Iterator[CheckResult]:
         time.sleep(5)
-        yield Finding("hangs", "ok", "late")
+        yield CheckResult("hangs", "ok", "late")
 
-    def raises() -> Iterator[Finding]:
+    def raises() -> Iterator[CheckResult]:
         raise RuntimeError("odd")
         yield
 

@@ -31,28 +31,28 @@ def _asked(stop: StopRequest) -> bool:
 
 def test_a_request_in_the_store_stops_the_sweep_and_says_who_asked(store: ResultStore) -> None:
     stop, said = StopRequest(), list[str]()
-    with stop.on_requests(store.place, "mine", said.append):
-        ask_to_stop(store.place, "mine", "ann@desk")
+    with stop.on_requests(store.storage, "mine", said.append):
+        ask_to_stop(store.storage, "mine", "ann@desk")
         assert _asked(stop)
     assert (stop.exit_code, stop.asker) == (143, "ann@desk")
     assert said == ["Stopping, as ann@desk asked: running trials go on to their next evaluation."]
 
 
 def test_a_request_for_another_sweep_or_from_before_stops_nothing(store: ResultStore) -> None:
-    ask_to_stop(store.place, "mine", "ann@desk")
+    ask_to_stop(store.storage, "mine", "ann@desk")
     stop = StopRequest()
-    with stop.on_requests(store.place, "mine", lambda line: None):
-        ask_to_stop(store.place, "another", "ann@desk")
+    with stop.on_requests(store.storage, "mine", lambda line: None):
+        ask_to_stop(store.storage, "another", "ann@desk")
         time.sleep(0.1)
     assert not stop.asked
 
 
 def test_no_request_is_left_behind(store: ResultStore) -> None:
     stop = StopRequest()
-    with stop.on_requests(store.place, "mine", lambda line: None):
-        ask_to_stop(store.place, "mine", "ann@desk")
+    with stop.on_requests(store.storage, "mine", lambda line: None):
+        ask_to_stop(store.storage, "mine", "ann@desk")
         assert _asked(stop)
-    assert not store.place.at("stops").at("mine").files()
+    assert not store.storage.at("stops").at("mine").files()
 
 
 @pytest.mark.parametrize("sweep", ["mine", "../mine", "a/../../b", ""])

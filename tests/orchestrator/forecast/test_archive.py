@@ -70,7 +70,7 @@ def row(trial_id: str, seconds: float, ended: float) -> dict[str, object]:
 
 
 def test_the_first_launch_keeps_no_forecast_and_the_second_one_does(store: ResultStore) -> None:
-    kept = kept_forecasts(store.place, "small")
+    kept = kept_forecasts(store.storage, "small")
     assert [one.source for one in kept] == ["from 2 trials on this device"]
     assert kept[0].cells[0].source == "from 2 trials on this device"
     assert [len(cell.trials) for cell in kept[0].cells] == [2]
@@ -83,7 +83,7 @@ def test_what_is_kept_is_scored_by_what_ended_after_it(store: ResultStore) -> No
 
 
 def test_a_store_with_forecasts_is_whole(store: ResultStore) -> None:
-    assert check_store(store.place).ok
+    assert check_store(store.storage).ok
 
 
 def test_more_seeds_of_what_the_store_has_are_told_from_its_trials(folder: Path, store: ResultStore) -> None:
@@ -132,9 +132,9 @@ def test_a_pilot_is_a_trial_of_the_same_shape_and_few_steps() -> None:
 
 
 def test_a_forecast_reads_back_as_it_was_kept(tmp_path: Path) -> None:
-    place = open_store(tmp_path, must_exist=False).place
-    keep_forecast(place, small_forecast())
-    assert kept_forecasts(place, "s") == [small_forecast()]
+    storage = open_store(tmp_path, must_exist=False).storage
+    keep_forecast(storage, small_forecast())
+    assert kept_forecasts(storage, "s") == [small_forecast()]
 
 
 def test_a_forecast_of_a_newer_format_is_left_out_and_a_broken_one_told() -> None:
@@ -147,15 +147,15 @@ def test_a_forecast_of_a_newer_format_is_left_out_and_a_broken_one_told() -> Non
 def test_a_flipped_byte_of_a_kept_forecast_is_found(tmp_path: Path) -> None:
     store = open_store(tmp_path, must_exist=False)
     store.create()
-    keep_forecast(store.place, small_forecast())
+    keep_forecast(store.storage, small_forecast())
     (path,) = (tmp_path / "sweeps" / "s").glob("forecast-*.json")
     path.write_bytes(path.read_bytes().replace(b"100.0", b"100.1"))
-    assert [finding.place for finding in check_store(store.place).findings] == [f"sweeps/s/{path.name}"]
+    assert [finding.place for finding in check_store(store.storage).findings] == [f"sweeps/s/{path.name}"]
 
 
 def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no name of a sweep"):
-        keep_forecast(open_store(tmp_path, must_exist=False).place, replace(small_forecast(), sweep="../up"))
+        keep_forecast(open_store(tmp_path, must_exist=False).storage, replace(small_forecast(), sweep="../up"))
 
 
 def test_a_score_compares_each_cell_and_the_whole() -> None:

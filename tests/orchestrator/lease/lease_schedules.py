@@ -99,7 +99,7 @@ class Program:
         self._stopped.release()
 
 
-class SteppedPlace(FolderStorage):
+class SteppedStorage(FolderStorage):
     """A place in memory, each of whose operations is a step of one program.
 
     Attributes:
@@ -111,7 +111,7 @@ class SteppedPlace(FolderStorage):
         self._first: set[str] | None = None
         self.address = "memory"
 
-    def at(self, name: str) -> SteppedPlace:
+    def at(self, name: str) -> SteppedStorage:
         return self
 
     def files(self) -> dict[str, int]:

@@ -40,7 +40,7 @@ def s3_process() -> Iterator[S3Process]:
 
 
 @pytest.fixture(params=["local", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
     if request.param == "local":
         return FolderStorage(tmp_path)
     for name, value in ENVIRONMENT.items():
@@ -49,13 +49,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return open_storage(process.address(f"leases/{tmp_path.name}"))
 
 
-def left(place: Storage, sweep: str = "s") -> list[str]:
-    return list(place.at("leases").at(sweep).files())
+def left(storage: Storage, sweep: str = "s") -> list[str]:
+    return list(storage.at("leases").at(sweep).files())
 
 
-def refused(place: Storage, timing: Timing = QUICK, me: Holder = ME) -> str:
+def refused(storage: Storage, timing: Timing = QUICK, me: Holder = ME) -> str:
     """What a second driver is told."""
-    with pytest.raises(LeaseHeldError) as caught, take_lease(place, "s", say=print, timing=timing, me=me):
+    with pytest.raises(LeaseHeldError) as caught, take_lease(storage, "s", say=print, timing=timing, me=me):
         pass
     return str(caught.value)
 
@@ -63,9 +63,9 @@ def refused(place: Storage, timing: Timing = QUICK, me: Holder = ME) -> str:
 # --- Taking and giving back
 
 
-def test_the_second_driver_is_refused_and_the_first_one_goes_on(place: Storage) -> None:
-    with take_lease(place, "s", say=print, timing=QUICK) as lease:
-        refused(place)
+def test_the_second_driver_is_refused_and_the_first_one_goes_on(storage: Storage) -> None:
+    with take_lease(storage, "s", say=print, timing=QUICK) as lease:
+        refused(storage)
         lease.check()
 
 
@@ -80,11 +80,11 @@ def test_a_refusal_ends_the_command_with_3() -> None:
     assert (LeaseHeldError.exit_code, LeaseLostError.exit_code) == (3, 3)
 
 
-def test_after_its_end_the_next_one_takes_the_lease_and_nothing_stays(place: Storage) -> None:
+def test_after_its_end_the_next_one_takes_the_lease_and_nothing_stays(storage: Storage) -> None:
     for _ in range(3):
-        with take_lease(place, "s", say=print, timing=QUICK):
-            assert len(left(place)) in (1, 2)  # two while it beats
-        assert left(place) == []
+        with take_lease(storage, "s", say=print, timing=QUICK):
+            assert len(left(storage)) in (1, 2)  # two while it beats
+        assert left(storage) == []
 
 
 def test_an_error_in_the_block_gives_the_lease_back(tmp_path: Path) -> None:
@@ -93,23 +93,23 @@ def test_an_error_in_the_block_gives_the_lease_back(tmp_path: Path) -> None:
     assert left(FolderStorage(tmp_path)) == []
 
 
-def test_another_sweep_in_the_same_store_is_not_concerned(place: Storage) -> None:
+def test_another_sweep_in_the_same_store_is_not_concerned(storage: Storage) -> None:
     with (
-        take_lease(place, "s", say=print, timing=QUICK) as one,
-        take_lease(place, "t", say=print, timing=QUICK) as other,
+        take_lease(storage, "s", say=print, timing=QUICK) as one,
+        take_lease(storage, "t", say=print, timing=QUICK) as other,
     ):
         one.check()
         other.check()
 
 
-def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(place: Storage) -> None:
-    open_store(place.address, must_exist=False).append("trials", [trial("first")])
+def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(storage: Storage) -> None:
+    open_store(storage.address, must_exist=False).append("trials", [trial("first")])
     errors: list[Exception] = []
 
     def drive(sweep: str) -> None:
-        store = open_store(place.address)
+        store = open_store(storage.address)
         try:
-            with take_lease(place, sweep, say=print, timing=QUICK) as lease:
+            with take_lease(storage, sweep, say=print, timing=QUICK) as lease:
                 for number in range(15):
                     lease.check()
                     for trial_id in (f"{sweep}{number}", "shared"):
@@ -125,7 +125,7 @@ def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(place: Storage) -
     for thread in threads:
         thread.join()
     assert errors == []
-    store = open_store(place.address)
+    store = open_store(storage.address)
     assert store.completed_ids() == {"first", "shared", *(f"{sweep}{n}" for sweep in "st" for n in range(15))}
     assert len(store.epochs()) == 15 + 2 * 15  # the trial that both ran reads as one
 
@@ -180,22 +180,22 @@ def test_a_living_process_here_is_a_reason_to_refuse_at_once(tmp_path: Path) -> 
         process.communicate(timeout=20)
 
 
-def test_a_living_driver_elsewhere_is_a_reason_to_refuse_at_its_next_beat(place: Storage) -> None:
-    with take_lease(place, "s", say=print, timing=QUICK, me=ELSEWHERE) as lease:
+def test_a_living_driver_elsewhere_is_a_reason_to_refuse_at_its_next_beat(storage: Storage) -> None:
+    with take_lease(storage, "s", say=print, timing=QUICK, me=ELSEWHERE) as lease:
         said: list[str] = []
         slow = replace(QUICK, stale_s=1000.0)
-        with pytest.raises(LeaseHeldError, match="ada@node7"), take_lease(place, "s", say=said.append, timing=slow):
+        with pytest.raises(LeaseHeldError, match="ada@node7"), take_lease(storage, "s", say=said.append, timing=slow):
             pass
         lease.check()
     assert [f"ada@node7 (process 4711) runs it since {ELSEWHERE.since}" in line for line in said] == [True]
     assert "waiting 1000 s" in said[0]
 
 
-def test_a_silent_driver_elsewhere_is_taken_over_after_a_while(place: Storage) -> None:
+def test_a_silent_driver_elsewhere_is_taken_over_after_a_while(storage: Storage) -> None:
     said: list[str] = []
-    with take_lease(place, "s", say=print, timing=NEVER, me=ELSEWHERE):
+    with take_lease(storage, "s", say=print, timing=NEVER, me=ELSEWHERE):
         began = time.monotonic()
-        with take_lease(place, "s", say=said.append, timing=QUICK) as lease:
+        with take_lease(storage, "s", say=said.append, timing=QUICK) as lease:
             assert time.monotonic() - began >= QUICK.stale_s
             lease.check()
     assert ["waiting 1 s" in said[0], "gave no sign of life for 1 s" in said[1]] == [True, True]
@@ -245,7 +245,7 @@ def test_files_of_others_do_not_disturb(tmp_path: Path) -> None:
 # --- Keeping it and losing it
 
 
-class CountingPlace(FolderStorage):
+class CountingStorage(FolderStorage):
     """Counts what it is asked, and can be broken.
 
     Attributes:
@@ -258,8 +258,8 @@ class CountingPlace(FolderStorage):
     broken = False
     hangs: threading.Event | None = None
 
-    def at(self, name: str) -> CountingPlace:
-        return CountingPlace(self.folder / name)
+    def at(self, name: str) -> CountingStorage:
+        return CountingStorage(self.folder / name)
 
     def files(self) -> dict[str, int]:
         self._count()
@@ -271,76 +271,76 @@ class CountingPlace(FolderStorage):
 
     @staticmethod
     def _count() -> None:
-        CountingPlace.asked += 1
-        if CountingPlace.hangs is not None:
-            CountingPlace.hangs.wait()
-        if CountingPlace.broken:
+        CountingStorage.asked += 1
+        if CountingStorage.hangs is not None:
+            CountingStorage.hangs.wait()
+        if CountingStorage.broken:
             raise StoreError("does not answer")
 
 
 @pytest.fixture
-def counting(tmp_path: Path) -> Iterator[CountingPlace]:
-    yield CountingPlace(tmp_path)
-    CountingPlace.asked, CountingPlace.broken, CountingPlace.hangs = 0, False, None
+def counting(tmp_path: Path) -> Iterator[CountingStorage]:
+    yield CountingStorage(tmp_path)
+    CountingStorage.asked, CountingStorage.broken, CountingStorage.hangs = 0, False, None
 
 
-def test_while_beats_succeed_a_check_asks_the_place_nothing(counting: CountingPlace) -> None:
+def test_while_beats_succeed_a_check_asks_the_storage_nothing(counting: CountingStorage) -> None:
     with take_lease(counting, "s", say=print, timing=NEVER) as lease:
-        asked = CountingPlace.asked
+        asked = CountingStorage.asked
         for _ in range(1000):
             lease.check()
-        assert CountingPlace.asked == asked
+        assert CountingStorage.asked == asked
 
 
-def test_after_a_long_silence_a_check_asks_the_place(counting: CountingPlace) -> None:
+def test_after_a_long_silence_a_check_asks_the_storage(counting: CountingStorage) -> None:
     now_s = [0.0]
     with take_lease(counting, "s", say=print, timing=replace(NEVER, now=lambda: now_s[0])) as lease:
-        asked, now_s[0] = CountingPlace.asked, NEVER.stale_s / 2
+        asked, now_s[0] = CountingStorage.asked, NEVER.stale_s / 2
         lease.check()
-        assert CountingPlace.asked > asked
-        asked = CountingPlace.asked
+        assert CountingStorage.asked > asked
+        asked = CountingStorage.asked
         lease.check()
-        assert CountingPlace.asked == asked
+        assert CountingStorage.asked == asked
 
 
-def test_a_place_that_does_not_answer_stops_commits_until_it_does(counting: CountingPlace) -> None:
+def test_a_storage_that_does_not_answer_stops_commits_until_it_does(counting: CountingStorage) -> None:
     now_s = [0.0]
     with take_lease(counting, "s", say=print, timing=replace(NEVER, now=lambda: now_s[0])) as lease:
-        CountingPlace.broken = True
+        CountingStorage.broken = True
         lease.check()
         now_s[0] = 2 * NEVER.stale_s
         with pytest.raises(StoreError, match="does not answer"):
             lease.check()
-        CountingPlace.broken = False
+        CountingStorage.broken = False
         lease.check()
         assert len(left(counting)) == 1
 
 
-def test_beats_that_fail_are_tried_again(counting: CountingPlace) -> None:
+def test_beats_that_fail_are_tried_again(counting: CountingStorage) -> None:
     with take_lease(counting, "s", say=print, timing=QUICK) as lease:
-        CountingPlace.broken, failing = True, CountingPlace.asked + 3
-        while CountingPlace.asked < failing:
+        CountingStorage.broken, failing = True, CountingStorage.asked + 3
+        while CountingStorage.asked < failing:
             time.sleep(0.01)
         before = FolderStorage(counting.folder)
-        names, CountingPlace.broken = left(before), False
+        names, CountingStorage.broken = left(before), False
         while set(left(before)) & set(names):
             time.sleep(0.01)
         lease.check()
 
 
-def test_one_that_was_taken_over_may_not_commit_and_leaves_the_other_alone(place: Storage) -> None:
+def test_one_that_was_taken_over_may_not_commit_and_leaves_the_other_alone(storage: Storage) -> None:
     now_s = [0.0]
     sleeper = replace(NEVER, now=lambda: now_s[0])
     with (
-        take_lease(place, "s", say=print, timing=sleeper, me=ELSEWHERE) as lost,
-        take_lease(place, "s", say=print, timing=QUICK) as lease,
+        take_lease(storage, "s", say=print, timing=sleeper, me=ELSEWHERE) as lost,
+        take_lease(storage, "s", say=print, timing=QUICK) as lease,
     ):
         now_s[0] = NEVER.stale_s
         for _ in range(2):
             with pytest.raises(LeaseLostError, match=rf"{ME.user}@{ME.host} \(process {ME.pid}\) took this sweep over"):
                 lost.check()
         lease.check()
-        assert refused(place)
+        assert refused(storage)
 
 
 def test_a_process_that_was_stopped_and_taken_over_finds_it_lost(tmp_path: Path) -> None:
@@ -375,20 +375,20 @@ def test_the_heart_itself_notices_that_the_lease_is_lost(tmp_path: Path) -> None
             lease.check()
 
 
-def test_a_place_that_hangs_does_not_hang_the_exit(counting: CountingPlace) -> None:
+def test_a_storage_that_hangs_does_not_hang_the_exit(counting: CountingStorage) -> None:
     said: list[str] = []
     with take_lease(counting, "s", say=said.append, timing=replace(NEVER, exit_s=0.1)):
-        CountingPlace.hangs = hung = threading.Event()
+        CountingStorage.hangs = hung = threading.Event()
         began = time.monotonic()
     assert time.monotonic() - began < 5
     assert ["could not be given back" in line for line in said] == [True]
     hung.set()
 
 
-def test_a_lease_that_cannot_be_given_back_is_told(counting: CountingPlace) -> None:
+def test_a_lease_that_cannot_be_given_back_is_told(counting: CountingStorage) -> None:
     said: list[str] = []
     with take_lease(counting, "s", say=said.append, timing=NEVER):
-        CountingPlace.broken = True
+        CountingStorage.broken = True
     assert ["could not be given back (does not answer)" in line for line in said] == [True]
 
 

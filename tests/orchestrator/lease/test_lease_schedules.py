@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.lease import Lease, LeaseHeldError, LeaseLostError, Timing, take_lease
 from orchestrator.lease.holder import Holder, this_driver
-from tests.orchestrator.lease.lease_schedules import Memory, Program, SteppedPlace, World, every_order, some_orders
+from tests.orchestrator.lease.lease_schedules import Memory, Program, SteppedStorage, World, every_order, some_orders
 
 STALE_S = 1000.0
 HERE = replace(this_driver(), host="here")
@@ -34,18 +34,18 @@ class Room:
         return Timing(STALE_S / 2, STALE_S, STALE_S, now=now, sleep=program.sleep)
 
     def fault(self) -> str:
-        """At no time are two sure to hold; one that is not sure asks the place before it commits."""
+        """At no time are two sure to hold; one that is not sure asks the storage before it commits."""
         sure = [name for name, lease in self.inside.items() if lease.is_sure]
         return f"{sure} hold at once" if len(sure) > 1 else ""
 
 
-def driver(room: Room, memory: Memory, me: Holder, checks: int, **place: bool) -> Callable[[Program], None]:
+def driver(room: Room, memory: Memory, me: Holder, checks: int, **faults: bool) -> Callable[[Program], None]:
     """Takes the lease, commits a few times and gives it back, or is refused."""
 
     def body(program: Program) -> None:
         try:
             with take_lease(
-                SteppedPlace(memory, program, **place), "s", say=print, timing=room.timing(program), me=me
+                SteppedStorage(memory, program, **faults), "s", say=print, timing=room.timing(program), me=me
             ) as lease:
                 room.inside[program.name] = lease
                 for _ in range(checks):
@@ -71,12 +71,12 @@ def clock(room: Room, ticks: int) -> Callable[[Program], None]:
     return body
 
 
-def world(*holders: Holder, ticks: int = 0, checks: int = 1, **place: bool) -> Callable[[], World]:
+def world(*holders: Holder, ticks: int = 0, checks: int = 1, **faults: bool) -> Callable[[], World]:
     """Drivers a, b, ... and perhaps a clock as the last program."""
 
     def make() -> World:
         room, memory = Room(), Memory()
-        bodies = [driver(room, memory, holder, checks, **place) for holder in holders]
+        bodies = [driver(room, memory, holder, checks, **faults) for holder in holders]
         programs = [Program(name, body) for name, body in zip("abc", bodies, strict=False)]
         if ticks:
             programs.append(Program("tick", clock(room, ticks)))

@@ -21,25 +21,25 @@ def test_a_sweep_that_nobody_runs_has_no_driver(tmp_path: Path) -> None:
 
 
 def test_a_running_driver_is_found_and_tells_where_its_ray_is(tmp_path: Path) -> None:
-    place = FolderStorage(tmp_path)
-    with take_lease(place, "s", say=print, timing=FAST) as lease:
-        found = running_driver(place, "s")
+    storage = FolderStorage(tmp_path)
+    with take_lease(storage, "s", say=print, timing=FAST) as lease:
+        found = running_driver(storage, "s")
         assert found is not None
         assert found.ray == ""
         lease.announce("http://127.0.0.1:8265")
-        while not (found := running_driver(place, "s")) or not found.ray:
+        while not (found := running_driver(storage, "s")) or not found.ray:
             pass
         assert found.ray == "http://127.0.0.1:8265"
-    assert running_driver(place, "s") is None
+    assert running_driver(storage, "s") is None
 
 
 @pytest.mark.parametrize(("alive", "runs"), [("2020-01-01 00:00:00 UTC", False), ("now", True), ("no time", False)])
 def test_of_another_machine_the_last_sign_of_life_decides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alive: str, runs: bool
 ) -> None:
-    place = FolderStorage(tmp_path)
+    storage = FolderStorage(tmp_path)
     there = replace(this_driver(), host="elsewhere", system="another boot")
     if alive != "now":
         monkeypatch.setattr("orchestrator.lease.holder._utc_now", lambda: alive)
-    ClaimFolder(place.at(FOLDER).at("s")).write("0" * 16, 1, there, holds=True)
-    assert (running_driver(place, "s") is not None) == runs
+    ClaimFolder(storage.at(FOLDER).at("s")).write("0" * 16, 1, there, holds=True)
+    assert (running_driver(storage, "s") is not None) == runs

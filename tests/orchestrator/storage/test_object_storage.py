@@ -80,7 +80,7 @@ def test_a_put_cut_in_the_middle_leaves_nothing_and_is_sent_again(
     through.append("epochs", [epoch(step=2)])
     assert faults.spoilt["cut"] == 2
     assert steps(direct) == [1, 2]
-    assert len(direct.place.at("epochs").files()) == 2
+    assert len(direct.storage.at("epochs").files()) == 2
 
 
 def test_an_answer_cut_in_the_middle_is_asked_for_again(
@@ -96,10 +96,10 @@ def test_of_a_put_that_is_always_cut_there_is_nothing(
     through: ResultStore, direct: ResultStore, faults: Faults
 ) -> None:
     through.append("epochs", [epoch(step=1)])
-    faults.cut_puts, through.place._connection.patience_s = 1000, 0.5  # type: ignore[attr-defined]
+    faults.cut_puts, through.storage._connection.patience_s = 1000, 0.5  # type: ignore[attr-defined]
     with pytest.raises(StoreError, match="cannot be written"):
         through.append("epochs", [epoch(step=2)])
-    assert len(direct.place.at("epochs").files()) == 1
+    assert len(direct.storage.at("epochs").files()) == 1
     assert steps(direct) == [1]
 
 
@@ -108,14 +108,14 @@ def test_a_put_whose_answer_is_lost_is_one_part(through: ResultStore, direct: Re
     faults.lost_answers = 2
     through.append("epochs", [epoch(step=1)])
     assert faults.spoilt["lost"] == 2
-    assert len(direct.place.at("epochs").files()) == 1
+    assert len(direct.storage.at("epochs").files()) == 1
 
 
 def test_an_upload_never_goes_in_pieces(through: ResultStore, direct: ResultStore, faults: Faults) -> None:
     """pyarrow would finish a broken one with the pieces that arrived."""
     noise = np.random.default_rng(0).random((30, 100_000), np.float32)
     through.append("epochs", [epoch(step=step, step_losses=noise[step].tolist()) for step in range(30)])
-    sizes = direct.place.at("epochs").files().values()
+    sizes = direct.storage.at("epochs").files().values()
     assert len(sizes) > 1
     assert max(sizes) <= LARGEST_BYTES
     assert {method for method, _ in faults.asked} <= {"GET", "HEAD", "PUT"}  # an upload in pieces begins with a POST
@@ -124,22 +124,22 @@ def test_an_upload_never_goes_in_pieces(through: ResultStore, direct: ResultStor
 
 def test_an_object_without_bytes_counts_as_not_there(direct: ResultStore) -> None:
     direct.append("epochs", [epoch()])
-    filesystem = direct.place._connection.filesystem  # type: ignore[attr-defined]
+    filesystem = direct.storage._connection.filesystem  # type: ignore[attr-defined]
     for name in ("epochs/part-0.parquet", "sweeps/tiny/plan-9.json"):
-        filesystem.open_output_stream(f"bucket/{direct.place._root.path}/{name}").close()  # type: ignore[attr-defined]
+        filesystem.open_output_stream(f"bucket/{direct.storage._root.path}/{name}").close()  # type: ignore[attr-defined]
     assert steps(direct) == [1]
     assert direct.sweeps() == []
 
 
-def test_a_lasting_failure_names_the_place_and_says_that_the_rest_is_whole(
+def test_a_lasting_failure_names_the_storage_and_says_that_the_rest_is_whole(
     through: ResultStore, direct: ResultStore, faults: Faults
 ) -> None:
     through.append("epochs", [epoch(step=1)])
-    faults.status, through.place._connection.patience_s = 503, 0.5  # type: ignore[attr-defined]
+    faults.status, through.storage._connection.patience_s = 503, 0.5  # type: ignore[attr-defined]
     for act in (lambda: through.append("epochs", [epoch(step=2)]), through.epochs):
         with pytest.raises(StoreError) as error:
             act()
-        assert str(error.value).startswith(f"{direct.place}/")
+        assert str(error.value).startswith(f"{direct.storage}/")
         assert "HTTP status 503" in str(error.value)
         assert str(error.value).endswith("What was committed before is whole. Try again when it answers.")
     assert steps(direct) == [1]
@@ -169,7 +169,7 @@ def test_where_nobody_listens_is_an_error_that_says_where(s3: S3Process) -> None
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(StoreError, match="s3://bucket/x: cannot be read"):
-        opened(f"s3://bucket/x?endpoint_override=http://127.0.0.1:{port}", patience_s=0.1).place.exists(MARKER)
+        opened(f"s3://bucket/x?endpoint_override=http://127.0.0.1:{port}", patience_s=0.1).storage.exists(MARKER)
 
 
 # --- Secrets
@@ -194,7 +194,7 @@ def test_a_refused_key_is_an_error_at_once_and_told_to_nobody(
 def test_nothing_in_a_store_tells_a_key(direct: ResultStore) -> None:
     direct.append("trials", [trial()])
     direct.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", ()))
-    for folder in (direct.place, direct.place.at("trials"), direct.place.at("sweeps").at("tiny")):
+    for folder in (direct.storage, direct.storage.at("trials"), direct.storage.at("sweeps").at("tiny")):
         for name in folder.files():
             assert ACCESS_KEY.encode() not in folder.read(name)
             assert SECRET_KEY.encode() not in folder.read(name)
@@ -241,7 +241,7 @@ def test_the_environment_may_say_where_s3_is(s3: S3Process, prefix: str, monkeyp
 
 
 def test_a_prefix_of_something_else_is_refused(direct: ResultStore) -> None:
-    direct.place.write("thesis.tex", b"x")
+    direct.storage.write("thesis.tex", b"x")
     for must_exist in (True, False):
         with pytest.raises(StoreError, match="holds something else than a Permafrost store"):
             open_store(direct.address, must_exist=must_exist)
@@ -254,7 +254,7 @@ def test_where_there_is_no_store_nothing_is_read(direct: ResultStore) -> None:
 
 def test_a_remote_store_of_a_newer_version_is_refused(direct: ResultStore) -> None:
     mark = {"format": "permafrost-store", "schema_version": SCHEMA_VERSION + 1}
-    direct.place.write(MARKER, json.dumps(mark).encode())
+    direct.storage.write(MARKER, json.dumps(mark).encode())
     with pytest.raises(StoreError, match=f"schema {SCHEMA_VERSION + 1}, this one reads up to {SCHEMA_VERSION}"):
         open_store(direct.address)
 
@@ -301,11 +301,11 @@ def test_where_a_file_is_seen_while_it_is_written_it_is_renamed(hdfs: ResultStor
     (tmp_path / "store" / "epochs" / ".part-9.parquet.12345678.tmp").write_bytes(b"PAR1")
     assert steps(hdfs) == [0, 1, 2]
     hdfs.compact()
-    assert (steps(hdfs), len(hdfs.place.at("epochs").files())) == ([0, 1, 2], 1)
-    assert (str(hdfs.place), hdfs.address) == ("hdfs://node:1/store", "hdfs://node:1/store")
+    assert (steps(hdfs), len(hdfs.storage.at("epochs").files())) == ([0, 1, 2], 1)
+    assert (str(hdfs.storage), hdfs.address) == ("hdfs://node:1/store", "hdfs://node:1/store")
 
 
 def test_a_renaming_whose_answer_was_lost_is_not_done_again(hdfs: ResultStore) -> None:
-    hdfs.place.write("x", b"first")
-    hdfs.place.write("x", b"first")
-    assert hdfs.place.read("x") == b"first"
+    hdfs.storage.write("x", b"first")
+    hdfs.storage.write("x", b"first")
+    assert hdfs.storage.read("x") == b"first"

@@ -1,4 +1,4 @@
-"""A folder of this machine as a place: what was written is there after a power cut, too."""
+"""a folder of this machine as a storage: what was written is there after a power cut, too."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Disk:
 
 
 def test_what_was_written_is_there_after_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, place = Disk(monkeypatch), FolderStorage(tmp_path / "new" / "store").at("epochs")
+    disk, storage = Disk(monkeypatch), FolderStorage(tmp_path / "new" / "store").at("epochs")
     for name in ("first", "second"):
-        place.write(name, name.encode())
-        assert disk.read(place.folder / name) == name.encode()
-    for folder in (place.folder, place.folder.parent, place.folder.parent.parent):
+        storage.write(name, name.encode())
+        assert disk.read(storage.folder / name) == name.encode()
+    for folder in (storage.folder, storage.folder.parent, storage.folder.parent.parent):
         assert folder.name in disk.names[folder.parent]
 
 
@@ -49,9 +49,9 @@ def test_a_file_system_that_flushes_no_folders_is_written_to(
             raise OSError(said, os.strerror(said))
 
     monkeypatch.setattr(os, "fsync", fsync)
-    place = FolderStorage(tmp_path)
-    place.write("a", b"1")
-    assert place.read("a") == b"1"
+    storage = FolderStorage(tmp_path)
+    storage.write("a", b"1")
+    assert storage.read("a") == b"1"
 
 
 def test_a_disk_that_fails_while_it_flushes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,16 +36,16 @@ SECOND = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2}, seed=1)
 
 
 @pytest.fixture
-def store(local_place: FolderStorage) -> ResultStore:
+def store(local_storage: FolderStorage) -> ResultStore:
     """A completed trial, and what its sweep declared."""
-    found = open_store(local_place.address, must_exist=False)
+    found = open_store(local_storage.address, must_exist=False)
     complete(found, SPEC)
     found.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", ((SPEC.trial_id, SPEC.model_dump(mode="json")),)))
     return found
 
 
 def said(store: ResultStore) -> list[str]:
-    return [str(finding) for finding in check_store(store.place).findings]
+    return [str(finding) for finding in check_store(store.storage).findings]
 
 
 def only(store: ResultStore) -> str:
@@ -65,10 +65,10 @@ def test_a_store_that_launches_left_is_clean(real: Real) -> None:
     assert report.notes == ()
 
 
-def test_a_store_is_checked_wherever_it_lies(place: Storage) -> None:
-    complete(ResultStore(place), SPEC)
-    assert check_store(place.address).ok
-    assert check_store(place).counted.parts == {"epochs": 1, "trials": 1, "tags": 1, "predictions": 1}
+def test_a_store_is_checked_wherever_it_lies(storage: Storage) -> None:
+    complete(ResultStore(storage), SPEC)
+    assert check_store(storage.address).ok
+    assert check_store(storage).counted.parts == {"epochs": 1, "trials": 1, "tags": 1, "predictions": 1}
 
 
 def test_looking_writes_nothing(real: Real, tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_looking_writes_nothing(real: Real, tmp_path: Path) -> None:
 
 def test_a_running_sweep_is_no_finding(store: ResultStore) -> None:
     store.append("epochs", [epoch(SECOND.trial_id, 1, step=13)])
-    with take_lease(store.place, "tiny", say=print):
-        report = check_store(store.place)
+    with take_lease(store.storage, "tiny", say=print):
+        report = check_store(store.storage)
     assert report.ok
     assert report.counted.states == {"completed": 1, "not ended": 1}
     assert report.counted.leases == {"tiny": 1}
@@ -95,12 +95,12 @@ def test_an_attempt_that_was_killed_before_its_trial_was_committed_is_no_finding
 @pytest.mark.parametrize("compactions", [0, 1])
 def test_what_a_killed_compaction_left_is_a_note(store: ResultStore, compactions: int) -> None:
     complete(store, SECOND)
-    folder = store.place.at("epochs")
+    folder = store.storage.at("epochs")
     old = {name: folder.read(name) for name in folder.files()}
     store.compact()
     for name, content in old.items():
         folder.write(name, content)
-    report = check_store(store.place)
+    report = check_store(store.storage)
     assert report.ok
     assert report.notes == ("epochs: 4 rows stand in two parts, as a killed compaction leaves them; readers take one.",)
 
@@ -113,7 +113,7 @@ def test_parts_from_before_there_were_digests_are_told_and_read() -> None:
 
 def test_a_trial_without_any_predictions_is_a_note(store: ResultStore) -> None:
     complete(store, SECOND, without=["predictions"])
-    report = check_store(store.place)
+    report = check_store(store.storage)
     assert report.ok
     assert report.notes == ("predictions: 1 of 2 completed trials have none; no row says whether they should.",)
 
@@ -128,8 +128,8 @@ def test_the_size_up_to_which_predictions_are_kept_is_that_of_trials() -> None:
 def damages(content: bytes) -> Iterator[bytes]:
     """One bit of every 16th of it turned over, and cut off at some lengths."""
     for n in range(16):
-        place = n * len(content) // 16
-        yield content[:place] + bytes([content[place] ^ 1 << n % 8]) + content[place + 1 :]
+        at = n * len(content) // 16
+        yield content[:at] + bytes([content[at] ^ 1 << n % 8]) + content[at + 1 :]
     for share in (0.0, 0.3, 0.9):
         yield content[: int(share * len(content))]
     yield content[:-1]
@@ -152,11 +152,11 @@ def test_every_spoiled_file_is_found(real: Real, tmp_path: Path, kind: str) -> N
 
 def test_a_spoiled_mark_is_found_or_says_the_same(store: ResultStore) -> None:
     whole = (store.root / MARKER).read_bytes()
-    for place in range(len(whole)):
+    for at in range(len(whole)):
         spoiled = bytearray(whole)
-        spoiled[place] ^= 1 << place % 8
+        spoiled[at] ^= 1 << at % 8
         (store.root / MARKER).write_bytes(spoiled)
-        assert marked(store.place) == (MARKER if json.loads(whole) != as_json(spoiled) else "fine")
+        assert marked(store.storage) == (MARKER if json.loads(whole) != as_json(spoiled) else "fine")
 
 
 def as_json(content: bytes | bytearray) -> object:
@@ -166,10 +166,10 @@ def as_json(content: bytes | bytearray) -> object:
         return None
 
 
-def marked(place: Storage) -> str:
+def marked(storage: Storage) -> str:
     """What is said of the mark."""
     try:
-        return next((finding.place for finding in check_store(place).findings), "fine")
+        return next((finding.place for finding in check_store(storage).findings), "fine")
     except NewerError as error:  # of a version that has one bit more
         return MARKER if MARKER in str(error) else str(error)
 
@@ -295,14 +295,14 @@ def test_a_store_without_its_mark_is_found(store: ResultStore) -> None:
 def test_a_part_of_a_newer_version_is_told_as_that(store: ResultStore) -> None:
     rows = store.epochs().replace_schema_metadata({VERSION_KEY: str(SCHEMA_VERSION + 1)})
     pq.write_table(rows, sink := pa.BufferOutputStream())
-    store.place.at("epochs").write(stamped("part", 10**19, sink.getvalue(), "parquet"), sink.getvalue())
+    store.storage.at("epochs").write(stamped("part", 10**19, sink.getvalue(), "parquet"), sink.getvalue())
     found = only(store)
     assert f"written by a newer version (schema {SCHEMA_VERSION + 1}, this one reads up to" in found
     assert found.endswith("nothing can be read. Upgrade permafrost-sweeps")
 
 
 def test_a_lease_that_nobody_can_read_is_found(store: ResultStore) -> None:
-    store.place.at("leases").at("tiny").write(f"{'a' * 16}-00000001-holds.json", b"{")
+    store.storage.at("leases").at("tiny").write(f"{'a' * 16}-00000001-holds.json", b"{")
     found = only(store)
     assert found.startswith(f"leases/tiny/{'a' * 16}-00000001-holds.json: not a readable lease (")
     assert found.endswith("no driver can run this sweep")
@@ -310,4 +310,4 @@ def test_a_lease_that_nobody_can_read_is_found(store: ResultStore) -> None:
 
 def test_what_is_nobodys_file_is_a_note(store: ResultStore) -> None:
     shutil.copy(__file__, store.root / "epochs" / "notes.txt")
-    assert check_store(store.place).notes == ("epochs/notes.txt: is no part, and nobody reads it.",)
+    assert check_store(store.storage).notes == ("epochs/notes.txt: is no part, and nobody reads it.",)

@@ -25,7 +25,7 @@ def _steps(tables: tuple[pa.Table, ...]) -> list[int]:
 
 def test_a_look_brings_what_came_since_the_last_one(tmp_path: Path) -> None:
     store = _store(tmp_path)
-    follower = Follower(store.place, "epochs", ["trial_id", "step"])
+    follower = Follower(store.storage, "epochs", ["trial_id", "step"])
     store.append("epochs", [_row(1)])
     assert _steps(follower.look().rows) == [1]
     assert not follower.changed()
@@ -39,14 +39,14 @@ def test_a_look_brings_what_came_since_the_last_one(tmp_path: Path) -> None:
 def test_only_the_columns_asked_for_are_read(tmp_path: Path) -> None:
     store = _store(tmp_path)
     store.append("epochs", [_row(1)])
-    assert Follower(store.place, "epochs", ["score", "trial_id"]).look().rows[0].column_names == ["trial_id", "score"]
+    assert Follower(store.storage, "epochs", ["score", "trial_id"]).look().rows[0].column_names == ["trial_id", "score"]
 
 
 def test_after_a_compaction_everything_comes_anew(tmp_path: Path) -> None:
     store = _store(tmp_path)
     store.append("epochs", [_row(1)])
     store.append("epochs", [_row(2)])
-    follower = Follower(store.place, "epochs", ["trial_id", "step"])
+    follower = Follower(store.storage, "epochs", ["trial_id", "step"])
     follower.look()
     store.compact()
     news = follower.look()
@@ -57,7 +57,7 @@ def test_a_part_that_cannot_be_read_is_told_at_every_look_and_hides_no_other(tmp
     store = _store(tmp_path)
     store.append("epochs", [_row(1)])
     (tmp_path / "store" / "epochs" / "part-00000000000000000001-0123456789abcdef.parquet").write_bytes(b"no parquet")
-    follower = Follower(store.place, "epochs", ["trial_id", "step"])
+    follower = Follower(store.storage, "epochs", ["trial_id", "step"])
     news = follower.look()
     assert _steps(news.rows) == [1]
     assert [part.name for part in news.broken] == ["part-00000000000000000001-0123456789abcdef.parquet"]
@@ -68,7 +68,7 @@ def test_a_part_that_is_taken_out_is_forgotten(tmp_path: Path) -> None:
     store = _store(tmp_path)
     store.append("epochs", [_row(1)])
     store.append("epochs", [_row(2)])
-    follower = Follower(store.place, "epochs", ["trial_id", "step"])
+    follower = Follower(store.storage, "epochs", ["trial_id", "step"])
     follower.look()
     next((tmp_path / "store" / "epochs").iterdir()).unlink()
     news = follower.look()

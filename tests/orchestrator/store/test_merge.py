@@ -35,8 +35,8 @@ FIRST, SECOND = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epoch
 
 
 @pytest.fixture
-def ours(place: Storage) -> ResultStore:
-    return open_store(place.address, must_exist=False)
+def ours(storage: Storage) -> ResultStore:
+    return open_store(storage.address, must_exist=False)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def theirs(tmp_path: Path) -> ResultStore:
 
 
 def rows(store: ResultStore, table: str) -> list[dict[str, Any]]:
-    found = read_contents(store.place)[table].rows
+    found = read_contents(store.storage)[table].rows
     return list(latest(found, KEYS[table]).to_pylist())
 
 
@@ -63,7 +63,7 @@ def test_into_an_empty_store_everything_comes_as_it_is(ours: ResultStore, theirs
     for table in READ_ORDER:
         assert sorted(map(repr, rows(again, table))) == sorted(map(repr, rows(theirs, table)))
     assert again.sweeps() == theirs.sweeps()
-    assert check_store(again.place).ok
+    assert check_store(again.storage).ok
 
 
 def test_what_was_merged_once_is_not_merged_again(ours: ResultStore, theirs: ResultStore) -> None:
@@ -112,7 +112,7 @@ def test_unfinished_attempts_do_not_hide_a_trial_that_is_complete(ours: ResultSt
     merge(theirs, ours)
     assert sorted(row["attempt"] for row in rows(ours, "trials")) == [-1, 0, 1]
     assert states(ours) == {FIRST.trial_id: "completed"}
-    assert check_store(ours.place).ok
+    assert check_store(ours.storage).ok
 
 
 def test_an_attempt_that_went_on_in_a_copy_of_the_store_is_one_attempt(ours: ResultStore, theirs: ResultStore) -> None:
@@ -122,27 +122,27 @@ def test_an_attempt_that_went_on_in_a_copy_of_the_store_is_one_attempt(ours: Res
     merge(theirs, ours)
     assert states(ours) == {FIRST.trial_id: "completed"}
     assert merge(theirs, ours).attempts == 0
-    assert check_store(ours.place).ok
+    assert check_store(ours.storage).ok
 
 
 def test_rows_that_are_lost_here_come_back(ours: ResultStore, theirs: ResultStore) -> None:
     complete(theirs, FIRST)
     merge(theirs, ours)
-    folder = ours.place.at("tags")
+    folder = ours.storage.at("tags")
     for name in folder.files():
         folder.delete(name)
-    assert not check_store(ours.place).ok
+    assert not check_store(ours.storage).ok
     assert merge(theirs, ours).rows["tags"] == 4
-    assert check_store(ours.place).ok
+    assert check_store(ours.storage).ok
 
 
 def test_a_broken_store_is_neither_read_nor_added_to(ours: ResultStore, theirs: ResultStore) -> None:
     for store in (ours, theirs):
         complete(store, FIRST)
-        spoil(store.place, "tags")
+        spoil(store.storage, "tags")
         with pytest.raises(StoreError, match=r"Run `permafrost store repair` on it first\."):
             merge(theirs, ours)
-    assert len(ours.place.at("trials").files()) == 1
+    assert len(ours.storage.at("trials").files()) == 1
 
 
 # --- Any two stores

@@ -19,11 +19,11 @@ def test_a_name_is_age_and_the_beginning_of_the_sha_256() -> None:
 
 @given(st.binary(min_size=1), st.data())
 def test_any_other_bytes_are_told_from_those_that_were_written(content: bytes, data: st.DataObject) -> None:
-    name, place = stamped("part", 0, content, "parquet"), data.draw(st.integers(0, len(content) - 1))
-    changed = content[:place] + bytes([content[place] ^ data.draw(st.integers(1, 255))]) + content[place + 1 :]
+    name, at = stamped("part", 0, content, "parquet"), data.draw(st.integers(0, len(content) - 1))
+    changed = content[:at] + bytes([content[at] ^ data.draw(st.integers(1, 255))]) + content[at + 1 :]
     assert is_intact(name, content)
     assert not is_intact(name, changed)
-    assert not is_intact(name, content[:place])
+    assert not is_intact(name, content[:at])
 
 
 @pytest.mark.parametrize(
@@ -40,21 +40,21 @@ def test_a_name_from_before_there_were_digests_promises_nothing(name: str) -> No
     assert is_intact(name, b"anything")
 
 
-def test_two_writers_of_the_same_bytes_at_the_same_time_have_written_one_part(place: Storage) -> None:
-    place.write(stamped("part", 1, b"a", "parquet"), b"a")
-    place.write(stamped("part", 1, b"a", "parquet"), b"a")
-    assert list(place.files()) == [f"part-{1:020}-{digest(b'a')}.parquet"]
+def test_two_writers_of_the_same_bytes_at_the_same_time_have_written_one_part(storage: Storage) -> None:
+    storage.write(stamped("part", 1, b"a", "parquet"), b"a")
+    storage.write(stamped("part", 1, b"a", "parquet"), b"a")
+    assert list(storage.files()) == [f"part-{1:020}-{digest(b'a')}.parquet"]
 
 
-def test_a_part_whose_bytes_changed_is_neither_read_nor_compacted_into_one_that_looks_right(place: Storage) -> None:
-    store, folder = ResultStore(place), place.at("epochs")
+def test_a_part_whose_bytes_changed_is_neither_read_nor_compacted_into_one_that_looks_right(storage: Storage) -> None:
+    store, folder = ResultStore(storage), storage.at("epochs")
     for step in (1, 2):
         store.append("epochs", [epoch(step=step)])
     name = next(iter(folder.files()))
     content = bytearray(folder.read(name))
     content[len(content) // 3] ^= 1
     folder.write(name, bytes(content))
-    for action in (store.compact, ResultStore(place).compact):
+    for action in (store.compact, ResultStore(storage).compact):
         with pytest.raises(StoreError, match="its bytes are not those that were written, by the digest in its name"):
             action()
     assert len(folder.files()) == 2

@@ -20,13 +20,13 @@ from trials.errors import StoreError
 
 
 @pytest.fixture
-def parts(place: Storage) -> PartFolder:
-    return PartFolder(place.at("epochs"), EPOCHS)
+def parts(storage: Storage) -> PartFolder:
+    return PartFolder(storage.at("epochs"), EPOCHS)
 
 
 @pytest.fixture
-def local(local_place: FolderStorage) -> FolderStorage:
-    return local_place.at("epochs")
+def local(local_storage: FolderStorage) -> FolderStorage:
+    return local_storage.at("epochs")
 
 
 def steps(parts: PartFolder) -> list[int]:
@@ -37,12 +37,12 @@ def write(parts: PartFolder, name: str, columns: dict[str, Sequence[Any]], versi
     """A Parquet file of somebody else, or of another version; how an error names it."""
     table = pa.table(columns).replace_schema_metadata(None if version is None else {VERSION_KEY: version})
     pq.write_table(table, sink := pa.BufferOutputStream())
-    parts.place.write(name, sink.getvalue())
-    return f"{parts.place}/{name}"
+    parts.storage.write(name, sink.getvalue())
+    return f"{parts.storage}/{name}"
 
 
 def content(parts: PartFolder) -> dict[str, bytes]:
-    return {name: parts.place.read(name) for name in parts.place.files()}
+    return {name: parts.storage.read(name) for name in parts.storage.files()}
 
 
 def test_what_was_appended_is_read_back_in_order(parts: PartFolder) -> None:
@@ -54,7 +54,7 @@ def test_what_was_appended_is_read_back_in_order(parts: PartFolder) -> None:
 def test_a_folder_that_is_not_there_is_empty_and_is_not_made(parts: PartFolder) -> None:
     assert len(parts.read()) == 0
     assert parts.read().schema.names == EPOCHS.names
-    assert parts.place.is_free()
+    assert parts.storage.is_free()
 
 
 def test_no_rows_make_no_part(parts: PartFolder) -> None:
@@ -104,7 +104,7 @@ def test_compacting_again_changes_nothing(parts: PartFolder) -> None:
 
 def test_compacting_nothing_makes_nothing(parts: PartFolder) -> None:
     parts.compact()
-    assert parts.place.is_free()
+    assert parts.storage.is_free()
 
 
 def test_a_compaction_that_comes_too_late_lets_the_other_one_be(parts: PartFolder) -> None:
@@ -118,7 +118,7 @@ def test_a_compaction_that_comes_too_late_lets_the_other_one_be(parts: PartFolde
     parts.append([epoch(step=2)])
     listed = parts.sizes()
     parts.compact()
-    Late(parts.place, EPOCHS).compact()
+    Late(parts.storage, EPOCHS).compact()
     assert steps(parts) == [1, 2]
 
 
@@ -132,7 +132,7 @@ def test_reading_starts_again_where_a_part_vanished(parts: PartFolder) -> None:
             return super().sizes() | {self.stale.pop(): 1 for _ in self.stale[:1]}
 
     parts.append([epoch(step=1)])
-    assert steps(Surprised(parts.place, EPOCHS)) == [1]
+    assert steps(Surprised(parts.storage, EPOCHS)) == [1]
 
 
 def test_what_was_read_when_a_part_vanished_is_not_read_again(parts: PartFolder) -> None:
@@ -143,7 +143,7 @@ def test_what_was_read_when_a_part_vanished_is_not_read_again(parts: PartFolder)
     def once(name: str) -> str:
         read.append(name)
         if name == vanished:
-            parts.place.delete(name)
+            parts.storage.delete(name)
             raise FileNotFoundError(name)
         return name
 
@@ -162,7 +162,7 @@ def test_parts_that_vanish_again_and_again_are_told(parts: PartFolder) -> None:
 
 def test_two_writers_at_once_lose_nothing(parts: PartFolder) -> None:
     def append(writer: int) -> None:
-        mine = PartFolder(parts.place, EPOCHS)
+        mine = PartFolder(parts.storage, EPOCHS)
         for step in range(10):
             mine.append([epoch(f"writer{writer}", step=step)])
 
@@ -195,7 +195,7 @@ def test_a_reader_beside_a_compacting_writer_always_sees_every_row(parts: PartFo
 
 def test_a_part_says_which_version_wrote_it(parts: PartFolder) -> None:
     parts.append([epoch()])
-    metadata = pq.read_schema(parts.place.open(parts.names()[0])).metadata
+    metadata = pq.read_schema(parts.storage.open(parts.names()[0])).metadata
     assert metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
 
 
@@ -246,7 +246,7 @@ def test_a_truncated_part_is_refused_and_not_compacted_away(parts: PartFolder, s
     parts.append([epoch()])
     parts.append([epoch(step=2)])
     name, whole = next(iter(content(parts).items()))
-    parts.place.write(name, whole[: int(share * len(whole))])
+    parts.storage.write(name, whole[: int(share * len(whole))])
     with pytest.raises(StoreError, match="not a readable Parquet file"):
         parts.compact()
     assert len(parts.names()) == 2
@@ -370,7 +370,7 @@ def test_rows_are_rewritten_a_group_at_a_time_and_groups_stay_of_one_size(
         parts.append([noisy(step)])
         if step % 7 == 6:
             parts.compact()
-    groups = pq.read_metadata(pa.BufferReader(parts.place.read(parts.names()[0])))
+    groups = pq.read_metadata(pa.BufferReader(parts.storage.read(parts.names()[0])))
     sizes = [groups.row_group(index).num_rows for index in range(groups.num_row_groups)]
     assert sum(sizes) == 98
     assert all(5 <= size <= 11 for size in sizes[:-1])

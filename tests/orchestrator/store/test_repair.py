@@ -30,9 +30,9 @@ FIRST, SECOND, THIRD = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim=
 
 
 @pytest.fixture
-def store(place: Storage) -> ResultStore:
+def store(storage: Storage) -> ResultStore:
     """Two completed trials, each in parts of its own, and one that has not run."""
-    found = open_store(place.address, must_exist=False)
+    found = open_store(storage.address, must_exist=False)
     complete(found, FIRST)
     complete(found, SECOND)
     planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in (FIRST, SECOND, THIRD))
@@ -40,9 +40,9 @@ def store(place: Storage) -> ResultStore:
     return found
 
 
-def spoil(place: Storage, table: str, number: int = 0) -> str:
+def spoil(storage: Storage, table: str, number: int = 0) -> str:
     """Turn one bit over in the middle of a part."""
-    folder = place.at(table)
+    folder = storage.at(table)
     name = list(folder.files())[number]
     content = bytearray(folder.read(name))
     content[len(content) // 2] ^= 4
@@ -51,26 +51,26 @@ def spoil(place: Storage, table: str, number: int = 0) -> str:
 
 
 def test_a_clean_store_is_left_as_it_is(store: ResultStore) -> None:
-    done = repair(store.place)
+    done = repair(store.storage)
     assert (done.files, done.folders, done.left) == ([], [], ())
     assert done.again == {THIRD.trial_id: THIRD.label}
-    assert check_store(store.place).counted.quarantined == 0
+    assert check_store(store.storage).counted.quarantined == 0
 
 
 @pytest.mark.parametrize("table", ["epochs", "tags", "predictions"])
 def test_a_trial_whose_rows_were_in_a_broken_part_runs_again(store: ResultStore, table: str) -> None:
-    name = spoil(store.place, table)
-    done = repair(store.place)
+    name = spoil(store.storage, table)
+    done = repair(store.storage)
     assert name in done.files
     assert list(done.trials) == [FIRST.trial_id]
     assert done.again == {FIRST.trial_id: FIRST.label, THIRD.trial_id: THIRD.label}
     assert open_store(store.address).completed_ids() == {SECOND.trial_id}
-    assert check_store(store.place).ok
+    assert check_store(store.storage).ok
 
 
 def test_a_trial_whose_own_row_was_in_a_broken_part_runs_again(store: ResultStore) -> None:
-    name = spoil(store.place, "trials", 1)
-    done = repair(store.place)
+    name = spoil(store.storage, "trials", 1)
+    done = repair(store.storage)
     assert (done.files, done.trials) == ([name], {})
     assert list(done.again) == [SECOND.trial_id, THIRD.trial_id]
     assert open_store(store.address).attempts()[SECOND.trial_id] == 1  # its evaluations are there: the next is the 2nd
@@ -78,27 +78,27 @@ def test_a_trial_whose_own_row_was_in_a_broken_part_runs_again(store: ResultStor
 
 def test_where_all_predictions_were_in_one_broken_part_all_trials_that_keep_some_run_again(store: ResultStore) -> None:
     store.compact()
-    spoil(store.place, "predictions")
-    assert set(repair(store.place).trials) == {FIRST.trial_id, SECOND.trial_id}
-    assert check_store(store.place).ok
+    spoil(store.storage, "predictions")
+    assert set(repair(store.storage).trials) == {FIRST.trial_id, SECOND.trial_id}
+    assert check_store(store.storage).ok
 
 
 def test_a_trial_that_kept_no_predictions_does_not_run_again_for_those_of_another(store: ResultStore) -> None:
     complete(store, THIRD, without=["predictions"])
-    folder = store.place.at("predictions")
+    folder = store.storage.at("predictions")
     name = next(iter(folder.files()))
     content = folder.read(name)
     folder.delete(name)
     folder.write(stamped("part", 1, b"other bytes", "parquet"), content)  # all is readable but not what it was
-    assert list(repair(store.place).trials) == [FIRST.trial_id]
+    assert list(repair(store.storage).trials) == [FIRST.trial_id]
 
 
 def test_what_was_taken_out_is_kept_with_the_reason(store: ResultStore) -> None:
-    name = spoil(store.place, "epochs")
+    name = spoil(store.storage, "epochs")
     table, part = name.split("/")
-    spoiled = store.place.at(table).read(part)
-    (folder,) = repair(store.place).folders
-    kept = store.place.at("quarantine").at(folder.rpartition("/")[2])
+    spoiled = store.storage.at(table).read(part)
+    (folder,) = repair(store.storage).folders
+    kept = store.storage.at("quarantine").at(folder.rpartition("/")[2])
     why = json.loads(kept.read("why.json"))
     assert kept.at(table).read(part) == spoiled
     assert "by the digest in its name" in why["files"][name]
@@ -107,64 +107,64 @@ def test_what_was_taken_out_is_kept_with_the_reason(store: ResultStore) -> None:
 
 
 def test_repairing_again_changes_nothing(store: ResultStore) -> None:
-    spoil(store.place, "epochs")
-    repair(store.place)
-    before = check_store(store.place)
-    assert repair(store.place).folders == []
-    assert check_store(store.place) == before
+    spoil(store.storage, "epochs")
+    repair(store.storage)
+    before = check_store(store.storage)
+    assert repair(store.storage).folders == []
+    assert check_store(store.storage) == before
 
 
 def test_of_different_rows_under_one_key_the_later_stays_and_the_trial_runs_again(store: ResultStore) -> None:
     store.append("epochs", [epoch(FIRST.trial_id, 1, step=26, score=0.125, dev_loss=9.0)])
-    assert list(repair(store.place).trials) == [FIRST.trial_id]
-    assert check_store(store.place).ok
+    assert list(repair(store.storage).trials) == [FIRST.trial_id]
+    assert check_store(store.storage).ok
     rows = [row for row in open_store(store.address).epochs().to_pylist() if row["trial_id"] == FIRST.trial_id]
     assert [row["dev_loss"] for row in rows] == [None, 9.0]
 
 
 def test_where_only_times_differ_the_trial_stays_completed(store: ResultStore) -> None:
     store.append("epochs", [epoch(FIRST.trial_id, 1, step=26, score=0.125, train_s=9.0)])
-    assert repair(store.place).trials == {}
-    assert check_store(store.place).ok
+    assert repair(store.storage).trials == {}
+    assert check_store(store.storage).ok
 
 
 def test_rows_of_nobody_are_taken_out(store: ResultStore) -> None:
     store.append("tags", [tag(THIRD.trial_id, 7)])
-    assert repair(store.place).rows == {"trials": 0, "predictions": 0, "tags": 1, "epochs": 0}
-    assert check_store(store.place).ok
+    assert repair(store.storage).rows == {"trials": 0, "predictions": 0, "tags": 1, "epochs": 0}
+    assert check_store(store.storage).ok
 
 
 def test_a_broken_plan_is_taken_out(store: ResultStore) -> None:
-    folder = store.place.at("sweeps").at("tiny")
+    folder = store.storage.at("sweeps").at("tiny")
     (name,) = folder.files()
     folder.write(name, b"{")
-    assert repair(store.place).files == [f"sweeps/tiny/{name}"]
+    assert repair(store.storage).files == [f"sweeps/tiny/{name}"]
     assert open_store(store.address).sweeps() == []
 
 
 @pytest.mark.parametrize("content", [b"{", None])
 def test_a_broken_mark_is_written_anew(store: ResultStore, content: bytes | None) -> None:
-    store.place.delete(MARKER)
+    store.storage.delete(MARKER)
     if content is not None:
-        store.place.write(MARKER, content)
-    repair(store.place)
+        store.storage.write(MARKER, content)
+    repair(store.storage)
     assert len(open_store(store.address).trials()) == 2
 
 
 def test_a_spec_that_cannot_be_understood_is_left(store: ResultStore) -> None:
     complete(store, THIRD, spec_text='{"task": "of a later version"}')
-    done = repair(store.place)
+    done = repair(store.storage)
     assert (done.files, [finding.place for finding in done.left]) == ([], [f"trial {THIRD.trial_id}"])
 
 
 def test_a_store_with_parts_of_a_newer_version_is_not_touched(store: ResultStore) -> None:
-    spoil(store.place, "epochs")
-    folder = PartFolder(store.place.at("tags"), TAGS)
+    spoil(store.storage, "epochs")
+    folder = PartFolder(store.storage.at("tags"), TAGS)
     folder.schema = folder.schema.with_metadata({VERSION_KEY: "9"})
     folder.append([tag()])
     with pytest.raises(StoreError, match="written by a newer version, which alone can tell what is wrong here"):
-        repair(store.place)
-    assert check_store(store.place).counted.quarantined == 0
+        repair(store.storage)
+    assert check_store(store.storage).counted.quarantined == 0
 
 
 def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path: Path) -> None:

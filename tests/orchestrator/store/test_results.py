@@ -28,13 +28,13 @@ Rows = list[dict[str, Any]]
 
 
 @pytest.fixture
-def store(place: Storage) -> ResultStore:
-    return open_store(place.address, must_exist=False)
+def store(storage: Storage) -> ResultStore:
+    return open_store(storage.address, must_exist=False)
 
 
 @pytest.fixture
-def local_store(local_place: FolderStorage) -> ResultStore:
-    return open_store(local_place.address, must_exist=False)
+def local_store(local_storage: FolderStorage) -> ResultStore:
+    return open_store(local_storage.address, must_exist=False)
 
 
 def epochs(store: ResultStore) -> list[tuple[str, int, int]]:
@@ -138,7 +138,7 @@ def test_rows_come_in_order_whatever_the_trials_id_is(number: int, n: int) -> No
     with tempfile.TemporaryDirectory() as folder:
         store = ResultStore(Path(folder))
         store.append("epochs", [epoch(trial_id, step=step) for step in range(n)])
-        store.append("predictions", [prediction(trial_id, sentence=place) for place in range(n)])
+        store.append("predictions", [prediction(trial_id, sentence=i) for i in range(n)])
         assert store.epochs()["step"].to_pylist() == list(range(n))
         assert store.predictions(trial_id)["sentence"].to_pylist() == list(range(n))
 
@@ -171,17 +171,17 @@ def test_compaction_changes_nothing_that_is_read(store: ResultStore) -> None:
     before = snapshot(filled(store))
     store.compact()
     assert snapshot(store) == before
-    assert [len(store.place.at(table).files()) for table in TABLES] == [1, 1, 1, 1]
+    assert [len(store.storage.at(table).files()) for table in TABLES] == [1, 1, 1, 1]
 
 
 def test_a_kill_in_mid_compaction_gives_no_duplicates(store: ResultStore) -> None:
     before = snapshot(filled(store))
-    folders = [store.place.at(table) for table in TABLES]
+    folders = [store.storage.at(table) for table in TABLES]
     old = [(folder, name, folder.read(name)) for folder in folders for name in folder.files()]
     store.compact()
     for folder, name, content in old:  # not yet taken away
         folder.write(name, content)
-    assert len(store.place.at("epochs").files()) == 4
+    assert len(store.storage.at("epochs").files()) == 4
     assert snapshot(store) == before
     store.compact()
     assert snapshot(store) == before
@@ -266,12 +266,12 @@ def test_a_store_of_version_1_still_reads_exactly() -> None:
     assert store.attempts() == {"0123456789abcdef": 2, "fedcba9876543210": 1}
 
 
-def test_a_store_of_version_1_can_be_added_to_and_compacted_wherever_it_lies(place: Storage) -> None:
+def test_a_store_of_version_1_can_be_added_to_and_compacted_wherever_it_lies(storage: Storage) -> None:
     folder = Path(v1.__file__).parent / "store_v1"
     for path in filter(Path.is_file, folder.rglob("*")):
-        inside = reduce(lambda place, name: place.at(name), path.relative_to(folder).parts[:-1], place)
+        inside = reduce(lambda storage, name: storage.at(name), path.relative_to(folder).parts[:-1], storage)
         inside.write(path.name, path.read_bytes())
-    store = open_store(place.address)
+    store = open_store(storage.address)
     assert store.sweeps() == [v1.PLAN]
     store.append("trials", [trial("z")])
     store.compact()
@@ -290,14 +290,14 @@ def test_a_plan_reads_back_as_it_was_declared(store: ResultStore) -> None:
 def test_the_same_plan_again_is_not_kept_twice(store: ResultStore) -> None:
     store.add_plan(plan("tiny", "a", time=1.0))
     store.add_plan(plan("tiny", "a", time=2.0))
-    assert len(store.place.at("sweeps").at("tiny").files()) == 1
+    assert len(store.storage.at("sweeps").at("tiny").files()) == 1
     assert store.sweeps()[0].time == 1.0
 
 
 def test_another_plan_under_the_name_is_kept_beside_the_old_one(store: ResultStore) -> None:
     store.add_plan(plan("tiny", "a"))
     store.add_plan(plan("tiny", "a", "b"))
-    assert len(store.place.at("sweeps").at("tiny").files()) == 2
+    assert len(store.storage.at("sweeps").at("tiny").files()) == 2
     assert store.sweeps() == [plan("tiny", "a", "b")]
 
 
@@ -341,7 +341,7 @@ def refusal(path: Path, *, must_exist: bool = True) -> str:
 
 
 def test_opening_makes_nothing_until_the_first_row(store: ResultStore) -> None:
-    assert store.place.is_free()
+    assert store.storage.is_free()
     store.append("epochs", [])
     assert open_store(store.address).address == store.address
 
@@ -358,7 +358,7 @@ def test_an_attempt_that_ends_while_a_table_is_read_is_not_seen_half(store: Resu
 
     store.append("epochs", [epoch(attempt=1)])
     store.append("trials", [trial(attempt=1, state="failed")])
-    store._parts["epochs"] = Busy(store.place.at("epochs"), EPOCHS)
+    store._parts["epochs"] = Busy(store.storage.at("epochs"), EPOCHS)
     assert epochs(store) == [("a", 1, 1)]
 
 
