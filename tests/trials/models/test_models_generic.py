@@ -50,6 +50,7 @@ def losses(spec: TrialSpec) -> list[float]:
 HEAD_PARAMS = {"mpnet": 68, "roformer": 68, "rembert": 68, "layoutlmv3": 68 + 2 * 32}  # and two norms of its images
 SHARED_BESIDE_LAYERS = [*HEAD_PARAMS]
 
+
 @pytest.fixture(scope="module")
 def ernie(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_model("ernie", tmp_path_factory.mktemp("ernie"))
