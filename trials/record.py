@@ -1,22 +1,28 @@
-"""The contract of a trial, second half: what it gives, an `EpochRecord` at every evaluation."""
+"""What a trial yields: an `EpochRecord` at every evaluation.
+
+A field declares in its metadata what the store does with it: the column's description, whether each evaluation has it,
+and how a trial's value follows from those of its evaluations. The store's schema, its rows and its data dictionary are
+derived from that, so a new measurement is declared here and filled in by `trials.run`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 from trials.metrics.table import TagScore
 
 
 @dataclass(frozen=True, slots=True)
 class SplitReport:
-    """What the weights of the best epoch do on a split.
+    """Results on one split with the weights of the best epoch.
 
     Attributes:
         split: ``dev`` or ``test``.
         tags: Support, precision, recall and F1 of every label.
-        names: The labels that `gold` and `predicted` count in; empty where predictions are not kept, and for numbers.
-        gold: A label a word, or one a text, in the corpus's order; a number of a regression.
+        names: The labels that `gold` and `predicted` index; empty where predictions are not stored, and for numbers.
+        gold: One label for each word or text, in the corpus's order; a number in a regression.
         predicted: The same; -1 where a word was cut off.
         probability: Of the predicted label; None where there is none.
     """
@@ -29,77 +35,117 @@ class SplitReport:
     probability: tuple[float | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EpochRecord:
-    """One evaluation on dev. Times cover what happened since the record before.
+@dataclass(frozen=True)
+class RecordColumn:
+    """How the store holds one field of a record.
 
     Attributes:
-        step: Optimiser steps so far.
-        epoch: Passes over the train subset so far; a fraction where `eval_every` is one.
-        step_losses: Training loss of every step since the record before.
-        train_loss: Their mean.
-        dev_loss: Mean loss a label of dev.
-        score: The metric that selects the best epoch, on dev; larger is better.
+        about: The description in the store's data dictionary.
+        per_epoch: Whether the table of evaluations has the column.
+        per_trial: How the table of trials combines the evaluations; None if it has no such column.
+        bits: Width of an integer.
+    """
+
+    about: str
+    per_epoch: bool = True
+    per_trial: Literal["sum", "max", "last"] | None = None
+    bits: Literal[32, 64] = 64
+
+
+def _column(about: str, **options: Any) -> dict[str, RecordColumn]:
+    return {"column": RecordColumn(about, **options)}
+
+
+def _of_trial(about: str, **options: Any) -> dict[str, RecordColumn]:
+    return _column(about, per_epoch=False, per_trial="last", **options)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """One evaluation on dev. Times and energy cover what happened since the previous record.
+
+    Attributes:
         metrics: All metrics of the task on dev, by name; words cut off by `max_length` count as errors.
-        examples_seen: Train sentences so far, repeats included.
-        lr: Learning rate of the last step.
-        setup_s: Seconds of set-up (data, model, optimiser); only the first record has any.
-        prefix_s: Seconds of computing the states of frozen layers that were not kept yet; only in the first record.
-        train_s: Seconds inside optimiser steps.
-        eval_s: Seconds of evaluation on dev, and on test in the last record.
-        energy_j: Joules that the device's own counter took in during those optimiser steps: of a GPU's board, or of the
-            CPU packages and all that ran on them. None where it cannot be read; see `trials.hardware.energy`.
-        peak_memory_bytes: Largest memory of the process (on a GPU: of torch's allocator there) in this trial.
-        test_score: The primary metric on test with the weights of the best dev score; only in the last record, and
+        test_score: The selecting metric on test with the weights of the best dev score; only in the last record, and
             only where the corpus has a test split. It selects nothing.
         test_metrics: All metrics of the task on test, likewise.
-        reports: Of dev, and of test where there is one, with the weights of the best dev score; only in the last
+        reports: On dev, and on test where there is one, with the weights of the best dev score; only in the last
             record.
         last: Whether the trial is complete with this record.
         total_params: Parameters of encoder and head.
-        trainable_params: Those of them that learn.
-        device: What it ran on, e.g. ``cpu`` or ``NVIDIA H200``.
-        prefix_layers: Frozen layers that were not run, as their output is kept.
-        threads: CPU threads of its arithmetic; another number may change the last digits.
-        gpus: GPUs it had; a fraction where others ran on the same one, so that its times are not those of a whole one.
-        accumulation: Parts that a batch was taken in; more than one where memory did not suffice for a whole one.
+        trainable_params: Those of them that are trained.
         time: Unix time at the end of the evaluation.
     """
 
-    step: int
-    epoch: float
-    step_losses: tuple[float, ...]
-    train_loss: float
-    dev_loss: float
-    score: float
+    step: int = field(metadata=_column("Optimiser steps so far."))
+    epoch: float = field(metadata=_column("Passes over the train subset so far; a fraction inside an epoch."))
+    train_loss: float = field(metadata=_column("Mean training loss since the last evaluation."))
+    step_losses: tuple[float, ...] = field(metadata=_column("Training loss of each step since the last evaluation."))
+    dev_loss: float = field(metadata=_column("Mean loss per label on dev."))
+    score: float = field(metadata=_column("The metric that selects the best epoch, on dev; larger is better."))
     metrics: Mapping[str, float]
-    examples_seen: int
-    lr: float
-    setup_s: float
-    prefix_s: float
-    train_s: float
-    eval_s: float
-    energy_j: float | None
-    peak_memory_bytes: int
+    examples_seen: int = field(metadata=_column("Train examples so far, repeats included."))
+    lr: float = field(metadata=_column("Learning rate of the last step."))
+    setup_s: float = field(
+        metadata=_column("Seconds of set-up (data, model, optimiser); in the first evaluation.", per_trial="sum")
+    )
+    prefix_s: float = field(
+        metadata=_column("Seconds of computing states of frozen layers that were not cached yet.", per_trial="sum")
+    )
+    prefix_layers: int = field(metadata=_of_trial("Frozen layers that were not run: their output is cached.", bits=32))
+    train_s: float = field(metadata=_column("Seconds inside optimiser steps.", per_trial="sum"))
+    eval_s: float = field(metadata=_column("Seconds of evaluation on dev, and once on test.", per_trial="sum"))
+    energy_j: float | None = field(
+        metadata=_column(
+            "Joules that the device itself counted during train_s: of a GPU's board, or of all CPU packages of the "
+            "machine, idle power included, without memory modules. Empty where a counter cannot be read, where trials "
+            "shared the GPU, and where other processes did over a tenth of the CPUs' work.",
+            per_trial="sum",
+        )
+    )
+    peak_memory_bytes: int = field(
+        metadata=_column("Largest memory of the process; on a GPU, of torch's allocator there.", per_trial="max")
+    )
+    device: str = field(metadata=_of_trial("The device, e.g. `cpu AMD EPYC` or `NVIDIA H200`."))
+    gpus: float = field(metadata=_of_trial("GPUs; a fraction where other trials ran on the same one."))
+    accumulation: int = field(metadata=_of_trial("Parts that a batch was split into, for want of memory.", bits=32))
+    threads: int = field(metadata=_of_trial("CPU threads; other numbers may change the last digits.", bits=32))
     test_score: float | None
     test_metrics: Mapping[str, float] | None
     reports: tuple[SplitReport, ...]
     last: bool
     total_params: int
     trainable_params: int
-    device: str
-    prefix_layers: int
-    threads: int
-    gpus: float
-    accumulation: int
     time: float
+
+    def on_gpus(self, gpus: float) -> EpochRecord:
+        """The record of a trial with so many GPUs; a shared GPU's counter does not say whose the energy is."""
+        return replace(self, gpus=gpus, energy_j=None if 0 < gpus < 1 else self.energy_j)
+
+
+RECORD_COLUMNS: dict[str, RecordColumn] = {
+    each.name: each.metadata["column"] for each in fields(EpochRecord) if "column" in each.metadata
+}
+"""The columns that the store derives from a record, in their order there."""
 
 
 def known_sum(parts: Iterable[float | None]) -> float | None:
-    """The sum of figures; None if any of them is not known, as the sum of the others would look like the whole."""
+    """The sum; None if any part is unknown, as the sum of the others would look like the whole."""
     total = 0.0
     for part in parts:
         if part is None:
             return None
         total += part
     return total
+
+
+_COMBINE: dict[str, Callable[[list[Any]], Any]] = {"sum": known_sum, "max": max, "last": lambda values: values[-1]}
+
+
+def trial_totals(records: Sequence[EpochRecord]) -> dict[str, Any]:
+    """The columns of a trial that follow from its records: sums, maxima and last values."""
+    return {
+        name: _COMBINE[column.per_trial]([getattr(record, name) for record in records])
+        for name, column in RECORD_COLUMNS.items()
+        if column.per_trial
+    }

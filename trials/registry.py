@@ -40,5 +40,9 @@ class Registry(Generic[T]):
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._plugs))
 
+    def values(self) -> tuple[T, ...]:
+        """The plugs in the order in which they were registered."""
+        return tuple(self._plugs.values())
+
     def __contains__(self, name: object) -> bool:
         return name in self._plugs

@@ -25,7 +25,7 @@ from trials.seeding import GlobalStream, numpy_stream, torch_stream
 from trials.settings import Predictions
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.task import Split
+from trials.tasks.task import Split, as_score
 from trials.training.batching import batches_of_like_length, shuffled_batches
 from trials.training.best_epoch import Best, split_report
 from trials.training.checkpoint import Checkpoints, TrialState
@@ -68,7 +68,6 @@ def run_trial(
     device = device or default_device()
     clock, memory, meter = _Clock(device), PeakMemory(device), meter or EnergyMeter.of(device)
     task, data = TASKS[spec.task], encode_for(spec)
-    scored_by = spec.score or task.metrics[0]
     kept = checkpoints.found(spec, device) if checkpoints else None
     loaded, subset = new_model(spec, len(data.labels), device), train_subset(spec, data.train)
     total_params, setup_s = loaded.params(), clock.lap()
@@ -90,7 +89,8 @@ def run_trial(
 
         dev = evaluate(training, data.dev)
         metrics = task.measure(data.dev.gold, dev.predicted, data.dev.starts, data.names)
-        best.offer(metrics[scored_by], dev)
+        score = as_score(spec.task, spec.score, metrics)
+        best.offer(score, dev)
         test_metrics, reports, last = None, list[SplitReport](), stop == stops[-1]
         if last:
             best.restore()
@@ -106,7 +106,7 @@ def run_trial(
             step_losses=state.losses,
             train_loss=sum(state.losses) / len(state.losses),
             dev_loss=dev.loss,
-            score=metrics[scored_by],
+            score=score,
             metrics=metrics,
             examples_seen=examples_seen(spec, training.step),
             lr=training.lr,
@@ -116,7 +116,7 @@ def run_trial(
             eval_s=clock.lap(),
             energy_j=state.energy_j,
             peak_memory_bytes=memory.read_bytes(),
-            test_score=test_metrics[scored_by] if test_metrics else None,
+            test_score=as_score(spec.task, spec.score, test_metrics) if test_metrics else None,
             test_metrics=test_metrics,
             reports=tuple(reports),
             last=last,

@@ -10,6 +10,7 @@ from dash import html
 
 from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, Query
 from dashboards.data.selection import Selection
+from trials.metrics.metric import metric_label
 
 LABELS = {
     "sweep": "Sweep",
@@ -79,6 +80,7 @@ def choices(selection: Selection) -> dict[str, list[dict[str, str]]]:
     options = dict(selection.options)
     labels: Mapping[str, Callable[[str], str]] = {
         "size": lambda word: f"{int(word):,}",
+        "metric": metric_label,
         "setup": lambda word: word or "none",
         "study": lambda word: word.replace("_", " ") or "all that fit",
     }

@@ -10,10 +10,10 @@ import pandas as pd
 from dashboards.data.frames import Snapshot, Sweep
 from dashboards.data.page_query import Query
 from orchestrator.published.study import STUDIES
-from orchestrator.store.schema import METRICS, State
+from orchestrator.store.schema import State
+from trials.metrics.metric import METRICS, metric_label
 
 _ENDED = [state.value for state in State]
-_SIGNED = {"matthews", "pearson", "spearman"}
 _WELL = [State.COMPLETED.value, State.PRUNED.value]
 
 
@@ -81,7 +81,8 @@ def select(snapshot: Snapshot, query: Query) -> Selection:
     resolved = query.but(
         **chooser.chosen, size=query.size and tuple(sizes), strategy=query.strategy and tuple(strategies)
     )
-    target = "value" if chooser.chosen["metric"] in _SIGNED else "score"
+    metric = chooser.chosen["metric"]
+    target = "value" if metric in METRICS and METRICS[metric].lowest < 0 else "score"
     shown = shown.assign(**{target: shown[column]}).reset_index(drop=True)
     return Selection(snapshot, sweep, resolved, shown, target, name, chooser.options, tuple(chooser.notices))
 
@@ -92,7 +93,8 @@ def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: Query) -> None:
     labels = list(dict.fromkeys(frozen["freeze"])) or list(dict.fromkeys(trials["freeze"]))
     if labels:
         chooser.choose("freeze", query.freeze, labels)
-    spans = "dev:span_f1" in trials and bool(trials["dev:span_f1"].notna().any())
+    columns = [f"dev:{metric.name}" for metric in METRICS.values() if metric.group == "span"]
+    spans = bool(trials.filter(columns).notna().any(axis=None))
     tagging = spans or (len(trials) > 0 and trials["task"].iloc[0] == "pos")
     chooser.choose("level", query.level, ["span", "token"] if spans else ["token"] if tagging else ["class"])
     if query.study and query.study not in ("off", *STUDIES):
@@ -138,13 +140,13 @@ def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> pd.
 
 def _value(trials: pd.DataFrame, chooser: _Chooser, query: Query) -> tuple[str, str]:
     own = str(trials["metric"].iloc[0]) if len(trials) else "score"
-    known = [own, *(name for name in METRICS if name != own and f"dev:{name}" in trials)]
+    known = [own, *(m.name for m in METRICS.values() if m.name != own and f"dev:{m.name}" in trials)]
     metric = chooser.choose("metric", query.metric, known)
     column = {"dev": "score", "test": "test_score"}[query.split] if metric == own else f"{query.split}:{metric}"
     if column not in trials:
         chooser.notices.append(f"There is no {metric} on {query.split} here; dev {own} is shown.")
-        return "score", f"dev {own}"
-    return column, f"{query.split} {metric.replace('_', ' ')}"
+        return "score", f"dev {metric_label(own)}"
+    return column, f"{query.split} {metric_label(metric)}"
 
 
 def _no_trials() -> pd.DataFrame:

@@ -26,6 +26,7 @@ from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL
 from orchestrator.analysis.moments import Moments, t_ends
+from trials.metrics.metric import metric_label
 
 Row = dict[str, Any]
 _MOST_MARKERS = 12  # of a line; between them it stays a line, whose every point still tells its value
@@ -56,7 +57,7 @@ def prepare_quality(selection: Selection) -> Curves:
     trials = selection.trials
     own = str(trials["metric"].iloc[0])
     metric = selection.query.metric or own
-    return _curves(selection, {f"dev {metric.replace('_', ' ')} (%)": "score" if metric == own else metric}, 100.0)
+    return _curves(selection, {f"dev {metric_label(metric)} (%)": "score" if metric == own else metric}, 100.0)
 
 
 def prepare_loss(selection: Selection) -> Curves:

@@ -19,7 +19,7 @@ from orchestrator.execution.checkpoint_store import forget
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import EPOCHS, State
 from trials.datasets.corpus import Item
-from trials.record import EpochRecord, SplitReport, known_sum
+from trials.record import EpochRecord, SplitReport, trial_totals
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 from trials.tasks.task import labels_of, words_of
@@ -113,12 +113,7 @@ def epoch_row(spec: TrialSpec, attempt: int, record: EpochRecord) -> dict[str, A
     """A row of `schema.EPOCHS`: what of the record has a column there."""
     columns = {name: getattr(record, name) for name in EPOCHS.names if hasattr(record, name)}
     key = {"trial_id": spec.trial_id, "attempt": attempt}
-    return {**columns, **record.metrics, **key, "energy_j": _own_energy_j(record), "time": _utc(record.time)}
-
-
-def _own_energy_j(record: EpochRecord) -> float | None:
-    """None of a GPU that others ran on too: its counter does not say whose the energy is."""
-    return None if 0 < record.gpus < 1 else record.energy_j
+    return {**columns, **record.metrics, **key, "time": _utc(record.time)}
 
 
 def trial_row(
@@ -158,17 +153,7 @@ def _results(records: list[EpochRecord]) -> dict[str, Any]:
         "test_score": last.test_score,
         "best_metrics": list(best.metrics.items()),
         "test_metrics": list(last.test_metrics.items()) if last.test_metrics else None,
-        "setup_s": sum(record.setup_s for record in records),
-        "prefix_s": sum(record.prefix_s for record in records),
-        "prefix_layers": last.prefix_layers,
-        "train_s": sum(record.train_s for record in records),
-        "eval_s": sum(record.eval_s for record in records),
-        "energy_j": known_sum(_own_energy_j(record) for record in records),
-        "peak_memory_bytes": max(record.peak_memory_bytes for record in records),
-        "device": last.device,
-        "threads": last.threads,
-        "gpus": last.gpus,
-        "accumulation": last.accumulation,
+        **trial_totals(records),
     }
 
 

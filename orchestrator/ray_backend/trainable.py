@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +124,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
             raise WorkerWornError(f"the memory of {self._label} was not given back")
         setproctitle(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
         try:
-            record = replace(next(self._records), gpus=self._gpus)
+            record = next(self._records).on_gpus(self._gpus)
         except Exception as error:
             state, text = failure(error)
         else:

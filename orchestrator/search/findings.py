@@ -8,7 +8,8 @@ from collections.abc import Hashable, Sequence
 from orchestrator.search.cell import Cell
 from orchestrator.store.schema import State
 from orchestrator.store.summary import cell_label, varying_settings
-from orchestrator.sweeps.search_spec import COSTS
+from orchestrator.sweeps.search_spec import COSTS, less_is_better
+from trials.metrics.metric import metric_label
 
 _COSTS = {
     "train_s": "{:.1f} s of training",
@@ -58,7 +59,7 @@ def _oriented(cell: Cell, objectives: Sequence[str]) -> tuple[float, ...] | None
     known = [mean for mean in means if mean is not None]
     if len(known) < len(means):
         return None
-    return tuple(-mean if name in COSTS else mean for name, mean in zip(objectives, known, strict=True))
+    return tuple(-mean if less_is_better(name) else mean for name, mean in zip(objectives, known, strict=True))
 
 
 def _values(cell: Cell, objectives: Sequence[str]) -> str:
@@ -70,6 +71,6 @@ def _values(cell: Cell, objectives: Sequence[str]) -> str:
             shown.append(_COSTS[name].format(mean))
         else:
             spread = f" ± {100 * statistics.stdev(values):.2f}" if len(values) > 1 else ""
-            shown.append(f"{name.replace('_', ' ')} {100 * mean:.2f}{spread}")
+            shown.append(f"{metric_label(name)} {100 * mean:.2f}{spread}")
     n = len(cell.results())
     return f"{', '.join(shown)} ({n} seed{'s' if n > 1 else ''})"

@@ -22,7 +22,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from orchestrator.sweeps.axis import Axis
-from orchestrator.sweeps.search_spec import COSTS, SearchSpec
+from orchestrator.sweeps.search_spec import SearchSpec, less_is_better
 from orchestrator.sweeps.space import Point, Space, Taken, walk
 
 Distributions = dict[str, BaseDistribution]
@@ -118,7 +118,7 @@ def _ascends(values: Sequence[object]) -> bool:
 
 def directions(search: SearchSpec) -> list[StudyDirection]:
     """Of each objective."""
-    return [StudyDirection.MINIMIZE if name in COSTS else StudyDirection.MAXIMIZE for name in search.objectives]
+    return [StudyDirection.MINIMIZE if less_is_better(name) else StudyDirection.MAXIMIZE for name in search.objectives]
 
 
 def frozen_trial(told: Told, *, n_objectives: int) -> FrozenTrial:

@@ -15,7 +15,7 @@ from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import METRICS, State
 from trials.errors import StoreError
-from trials.record import EpochRecord
+from trials.record import RECORD_COLUMNS, EpochRecord
 from trials.spec import TrialSpec
 
 
@@ -119,32 +119,21 @@ def _took(records: Sequence[EpochRecord], index: int, done: float) -> float:
 
 def _record(row: Mapping[str, Any], trial: Mapping[str, Any], last: bool) -> EpochRecord:
     """An epoch's row as the record it was; what no search asks for is left at nothing."""
-    return EpochRecord(
-        step=row["step"],
-        epoch=row["epoch"],
-        step_losses=(),
-        train_loss=row["train_loss"],
-        dev_loss=row["dev_loss"],
-        score=row["score"],
-        metrics={name: row[name] for name in METRICS if row.get(name) is not None},
-        examples_seen=row["examples_seen"],
-        lr=row["lr"],
-        setup_s=row["setup_s"],
-        prefix_s=row["prefix_s"],
-        train_s=row["train_s"],
-        eval_s=row["eval_s"],
-        energy_j=row["energy_j"],
-        peak_memory_bytes=row["peak_memory_bytes"],
-        test_score=None,
-        test_metrics=None,
-        reports=(),
-        last=last,
-        total_params=trial["total_params"],
-        trainable_params=trial["trainable_params"],
-        device=trial["device"],
-        prefix_layers=0,
-        threads=1,
-        gpus=0.0,
-        accumulation=1,
-        time=row["time"].timestamp(),
-    )
+    stored = {name: row[name] for name, column in RECORD_COLUMNS.items() if column.per_epoch and name in row}
+    values = stored | {
+        "step_losses": (),
+        "metrics": {name: row[name] for name in METRICS if row.get(name) is not None},
+        "test_score": None,
+        "test_metrics": None,
+        "reports": (),
+        "last": last,
+        "total_params": trial["total_params"],
+        "trainable_params": trial["trainable_params"],
+        "device": trial["device"],
+        "prefix_layers": 0,
+        "threads": 1,
+        "gpus": 0.0,
+        "accumulation": 1,
+        "time": row["time"].timestamp(),
+    }
+    return EpochRecord(**values)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS
-from trials.record import EpochRecord, known_sum
+from trials.record import EpochRecord, trial_totals
 
 Results = Mapping[str, float | None]  # objective -> what a complete trial gave
 
@@ -47,14 +47,9 @@ def results_of(records: Iterable[EpochRecord]) -> Results:
     """What the records of a complete trial come to."""
     all_of = list(records)
     best, last = max(all_of, key=lambda record: record.score), all_of[-1]
-    return {
-        **best.metrics,
-        "score": best.score,
-        "train_s": sum(record.train_s for record in all_of),
-        "energy_j": known_sum(record.energy_j for record in all_of),
-        "peak_memory_bytes": float(max(record.peak_memory_bytes for record in all_of)),
-        "trainable_params": float(last.trainable_params),
-    }
+    known = trial_totals(all_of) | {"trainable_params": last.trainable_params}
+    costs = {name: None if known[name] is None else float(known[name]) for name in COSTS}
+    return {**best.metrics, "score": best.score, **costs}
 
 
 class Known:

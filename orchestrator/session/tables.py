@@ -13,6 +13,7 @@ from rich.text import Text
 from orchestrator.store.schema import State
 from orchestrator.store.summary import Cell, Group, cell_label, objective_group, varying_settings
 from orchestrator.sweeps.plan import Plan
+from trials.metrics.metric import metric_label
 from trials.tasks import TASKS
 
 
@@ -37,7 +38,7 @@ def cell_tables(cells: Sequence[Cell]) -> Iterator[RenderableType]:
     varying = varying_settings([cell.spec for cell in cells])
     width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
     for (task, metric, corpus, size), group in _grouped(cells).items():
-        title = Text(f"{corpus}, {size:,} train {_ITEMS[TASKS[task].head]}, {metric.replace('_', ' ')}")
+        title = Text(f"{corpus}, {size:,} train {_ITEMS[TASKS[task].head]}, {metric_label(metric)}")
         table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
         table.add_column("freeze", overflow="fold", min_width=min(width, _FREEZE_WIDTH))
         for name, figure_width in _FIGURES.items():

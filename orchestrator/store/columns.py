@@ -6,37 +6,15 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from orchestrator.store.schema import METRICS, SCHEMA_VERSION, TABLES, State
+from orchestrator.store.schema import SCHEMA_VERSION, TABLES, State
+from trials.metrics.metric import METRICS
+from trials.record import RECORD_COLUMNS
 
 _ID = {
     "trial_id": "The trial: a digest of everything that decides its numbers.",
     "attempt": "Which attempt at it, from 1 on; 0 and below are attempts that a merge brought.",
 }
-_SINCE = "since the evaluation before"
-_COSTS = {
-    "setup_s": "Seconds of set-up: data, model, optimiser.",
-    "prefix_s": "Seconds of computing the states of frozen layers that were not kept yet.",
-    "train_s": "Seconds inside optimiser steps.",
-    "eval_s": "Seconds of evaluation on dev, and once on test.",
-    "energy_j": "Joules that the device itself counted during the seconds of train_s: of a GPU's board, or of all CPU "
-    "packages of the machine while the trial trained, what they draw when idle included, without memory modules. Empty "
-    "where a counter cannot be read, where trials shared the GPU, and where others did over a tenth of the CPUs' work.",
-    "peak_memory_bytes": "Largest memory of the process; on a GPU that of torch's allocator there.",
-}
-_METRIC = {
-    "accuracy": "Share of correct labels.",
-    "macro_f1": "Mean F1 of all labels.",
-    "span_precision": "Of whole entities, strict IOB2: precision.",
-    "span_recall": "Of whole entities: recall.",
-    "span_f1": "Of whole entities: F1.",
-    "span_macro_precision": "Of whole entities: mean precision of the types.",
-    "span_macro_recall": "Of whole entities: mean recall of the types.",
-    "span_macro_f1": "Of whole entities: mean F1 of the types.",
-    "matthews": "Matthews' correlation.",
-    "f1": "F1 of the positive class.",
-    "pearson": "Pearson's correlation.",
-    "spearman": "Spearman's rank correlation.",
-}
+_TOTALS = {name: column.about for name, column in RECORD_COLUMNS.items() if column.per_trial}
 
 ABOUT = {
     "epochs": "A row an evaluation on dev, of each trial's newest attempt.",
@@ -48,17 +26,8 @@ ABOUT = {
 COLUMNS: dict[str, dict[str, str]] = {
     "epochs": {
         **_ID,
-        "step": "Optimiser steps so far.",
-        "epoch": "Passes over the train subset so far.",
-        "train_loss": f"Mean training loss {_SINCE}.",
-        "step_losses": f"Training loss of each step {_SINCE}.",
-        "dev_loss": "Mean loss a label of dev.",
-        "score": "The metric that selects the best epoch, on dev; larger is better.",
-        **{name: f"{_METRIC[name]} On dev; empty where the task does not measure it." for name in METRICS},
-        "examples_seen": "Train examples so far, repeats included.",
-        "lr": "Learning rate of the last step.",
-        **{name: f"{said.rstrip('.')}, {_SINCE}." for name, said in list(_COSTS.items())[:4]},
-        **{name: _COSTS[name] for name in ("energy_j", "peak_memory_bytes")},
+        **{name: column.about for name, column in RECORD_COLUMNS.items() if column.per_epoch},
+        **{m.name: f"{m.about} On dev; empty where the task does not measure it." for m in METRICS.values()},
         "time": "When the evaluation ended, UTC.",
     },
     "trials": {
@@ -81,12 +50,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "test_score": "The same metric on test with the weights of best_epoch; it selected nothing.",
         "best_metrics": "All metrics on dev at best_epoch.",
         "test_metrics": "All metrics on test with those weights.",
-        **_COSTS,
-        "prefix_layers": "Frozen layers that were not run, as their output is kept.",
-        "device": "What it ran on.",
-        "gpus": "GPUs it had; a fraction where others ran on the same one.",
-        "accumulation": "Parts that a batch was taken in, for want of memory.",
-        "threads": "CPU threads of its arithmetic.",
+        **_TOTALS,
         "git_commit": "The commit of the code, with + where it was changed.",
         "versions": "Versions of Python and the packages.",
         "error": "Why it ended otherwise than completed.",

@@ -1,14 +1,21 @@
 """The columns of the store, version 1. A file says in its metadata which version wrote it.
 
 Columns are only ever added; an older file is read with nulls in the new ones.
-`_s` are seconds, `_bytes` bytes, `_j` joules.
+`_s` are seconds, `_bytes` bytes, `_j` joules. `orchestrator.store.columns` describes each column.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
+
+from trials.metrics.metric import METRICS as REGISTERED
+from trials.metrics.metric import Metric
+from trials.record import RECORD_COLUMNS, EpochRecord
 
 SCHEMA_VERSION = 1
 VERSION_KEY = b"permafrost.schema_version"
@@ -28,34 +35,35 @@ class State(enum.StrEnum):
     FAILED = "failed"
 
 
-# Every metric that a task may measure, each a column. `span_`: whole entities, strict IOB2; `macro_`: mean over labels.
-METRICS = (
-    "accuracy", "macro_f1", "span_precision", "span_recall", "span_f1", "span_macro_precision", "span_macro_recall",
-    "span_macro_f1", "matthews", "f1", "pearson", "spearman",
-)  # fmt: skip
+METRICS = tuple(metric.name for metric in REGISTERED.values())  # every metric that a task may measure is a column
 
-EPOCHS = pa.schema(
-    [
-        ("trial_id", pa.string()),
-        ("attempt", pa.int32()),
-        ("step", pa.int64()),  # optimiser steps at the evaluation
-        ("epoch", pa.float64()),
-        ("train_loss", pa.float64()),  # mean since the evaluation before
-        ("step_losses", pa.list_(pa.float32())),  # the same, one a step
-        ("dev_loss", pa.float64()),
-        ("score", pa.float64()),  # the metric that selects, on dev
-        *((name, pa.float64()) for name in METRICS),  # on dev; null where the task does not measure it
-        ("examples_seen", pa.int64()),
-        ("lr", pa.float64()),
-        ("setup_s", pa.float64()),  # these five: since the evaluation before
-        ("prefix_s", pa.float64()),  # computing the states of frozen layers
-        ("train_s", pa.float64()),
-        ("eval_s", pa.float64()),
-        ("energy_j", pa.float64()),  # of the device, in those of train_s; null where it cannot be read
-        ("peak_memory_bytes", pa.int64()),
-        ("time", _TIME),
-    ]
-)
+_TYPES = {
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "float | None": pa.float64(),
+    "str": pa.string(),
+    "tuple[float, ...]": pa.list_(pa.float32()),
+}
+
+
+def _type(field: dataclasses.Field[Any]) -> pa.DataType:
+    return pa.int32() if RECORD_COLUMNS[field.name].bits == 32 else _TYPES[str(field.type)]
+
+
+def epochs_schema(metrics: Iterable[Metric]) -> pa.Schema:
+    """One row per evaluation: the columns that `EpochRecord` declares, and one for each metric."""
+    columns: list[tuple[str, pa.DataType]] = [("trial_id", pa.string()), ("attempt", pa.int32())]
+    for field in dataclasses.fields(EpochRecord):
+        if field.name == "metrics":  # on dev; null where the task does not measure it
+            columns += [(metric.name, pa.float64()) for metric in metrics]
+        elif field.name in RECORD_COLUMNS and RECORD_COLUMNS[field.name].per_epoch:
+            columns.append((field.name, _type(field)))
+    return pa.schema([*columns, ("time", _TIME)])
+
+
+EPOCHS = epochs_schema(REGISTERED.values())
+
+_TOTALS = [name for name, column in RECORD_COLUMNS.items() if column.per_trial]
 
 TRIALS = pa.schema(
     [
@@ -79,17 +87,7 @@ TRIALS = pa.schema(
         ("test_score", pa.float64()),  # with the weights of best_epoch
         ("best_metrics", pa.map_(pa.string(), pa.float64())),  # all metrics on dev at best_epoch
         ("test_metrics", pa.map_(pa.string(), pa.float64())),  # and on test
-        ("setup_s", pa.float64()),
-        ("prefix_s", pa.float64()),
-        ("prefix_layers", pa.int32()),  # frozen layers that were not run, as their output is kept
-        ("train_s", pa.float64()),
-        ("eval_s", pa.float64()),
-        ("energy_j", pa.float64()),  # their sum; null if any of them is
-        ("peak_memory_bytes", pa.int64()),
-        ("device", pa.string()),
-        ("gpus", pa.float64()),  # a fraction: other trials ran on the same one at that time
-        ("accumulation", pa.int32()),  # parts that a batch was taken in, for want of memory
-        ("threads", pa.int32()),  # of a CPU's arithmetic: the last digits may depend on them
+        *((f.name, _type(f)) for f in dataclasses.fields(EpochRecord) if f.name in _TOTALS),
         ("git_commit", pa.string()),
         ("versions", pa.map_(pa.string(), pa.string())),
         ("error", pa.string()),

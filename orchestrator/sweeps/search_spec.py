@@ -13,12 +13,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from trials.metrics.metric import METRICS
 from trials.settings import Frozen, Positive, Seed
 
 Confidence = Annotated[float, Field(ge=0.5, lt=1)]
 ADAPTIVE = ("tpe", "pareto")  # searchers that learn from what came back
-COSTS = ("train_s", "energy_j", "peak_memory_bytes", "trainable_params")  # objectives of which less is better
+COSTS = ("train_s", "energy_j", "peak_memory_bytes", "trainable_params")  # objectives that are no quality
 COUNTED = ("random", "sobol", *ADAPTIVE)  # those that need to be told how many cells
+
+
+def less_is_better(objective: str) -> bool:
+    """Whether an objective is minimised: a cost, or a metric such as an error rate."""
+    return objective in COSTS or (objective in METRICS and not METRICS[objective].higher_is_better)
 
 
 class SearchSpec(Frozen):

@@ -166,12 +166,12 @@ def test_a_deep_link_restores_every_control(url: str, watched: Watched) -> None:
         "corpus": "pos tiny",
         "model": "starter",
         "embeddings": "learning",
-        "metric": "macro f1",
+        "metric": "macro F1",
         "split": "test",
     }
     assert page.locator(".control-size .mantine-Pill-label").all_inner_texts() == ["800"]
     assert page.locator(".control-strategy .mantine-Pill-label").all_inner_texts() == ["none", "first k"]
-    assert page.locator(f"{DOTS} .ytitle").text_content() == "test macro f1 (%)"
+    assert page.locator(f"{DOTS} .ytitle").text_content() == "test macro F1 (%)"
 
 
 def test_a_control_writes_the_url_and_back_undoes_one_step(url: str, watched: Watched) -> None:

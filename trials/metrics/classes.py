@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from trials.metrics.counts import Floats, Ids
+from trials.metrics.metric import Metric, register
 
 
 def matthews(gold: Ids, predicted: Ids) -> float:
@@ -67,3 +68,48 @@ def _centred(values: Floats) -> Floats:
 def _ranks(values: Floats) -> Floats:
     _, place, times = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(times) - (times - 1) / 2)[place], dtype=np.float64)
+
+
+register(
+    Metric(
+        "matthews",
+        label="Matthews correlation",
+        about="Matthews' correlation.",
+        group="correlation",
+        outputs=frozenset(),  # only of tasks that select by it
+        function=lambda split: matthews(split.gold, split.predicted),
+        lowest=-1.0,
+    )
+)
+register(
+    Metric(
+        "f1",
+        label="F1",
+        about="F1 of the positive class.",
+        group="label",
+        outputs=frozenset({"binary"}),
+        function=lambda split: binary_f1(split.gold, split.predicted, split.positive),
+    )
+)
+register(
+    Metric(
+        "pearson",
+        label="Pearson correlation",
+        about="Pearson's correlation.",
+        group="correlation",
+        outputs=frozenset({"numbers"}),
+        function=lambda split: pearson(split.gold, split.predicted),
+        lowest=-1.0,
+    )
+)
+register(
+    Metric(
+        "spearman",
+        label="Spearman correlation",
+        about="Spearman's rank correlation.",
+        group="correlation",
+        outputs=frozenset({"numbers"}),
+        function=lambda split: spearman(split.gold, split.predicted),
+        lowest=-1.0,
+    )
+)

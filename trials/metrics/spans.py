@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trials.metrics.counts import Counts, Ids, share
+from trials.metrics.metric import Metric, PredictedSplit, register
 
 OUTSIDE, BEGIN, INSIDE = range(3)
 PREFIXES = {"B-": BEGIN, "I-": INSIDE}
@@ -91,3 +92,22 @@ def span_scores(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) 
     n_types = int(counts.occurs.sum())
     means = share([each.sum() for each in counts.shares()], [n_types] * 3)  # a type without spans has shares of 0
     return SpanScores(*over_all.tolist(), *means.tolist())
+
+
+@lru_cache(maxsize=1)  # six metrics of one split
+def _scores(split: PredictedSplit) -> SpanScores:
+    return span_scores(split.gold, split.predicted, split.starts, split.names)
+
+
+def _register(score: str, about: str) -> None:
+    label = f"span {score.replace('_', ' ').replace('f1', 'F1')}"
+    about = f"Of whole entities{about}"
+    register(Metric(f"span_{score}", label, about, "span", frozenset({"spans"}), lambda s: getattr(_scores(s), score)))
+
+
+_register("precision", ", strict IOB2: precision.")
+_register("recall", ": recall.")
+_register("f1", ": F1.")
+_register("macro_precision", ": mean precision of the types.")
+_register("macro_recall", ": mean recall of the types.")
+_register("macro_f1", ": mean F1 of the types.")

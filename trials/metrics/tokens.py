@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trials.metrics.counts import Ids, count
+from trials.metrics.metric import Metric, register
 
 
 def accuracy(gold: Ids, predicted: Ids) -> float:
@@ -27,3 +28,25 @@ def macro_f1(gold: Ids, predicted: Ids) -> float:
     counts = count(gold, predicted, n_labels=1 + int(max(gold.max(initial=-1), predicted.max(initial=-1))))
     _, _, f1 = counts.shares()
     return float(f1[counts.occurs].mean()) if counts.occurs.any() else 0.0
+
+
+register(
+    Metric(
+        "accuracy",
+        label="accuracy",
+        about="Share of correct labels.",
+        group="label",
+        outputs=frozenset({"tags", "classes", "binary"}),
+        function=lambda split: accuracy(split.gold, split.predicted),
+    )
+)
+register(
+    Metric(
+        "macro_f1",
+        label="macro F1",
+        about="Mean F1 of all labels.",
+        group="label",
+        outputs=frozenset({"tags", "classes"}),
+        function=lambda split: macro_f1(split.gold, split.predicted),
+    )
+)

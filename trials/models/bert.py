@@ -10,7 +10,8 @@ DROPOUT = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 
 
 def _family(**differences: Any) -> ModelFamily:
-    return ModelFamily("num_hidden_layers", DROPOUT, "encoder.layer", attention=("query", "value"), **differences)
+    same: dict[str, Any] = {"attention": ("query", "value"), "square_mask": True}
+    return ModelFamily("num_hidden_layers", DROPOUT, "encoder.layer", **same, **differences)
 
 
 MODEL_FAMILIES.register("bert")(_family(token_types=True))

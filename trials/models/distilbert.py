@@ -10,5 +10,6 @@ MODEL_FAMILIES.register("distilbert")(
         dropout_keys=("dropout", "attention_dropout", "seq_classif_dropout"),
         stack="transformer.layer",
         attention=("q_lin", "v_lin"),
+        square_mask=True,
     )
 )

@@ -45,7 +45,10 @@ class ModelFamily:
         positions_from_pad: Whether positions are counted from the padding id on, as RoBERTa does, so that
             `max_position_embeddings` holds more than can be used.
         token_types: Whether the two texts of a pair are told apart by token types.
-        prefix_space: Whether the tokenizer must be told that every word begins with a space.
+        prefix_space: Whether the tokenizer has to be asked to begin every word with a space.
+        square_mask: Whether the model takes a ready (examples, 1, subwords, subwords) attention mask: only where
+            `transformers` makes its masks by `create_bidirectional_mask` alone, which passes such a mask on. DeBERTa
+            computes with its mask, and ModernBERT derives a second, windowed one from it.
     """
 
     layers_key: str
@@ -59,6 +62,7 @@ class ModelFamily:
     positions_from_pad: bool = False
     token_types: bool = False
     prefix_space: bool = False
+    square_mask: bool = False
 
     def parts(self, model: Any) -> Parts:
         """The three parts of a model of the family."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,36 +11,33 @@ import numpy as np
 
 from trials.datasets.corpus import Item, Text
 from trials.errors import DataError
-from trials.metrics.classes import binary_f1, matthews, pearson, spearman
+from trials.metrics.metric import Output
 from trials.metrics.table import TagScore, tag_table
-from trials.metrics.tokens import accuracy, macro_f1
 from trials.models.family import Head
 from trials.settings import Columns, Scheme
-from trials.tasks.task import IGNORE, TASKS, Example, sorted_labels
+from trials.tasks.task import IGNORE, TASKS, Example, MeasuredTask, sorted_labels
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 SENTENCE = Columns(text="sentence", label="label")
 
-_MEASURES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
-    "accuracy": accuracy, "macro_f1": macro_f1, "matthews": matthews, "pearson": pearson, "spearman": spearman,
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
-class TextClassification:
+class TextClassification(MeasuredTask):
     """A class for a text or a pair.
 
     Attributes:
-        metrics: What is measured, the selecting one first.
+        score: The metric that selects the best epoch.
         columns: Names of a table's columns, as GLUE calls them.
-        positive: What the class is called that `f1` is about.
+        outputs: What the task predicts.
+        positive: Names that the positive class of a binary task may have.
         regression: Whether the label is a number.
     """
 
-    metrics: tuple[str, ...] = ("accuracy", "macro_f1")
+    score: str = "accuracy"
     columns: Columns = SENTENCE
+    outputs: frozenset[Output] = frozenset({"classes"})
     positive: tuple[str, ...] = ()
     regression: bool = False
     head: Head = "text"
@@ -84,23 +81,11 @@ class TextClassification:
         golds = [float(text.label) if self.regression else ids[text.label] for text in texts]
         return [_example(*values, n_labels) for values in zip(encoded["input_ids"], types, golds, strict=True)]
 
-    def measure(
-        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
-    ) -> dict[str, float]:
-        """Each of `metrics`."""
-        found = {name: _MEASURES[name](gold, predicted) for name in self.metrics if name in _MEASURES}
-        if "f1" in self.metrics:
-            found["f1"] = binary_f1(gold, predicted, self._positive_id(names))
-        return found
-
     def table(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
     ) -> tuple[TagScore, ...]:
         """A row a class."""
         return () if self.regression else tag_table(gold, predicted, names, level="class")
-
-    def _positive_id(self, names: tuple[str, ...]) -> int:
-        return next((i for i, name in enumerate(names) if name in self.positive), -2)
 
 
 def _cased(text: str, lowercase: bool) -> str:
@@ -136,15 +121,16 @@ def _pair(first: str, second: str) -> Columns:
     return Columns(text=first, pair=second, label="label")
 
 
-# The official metrics: gluebenchmark.com/tasks. Where there are two, the first selects the best epoch.
+# The official metrics: gluebenchmark.com/tasks.
 _SENTENCES = _pair("sentence1", "sentence2")
+_BINARY: frozenset[Output] = frozenset({"binary"})
 for _name, _task in {
     "classification": TextClassification(columns=Columns(text="text", label="label")),
     "sst2": TextClassification(),
-    "cola": TextClassification(("matthews", "accuracy", "macro_f1")),
-    "mrpc": TextClassification(("f1", "accuracy"), _SENTENCES, positive=("1", "equivalent")),
-    "qqp": TextClassification(("f1", "accuracy"), _pair("question1", "question2"), positive=("1", "duplicate")),
-    "stsb": TextClassification(("pearson", "spearman"), _SENTENCES, regression=True),
+    "cola": TextClassification("matthews"),
+    "mrpc": TextClassification("f1", _SENTENCES, _BINARY, positive=("1", "equivalent")),
+    "qqp": TextClassification("f1", _pair("question1", "question2"), _BINARY, positive=("1", "duplicate")),
+    "stsb": TextClassification("pearson", _SENTENCES, frozenset({"numbers"}), regression=True),
     "mnli": TextClassification(columns=_pair("premise", "hypothesis")),
     "qnli": TextClassification(columns=_pair("question", "sentence")),
     "rte": TextClassification(columns=_SENTENCES),

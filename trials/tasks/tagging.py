@@ -10,23 +10,23 @@ import numpy as np
 from trials.datasets.corpus import Item, Sentence
 from trials.datasets.schemes import to_iob2
 from trials.errors import DataError
-from trials.metrics.spans import span_scores
+from trials.metrics.metric import Output
 from trials.metrics.table import TagScore, span_table, tag_table
-from trials.metrics.tokens import accuracy, macro_f1
 from trials.models.family import Head
 from trials.settings import Columns, Scheme
-from trials.tasks.task import IGNORE, TASKS, Example, sorted_labels
+from trials.tasks.task import IGNORE, TASKS, Example, MeasuredTask, sorted_labels
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-class PosTagging:
+class PosTagging(MeasuredTask):
     """UD's universal tags, but any word-level tag set read from train works the same."""
 
     head: Head = "tokens"
     regression = False
-    metrics: tuple[str, ...] = ("accuracy", "macro_f1")
+    score = "accuracy"
+    outputs: frozenset[Output] = frozenset({"tags"})
     columns = Columns(tokens="tokens", tags="upos")
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
@@ -62,12 +62,6 @@ class PosTagging:
             for i, sentence in enumerate(sentences)
         ]
 
-    def measure(
-        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
-    ) -> dict[str, float]:
-        """Token accuracy and macro F1 over the tags."""
-        return {"accuracy": accuracy(gold, predicted), "macro_f1": macro_f1(gold, predicted)}
-
     def table(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
     ) -> tuple[TagScore, ...]:
@@ -78,22 +72,13 @@ class PosTagging:
 class EntityRecognition(PosTagging):
     """Spans, written as IOB2 whatever scheme the files use; primary metric: micro F1 over whole spans."""
 
-    metrics = (
-        "span_f1", "span_precision", "span_recall", "span_macro_f1", "span_macro_precision", "span_macro_recall",
-        "accuracy", "macro_f1",
-    )  # fmt: skip
+    score = "span_f1"
+    outputs: frozenset[Output] = frozenset({"tags", "spans"})
     columns = Columns(tokens="tokens", tags="ner_tags")
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
         """The sentences with IOB2 tags. Raises DataError where the scheme is broken or mixed."""
         return [*to_iob2(tagged_sentences(items), scheme)]
-
-    def measure(
-        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
-    ) -> dict[str, float]:
-        """Strict span scores, micro and macro over entity types, beside those of the tokens."""
-        spans = {f"span_{name}": value for name, value in span_scores(gold, predicted, starts, names)._asdict().items()}
-        return spans | super().measure(gold, predicted, starts, names)
 
     def table(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from trials.datasets.corpus import Item, Text
+from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
 from trials.metrics.table import TagScore
 from trials.models.family import Head
 from trials.registry import Registry
@@ -80,7 +81,7 @@ class Task(Protocol):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics it measures, the one that selects the best epoch first."""
+        """Names of the metrics it measures, the one that selects the best epoch first."""
         ...
 
     @property
@@ -113,7 +114,7 @@ class Task(Protocol):
     def measure(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
     ) -> dict[str, float]:
-        """Each of `metrics`; larger is better."""
+        """The value of each of `metrics`; the arguments are the attributes of `PredictedSplit`."""
         ...
 
     def table(
@@ -124,6 +125,40 @@ class Task(Protocol):
 
 
 TASKS: Registry[Task] = Registry("task")
+
+
+class MeasuredTask:
+    """Base of the tasks: they measure every registered metric of their outputs.
+
+    Attributes:
+        score: The metric that selects the best epoch.
+        outputs: What the task predicts.
+        positive: Names that its positive class may have.
+    """
+
+    score: str
+    outputs: frozenset[Output]
+    positive: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics it measures, the one that selects the best epoch first."""
+        others = (metric.name for metric in metrics_for(self.outputs, self.score))
+        return (self.score, *(name for name in others if name != self.score))
+
+    def measure(
+        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
+    ) -> dict[str, float]:
+        """The value of each of `metrics`; the arguments are the attributes of `PredictedSplit`."""
+        positive = next((i for i, name in enumerate(names) if name in self.positive), NO_CLASS)
+        split = PredictedSplit(gold, predicted, starts, names, positive)
+        return {metric.name: metric.function(split) for metric in metrics_for(self.outputs, self.score)}
+
+
+def as_score(task_name: str, score: str | None, measured: Mapping[str, float]) -> float:
+    """Of measured metrics the score: the named one or the task's own, negated if less of it is better."""
+    name = score or TASKS[task_name].metrics[0]
+    return METRICS[name].as_score(measured[name])
 
 
 def unseen_labels(items: Sequence[Item], labels: tuple[str, ...]) -> dict[str, int]:

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
+from trials.models.family import MODEL_FAMILIES
 from trials.tasks.task import IGNORE, Example
 
 
@@ -68,11 +69,6 @@ class Batch:
         return logits if logits.dim() == 3 else logits.unsqueeze(1)
 
 
-# Those whose mask `transformers` makes by `create_bidirectional_mask` alone, which passes on one of four dimensions.
-# DeBERTa calculates with its mask, and ModernBERT makes a second one, of a window, from it.
-_SQUARE_MASKS = frozenset({"distilbert", "bert", "roberta", "xlm-roberta", "camembert", "electra"})
-
-
 def takes_square_mask(model: nn.Module) -> bool:
     """Whether a model may be given a mask (examples, 1, subwords, subwords) of booleans.
 
@@ -80,7 +76,8 @@ def takes_square_mask(model: nn.Module) -> bool:
     masked at all, and for that look the host waits until a GPU has done all that it was given.
     """
     config = getattr(model, "config", None)
-    known = getattr(config, "model_type", None) in _SQUARE_MASKS
+    family = str(getattr(config, "model_type", ""))
+    known = family in MODEL_FAMILIES and MODEL_FAMILIES[family].square_mask
     return known and getattr(config, "_attn_implementation", None) == "sdpa"  # others add the mask, as numbers
 
 

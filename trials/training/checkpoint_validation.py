@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
@@ -137,7 +137,9 @@ class Kept:
 
 def _values(content: bytes) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(content)
-    return found | {"records": [{"energy_j": None, **record, "reports": ()} for record in found["records"]]}
+    # A record of an older checkpoint lacks the measurements that were added since; each of them may be unknown.
+    unknown = {field.name: None for field in fields(EpochRecord) if str(field.type).endswith("| None")}
+    return found | {"records": [unknown | record | {"reports": ()} for record in found["records"]]}
 
 
 def _is_on_the_way(state: KeptState, spec: TrialSpec) -> bool:

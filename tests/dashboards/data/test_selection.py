@@ -67,7 +67,7 @@ def test_what_is_not_there_is_told_and_something_is_shown(snapshot: Snapshot, qu
 
 def test_a_metric_and_a_split_choose_the_column(snapshot: Snapshot) -> None:
     found = select(snapshot, Query(metric="macro_f1", split="test"))
-    assert found.value_name == "test macro f1"
+    assert found.value_name == "test macro F1"
     assert found.trials["score"].tolist() == found.trials["test:macro_f1"].tolist()
 
 

@@ -77,7 +77,7 @@ def test_another_metric_has_its_own_curve(tmp_path: Path) -> None:
     info = curves.prepare_quality(made(tmp_path / "s", QUIET, search="?metric=macro_f1"))
     own = curves.prepare_quality(made(tmp_path / "t", QUIET))
     assert info.lines["mean"].to_numpy() == pytest.approx(0.9 * own.lines["mean"].to_numpy())
-    assert info.panels == ("dev macro f1 (%)",)
+    assert info.panels == ("dev macro F1 (%)",)
 
 
 def test_of_many_cells_the_largest_train_sizes_are_drawn_and_that_is_told(tmp_path: Path) -> None:

@@ -108,9 +108,9 @@ def test_each_corpus_train_size_task_and_metric_has_its_own_table() -> None:
         "tiny, 200 train sentences, accuracy",
         "tiny, 12,544 train sentences, accuracy",
         "[b]odd, 200 train sentences, accuracy",
-        "tiny, 200 train sentences, macro f1",
-        "tiny, 200 train sentences, span f1",
-        "tiny, 200 train texts, f1",
+        "tiny, 200 train sentences, macro F1",
+        "tiny, 200 train sentences, span F1",
+        "tiny, 200 train texts, F1",
     ]
 
 
