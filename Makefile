@@ -1,10 +1,15 @@
-# Everything a person or CI calls. `make sweep` and `make test` make what is missing first.
+# Everything a person or CI calls; `make` alone lists it. `make sweep` and `make test` make what is missing first.
 
 PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
+PARALLEL := -n 2 --dist worksteal
 
-.PHONY: sweep dashboard test test-browser test-slow bench bench-dashboard chaos fuzz lint audit setup clean
+.DEFAULT_GOAL := help
+.PHONY: help sweep dashboard test test-slow test-cluster test-browser bench bench-dashboard chaos fuzz lint audit setup clean
+
+help: ## list these targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17
 
 sweep: .venv/ready ## run the starter sweep: real freezing trials on two small treebanks; ends with its report
 	$(BIN)/python -m orchestrator.launch --store $(STORE)
@@ -13,14 +18,17 @@ sweep: .venv/ready ## run the starter sweep: real freezing trials on two small t
 dashboard: .venv/ready ## browse the results
 	$(BIN)/permafrost dashboard $(STORE)
 
-test: .venv/ready ## the tests, with the coverage floor
-	$(BIN)/python -m pytest -m "not slow and not browser" -n 2 --dist loadscope --no-loadscope-reorder --cov --cov-report=term
+test: .venv/ready ## every promise once, in under four minutes on two cores
+	$(BIN)/python -m pytest -m "not slow and not cluster and not browser" $(PARALLEL)
+
+test-slow: .venv/ready ## the long tests, each with a short form in `make test`; four minutes
+	PERMAFROST_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m "slow and not cluster" $(PARALLEL)
+
+test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, autoscaling, Prometheus; 25 minutes
+	$(BIN)/python -m pytest -m cluster
 
 test-browser: .venv/ready ## every promise of the dashboard in a Chromium (apt install chromium)
-	$(BIN)/python -m pytest -m "browser and not slow" tests/browser
-
-test-slow: .venv/ready ## all tests, the long ones too
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m browser
 
 bench: .venv/ready ## our sweep against the same work in transformers.Trainer and Ray Tune; an idle machine, half an hour
 	$(BIN)/python -m tests.benchmarks.bench

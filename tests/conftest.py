@@ -8,7 +8,12 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-settings.register_profile("project", derandomize=True, deadline=None, max_examples=50, database=None)
+from tests.examples import examples
+
+# One thread a process: the tests have the cores already, and two threads that wait for each other wait for long where
+# the machine has other work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+settings.register_profile("project", derandomize=True, deadline=None, max_examples=examples(50), database=None)
 settings.load_profile("project")
 
 

@@ -40,11 +40,13 @@ def alarm_of(browser: Browser, url: str, script: str, **options: Any) -> str:
     return str(caught.value)
 
 
+@pytest.mark.browser
 def test_a_clean_page_passes(served: Served, watched: Watched) -> None:
     page = watched.open(served(small_app(graph())))
     assert page.title() == "Small"
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(
     ("script", "alarm"),
     [
@@ -61,6 +63,7 @@ def test_an_alarm_goes_off(browser: Browser, served: Served, script: str, alarm:
     assert alarm in told
 
 
+@pytest.mark.browser
 def test_a_request_that_no_policy_stops_is_told_and_goes_nowhere(browser: Browser, served: Served) -> None:
     script = "fetch('http://example.org/x.png').catch(() => 0)"
     told = alarm_of(browser, served(small_app()), script, bypass_csp=True)
@@ -68,17 +71,20 @@ def test_a_request_that_no_policy_stops_is_told_and_goes_nowhere(browser: Browse
     assert "ERR_NAME_NOT_RESOLVED" in told
 
 
+@pytest.mark.browser
 def test_another_server_of_this_machine_is_external_too(browser: Browser, served: Served) -> None:
     mine, other = served(small_app()), served(small_app())
     told = alarm_of(browser, mine, f"fetch('{other}', {{mode: 'no-cors'}}).catch(() => 0)", bypass_csp=True)
     assert f"external request: GET {other}" in told
 
 
+@pytest.mark.browser
 def test_an_expected_alarm_passes(served: Served, watched: Watched) -> None:
     watched.expects("console error: as planned")
     watched.open(served(small_app())).evaluate("console.error('as planned')")
 
 
+@pytest.mark.browser
 def test_an_expected_alarm_that_does_not_come_fails(browser: Browser, served: Served) -> None:
     with watching(browser) as watched:
         watched.open(served(small_app()))
@@ -89,12 +95,14 @@ def test_an_expected_alarm_that_does_not_come_fails(browser: Browser, served: Se
         watched.expects("console error: Failed to load resource")
 
 
+@pytest.mark.browser
 def test_drawn_gives_traces_as_plain_data(served: Served, watched: Watched) -> None:
     bars, dots = drawn(watched.open(served(small_app(graph()))), "#bars")
     assert (bars["type"], bars["name"], bars["x"], bars["y"]) == ("bar", "first_k", [0, 2, 4], [0.9, 0.88, None])
     assert dots["marker"]["symbol"] == "diamond"
 
 
+@pytest.mark.browser
 def test_waiting_outlasts_a_callback(served: Served, watched: Watched) -> None:
     app = small_app(html.Button("Draw", id="draw"), graph("late"))
 
@@ -108,6 +116,7 @@ def test_waiting_outlasts_a_callback(served: Served, watched: Watched) -> None:
     assert [trace["y"] for trace in drawn(page, "#late")] == [[1]]
 
 
+@pytest.mark.browser
 def test_axe_passes_a_labelled_control_and_finds_an_unlabelled_one(served: Served, watched: Watched) -> None:
     labelled = dmc.Select(label="Corpus", data=["a", "b"], value="a")
     assert axe(watched.open(served(small_app(labelled)))) == []
@@ -115,6 +124,7 @@ def test_axe_passes_a_labelled_control_and_finds_an_unlabelled_one(served: Serve
     assert [finding.partition(" ")[0] for finding in findings] == ["label"]
 
 
+@pytest.mark.browser
 def test_a_grid_is_waited_for(served: Served, watched: Watched) -> None:
     grid = dash_ag_grid.AgGrid(rowData=[{"depth": depth} for depth in range(5)], columnDefs=[{"field": "depth"}])
     page = watched.open(served(small_app(grid)))

@@ -79,6 +79,7 @@ def test_the_policy_blocks_nothing_of_chart_controls_and_grid(served: Served, wa
     page.wait_for_function("() => document.querySelectorAll('.ag-center-cols-container .ag-row').length === 1")
 
 
+@pytest.mark.browser
 def test_a_figure_and_a_file_are_exported_under_the_policy(served: Served, watched: Watched) -> None:
     page = watched.open(served(rich_app()))
     with page.expect_download() as csv:
@@ -90,7 +91,7 @@ def test_a_figure_and_a_file_are_exported_under_the_policy(served: Served, watch
         assert Path(figure.value.path()).read_bytes().startswith(start)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.browser)])
 def test_the_form_takes_the_token_and_keeps_the_deep_link(browser: Browser, scheme: str) -> None:
     with serving(rich_app(), Access(port=0, token=TOKEN)) as url, watching(browser, color_scheme=scheme) as watched:
         watched.expects("status 401")
@@ -107,6 +108,7 @@ def test_the_form_takes_the_token_and_keeps_the_deep_link(browser: Browser, sche
         assert page.url == f"{url}depth?size=500"
 
 
+@pytest.mark.browser
 def test_who_comes_by_a_link_from_another_site_gets_in(browser: Browser) -> None:
     with (
         serving(plain_app()) as elsewhere,
@@ -126,6 +128,7 @@ def test_who_comes_by_a_link_from_another_site_gets_in(browser: Browser) -> None
             page.wait_for_selector("h1:text('Plain')")
 
 
+@pytest.mark.browser
 def test_no_script_reads_the_cookie(browser: Browser) -> None:
     with serving(plain_app(), Access(port=0, token=TOKEN)) as url, watching(browser) as watched:
         page = watched.visit(f"{url}?token={TOKEN}")

@@ -118,7 +118,7 @@ def wait_for(folder: Path, driver: subprocess.Popen[bytes]) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not namespaces_allowed(), reason="process 1 and a network of its own need the rights for them")
 def test_a_worker_container_that_gets_sigterm_keeps_its_trials_and_the_sweep_ends_as_if_it_had_not(

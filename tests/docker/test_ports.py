@@ -57,6 +57,7 @@ def folder() -> Iterator[Path]:
         end_all(Path(name))
 
 
+@pytest.mark.cluster
 @pytest.mark.skipif(not namespaces_allowed(), reason="a network of its own needs the rights for it")
 @pytest.mark.skipif(shutil.which("ss") is None, reason="apt-get install iproute2")
 def test_a_head_listens_where_the_readme_says_and_nowhere_else(folder: Path) -> None:

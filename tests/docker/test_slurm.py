@@ -77,7 +77,7 @@ def test_what_slurm_reads_asks_for_requeueing_and_for_the_signal_to_the_script_a
     assert {"--requeue", "--signal=B:TERM@120", "--open-mode=append", "--exclusive"} <= options
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(not namespaces_allowed(), reason="namespaces of its own need the rights for them")
 def test_a_job_whose_time_is_over_is_put_back_and_its_second_run_ends_the_sweep(folder: Path) -> None:

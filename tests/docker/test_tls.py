@@ -67,7 +67,7 @@ def test_without_names_the_script_says_how_it_is_called(tmp_path: Path) -> None:
     assert (told.returncode, "usage" in told.stderr) == (2, True)
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 @pytest.mark.timeout(600)
 @needs_openssl
 def test_nodes_with_certificates_run_tasks_and_a_client_without_is_refused(short_path: Path) -> None:

@@ -1,16 +1,19 @@
-"""Run the command line as a person does: in a process of its own, from a folder of its own."""
+"""Run the command line: in a process of its own, as a person does, or in this one, where torch is loaded already."""
 
 from __future__ import annotations
 
 import functools
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from orchestrator.commands.app import app
 from tests.builders import write_sweep, write_tagged_treebank
 
 BUNDLED = "[UD_English-EWT-sample, UD_Naija-NSC-sample]"
@@ -29,6 +32,7 @@ seeds: [0, 1]
 """
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+Here = Callable[..., Result]
 TIMES = {
     "setup_s",
     "prefix_s",
@@ -60,6 +64,18 @@ def permafrost(tmp_path: Path) -> Command:
     return functools.partial(run_in, tmp_path)
 
 
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    """Run `permafrost ...` in this process, from a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return run_here
+
+
+def run_here(*words: object) -> Result:
+    """Run `permafrost ...` in this process."""
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
 def run_in(folder: Path, command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run `permafrost <command> ...` from a folder."""
     words = [str(Path(sys.executable).with_name("permafrost")), command, *map(str, arguments)]
@@ -70,3 +86,9 @@ def environment() -> dict[str, str]:
     """This process's environment, with plain output and the checkout importable from any folder."""
     checkout = str(Path(__file__).parents[2])
     return {**os.environ, "NO_COLOR": "1", "COLUMNS": "80", "PYTHONPATH": checkout, "PYTHONWARNINGS": "default"}
+
+
+def printed_commands(said: str) -> tuple[list[str], list[str]]:
+    """The commands that an interrupted launch prints: the one that resumes it, and the one that shows its results."""
+    *_, resume, results = said.splitlines()
+    return shlex.split(resume), shlex.split(results.partition("with: ")[2])

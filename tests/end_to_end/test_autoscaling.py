@@ -23,7 +23,7 @@ from tests.chaos.cluster import base_environment, namespaces_allowed
 from tests.chaos.processes import end_all
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.cluster,
     pytest.mark.timeout(400),
     pytest.mark.skipif(not namespaces_allowed(), reason="this user may not make network namespaces"),
 ]

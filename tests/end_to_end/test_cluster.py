@@ -23,7 +23,7 @@ from tests.chaos.compare import compare, read_rows, tables
 from tests.chaos.processes import end_all
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.cluster,
     pytest.mark.timeout(600),
     pytest.mark.skipif(not namespaces_allowed(), reason="this user may not make network namespaces"),
 ]

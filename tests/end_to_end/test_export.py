@@ -377,6 +377,7 @@ def test_every_kind_of_trial_comes_out_the_same_to_the_bit(name: str, exported: 
     assert (done.exit_code, done.stdout) == (0, "the same to the bit: every number of 3 evaluations.\n")
 
 
+@pytest.mark.slow
 def test_the_commands_work_in_processes_of_their_own(exported: Exported, tmp_path: Path, permafrost: Command) -> None:
     trial_id = exported.rows["ner"]["trial_id"]
     made = permafrost("export-model", "--trial", trial_id[:8], "--store", exported.store.root, "-o", "my-tagger")

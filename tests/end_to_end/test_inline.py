@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.store import open_store
-from tests.end_to_end.conftest import Command, environment, run_in, write_small_sweep
+from tests.end_to_end.conftest import Here, environment, printed_commands, run_here, run_in, write_small_sweep
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +53,14 @@ def test_the_store_holds_every_epoch_of_every_trial(done: Done) -> None:
         assert 0 < trial["test_score"] <= 1
 
 
-def test_adding_a_seed_runs_only_that_one_in_this_or_another_sweep(done: Done, tmp_path: Path) -> None:
+def test_adding_a_seed_runs_only_that_one_in_this_or_another_sweep(
+    done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(done[0], folder)
+    monkeypatch.chdir(folder)
     arguments = ("--sweep", folder / "small.yaml", "--store", folder / "store", "--cluster", "inline", "--json")
-    added = run_in(folder, "launch", *arguments, "--set", "seeds=[1,2]", "--set", "name=other")
+    added = run_here("launch", *arguments, "--set", "seeds=[1,2]", "--set", "name=other")
     outcome = json.loads(added.stdout)
     assert outcome.pop("wall_s") > 0
     assert outcome == {
@@ -68,9 +70,9 @@ def test_adding_a_seed_runs_only_that_one_in_this_or_another_sweep(done: Done, t
     assert len(open_store(folder / "store").trials()) == 12
 
 
-def test_a_dry_run_shows_the_plan_and_writes_nothing(sweep: Path, tmp_path: Path, permafrost: Command) -> None:
-    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", "--dry-run", "--json")
-    assert done.returncode == 0
+def test_a_dry_run_shows_the_plan_and_writes_nothing(sweep: Path, tmp_path: Path, here: Here) -> None:
+    done = here("launch", "--sweep", sweep, "--store", tmp_path / "store", "--dry-run", "--json")
+    assert done.exit_code == 0
     assert "8 to run" in done.stderr
     assert json.loads(done.stdout)["planned"] == 8
     assert not (tmp_path / "store").exists()
@@ -78,36 +80,30 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(sweep: Path, tmp_path: Path
 
 def test_status_reads_the_store_only(done: Done) -> None:
     folder, launched = done
-    shown = run_in(folder, "status", "--store", folder / "store")
-    counted = json.loads(run_in(folder, "status", "--store", folder / "store", "--json").stdout)
+    shown = run_here("status", "--store", folder / "store")
+    counted = json.loads(run_here("status", "--store", folder / "store", "--json").stdout)
     assert launched.stdout.strip() in shown.stdout
     assert "sweep tiny: 8 trials, 8 completed" in shown.stdout
     assert counted["sweeps"] == [{"name": "tiny", "planned": 8, "cells": 4, "states": {"completed": 8}}]
 
 
-@pytest.mark.parametrize(
-    "door", [[sys.executable, "-m", "orchestrator.launch"], [Path(sys.executable).with_name("permafrost"), "launch"]]
-)
-def test_the_command_that_a_cut_launch_prints_resumes_it(sweep: Path, tmp_path: Path, door: list[str | Path]) -> None:
-    words = [*door, "--sweep", sweep, "--store", "my store", "--cluster", "inline", "--max-trials", "1"]
+def test_the_command_that_a_cut_launch_prints_resumes_it(sweep: Path, tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("permafrost")
+    words = [script, "launch", "--sweep", sweep, "--store", "my store", "--cluster", "inline", "--max-trials", "1"]
     cut = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=environment())
     assert cut.returncode == 143, cut.stderr
-    printed = [line.strip() for line in cut.stderr.splitlines() if "--max-trials" in line]
-    shown = shlex.split(cut.stderr.splitlines()[-1].partition("with: ")[2])
-    resumed = subprocess.run([*shlex.split(printed[-1]), "--dry-run"], cwd=tmp_path, capture_output=True, text=True)
+    printed, shown = printed_commands(cut.stderr)
+    resumed = subprocess.run([*printed, "--dry-run"], cwd=tmp_path, capture_output=True, text=True, env=environment())
     assert (resumed.returncode, "1 complete in the store, 7 to run" in resumed.stderr) == (0, True), resumed.stderr
-    status = subprocess.run(shown, cwd=tmp_path, capture_output=True, text=True)
-    assert (status.returncode, "1 completed" in status.stdout) == (0, True), status.stderr
+    assert shown[1:] == ["status", "--store", str(tmp_path / "my store")]
 
 
-def test_a_trial_that_diverges_is_kept_counted_and_never_averaged(
-    sweep: Path, tmp_path: Path, permafrost: Command
-) -> None:
+def test_a_trial_that_diverges_is_kept_counted_and_never_averaged(sweep: Path, tmp_path: Path, here: Here) -> None:
     store = tmp_path / "store"
     setting = "space.optim.lr=[1e-3,1e30]"
-    done = permafrost("launch", "--sweep", sweep, "--store", store, "--cluster", "inline", "--set", setting)
+    done = here("launch", "--sweep", sweep, "--store", store, "--cluster", "inline", "--set", setting)
     states = [(row["state"], row["error"]) for row in open_store(store).trials().to_pylist()]
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert sorted(state for state, _ in states) == ["completed"] * 8 + ["diverged"] * 8
     assert all("training loss is" in error for state, error in states if state == "diverged")
     assert "lr=1e+30: 2 diverged" in done.stdout
@@ -116,10 +112,8 @@ def test_a_trial_that_diverges_is_kept_counted_and_never_averaged(
 
 def test_the_console_script_has_both_commands_and_their_help_opens_with_examples() -> None:
     script = Path(sys.executable).with_name("permafrost")
-    shown = [
-        subprocess.run([script, *words, "--help"], capture_output=True, text=True, check=True).stdout
-        for words in ([], ["launch"], ["status"])
-    ]
+    shown = [subprocess.run([script, "--help"], capture_output=True, text=True, check=True).stdout]
+    shown += [run_here(name, "--help").stdout for name in ("launch", "status")]
     assert "launch" in shown[0]
     assert "status" in shown[0]
     assert all(

@@ -13,7 +13,7 @@ import pytest
 from tests.chaos.cluster import base_environment
 from tests.chaos.processes import end_all
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 ASK = """
 import json, subprocess, sys, urllib.request

@@ -166,7 +166,7 @@ def workers() -> list[int]:
     return list(map(int, found.split()))
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 def test_prometheus_sees_a_sweep_and_alarm_is_raised_while_it_is_stalled_and_ends_when_it_goes_on(
     tmp_path: Path, rays_folder: Path
 ) -> None:
@@ -200,7 +200,7 @@ def test_prometheus_sees_a_sweep_and_alarm_is_raised_while_it_is_stalled_and_end
     assert told[-1]["event"] == "done"
 
 
-@pytest.mark.slow  # what is told to Ray is tested in test_metrics
+@pytest.mark.cluster  # what is told to Ray is tested in test_metrics
 def test_rays_agent_exports_the_metrics_of_a_sweep_and_keeps_those_that_do_not_change(
     tmp_path: Path, rays_folder: Path
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.chaos.cluster import Nodes, namespaces_allowed
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.cluster,
     pytest.mark.timeout(240),
     pytest.mark.skipif(not namespaces_allowed(), reason="this user may not make network namespaces"),
 ]

@@ -12,7 +12,7 @@ import pytest
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from tests.builders import write_sweep, write_tagged_treebank
-from tests.end_to_end.conftest import TIMES, Command
+from tests.end_to_end.conftest import TIMES, Command, Here
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -62,14 +62,14 @@ def states(store: ResultStore) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("text", [TPE, ASHA], ids=["tpe", "asha"])
-def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, permafrost: Command, text: str) -> None:
+def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, here: Here, text: str) -> None:
     shared = ("--sweep", sweep(folder, text), "--cluster", "inline", "--store")
-    whole = permafrost("launch", *shared, folder / "whole")
+    whole = here("launch", *shared, folder / "whole")
     for n in ("5", "3"):
-        assert permafrost("launch", *shared, folder / "cut", "--max-trials", n).returncode == 143
+        assert here("launch", *shared, folder / "cut", "--max-trials", n).exit_code == 143
         assert is_kept(folder / "cut") == (text is ASHA)  # paused trials will go on from where they are
-    cut = permafrost("launch", *shared, folder / "cut")
-    assert (whole.returncode, cut.returncode) == (0, 0), cut.stderr
+    cut = here("launch", *shared, folder / "cut")
+    assert (whole.exit_code, cut.exit_code) == (0, 0), cut.stderr
     stores = open_store(folder / "whole"), open_store(folder / "cut")
     assert stores[0].suggestions("search") == stores[1].suggestions("search")
     assert rows(stores[0]) == rows(stores[1])
@@ -77,6 +77,7 @@ def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, perma
     assert not is_kept(folder / "cut")
 
 
+@pytest.mark.cluster
 def test_on_ray_a_paused_trial_goes_on_to_the_same_bits_and_nothing_is_left_running(
     folder: Path, permafrost: Command
 ) -> None:
@@ -102,6 +103,7 @@ def test_on_ray_a_paused_trial_goes_on_to_the_same_bits_and_nothing_is_left_runn
     assert "nothing to do: what this sweep asks for is in the store" in again.stderr
 
 
+@pytest.mark.cluster
 def test_the_median_rule_stops_trials_on_ray_and_a_sweep_without_it_completes_them(
     folder: Path, permafrost: Command
 ) -> None:
@@ -115,25 +117,25 @@ def test_the_median_rule_stops_trials_on_ray_and_a_sweep_without_it_completes_th
     assert set(states(open_store(folder / "s")).values()) == {State.COMPLETED}
 
 
-def test_choose_depth_spends_seeds_until_it_knows_or_says_what_it_would_take(folder: Path, permafrost: Command) -> None:
+def test_choose_depth_spends_seeds_until_it_knows_or_says_what_it_would_take(folder: Path, here: Here) -> None:
     goal = "seeds: [0, 1, 2, 3]\ngoal: {choose_depth: {tolerance: 60, trials: 30}}\n"
     bundled = "train_size: 40\n  data: {bundled: UD_English-EWT-sample, first: {dev: 40, test: 0}}"
     text = f"{TRIAL.replace('data: {folder: one}', bundled)}{SPACE}{goal}"
-    done = permafrost("launch", "--sweep", sweep(folder, text), "--store", folder / "s", "--cluster", "inline")
-    assert done.returncode == 0, done.stderr
+    done = here("launch", "--sweep", sweep(folder, text), "--store", folder / "s", "--cluster", "inline")
+    assert done.exit_code == 0, done.stderr
     assert "chosen  " in done.stdout
     assert "the deepest freeze shown to lose at most 60 points at 95%" in done.stdout
     assert len(states(open_store(folder / "s"))) <= 16
 
 
-def test_a_sweep_is_written_as_an_optuna_study_and_simulated_from_its_store(folder: Path, permafrost: Command) -> None:
+def test_a_sweep_is_written_as_an_optuna_study_and_simulated_from_its_store(folder: Path, here: Here) -> None:
     path = sweep(folder, GRID)
-    assert permafrost("launch", "--sweep", path, "--store", folder / "s", "--cluster", "inline").returncode == 0
-    wrote = permafrost("study", "--sweep", path, "--store", folder / "s", "-o", folder / "study.db")
+    assert here("launch", "--sweep", path, "--store", folder / "s", "--cluster", "inline").exit_code == 0
+    wrote = here("study", "--sweep", path, "--store", folder / "s", "-o", folder / "study.db")
     assert "wrote 8 of 8 cells" in wrote.stdout
     with sqlite3.connect(folder / "study.db") as file:
         assert file.execute("select state, count(*) from trials group by state").fetchall() == [("COMPLETE", 8)]
-    simulated = permafrost("launch", "--sweep", sweep(folder, ASHA, "asha"), "--simulate", folder / "s")
-    assert simulated.returncode == 0, simulated.stderr
+    simulated = here("launch", "--sweep", sweep(folder, ASHA, "asha"), "--simulate", folder / "s")
+    assert simulated.exit_code == 0, simulated.stderr
     assert "of 64 epochs" in simulated.stdout
     assert "best    " in simulated.stdout

@@ -12,7 +12,7 @@ import pytest
 
 from tests.end_to_end.conftest import environment
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]  # its parts: test_worker_life, test_trainable
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]  # its parts: test_worker_life, test_trainable
 
 
 def run(folder: Path, *, trials: int, seconds: float, megabytes: int, start_s: float = 0) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from orchestrator.sweeps.sweep import MAX_TRIALS
+from tests.examples import examples
 from tests.fuzz.__main__ import main
 from tests.fuzz.configurations import Configuration, Configurations
 from tests.fuzz.files import BrokenFile, Files
 from tests.fuzz.judging import judged
 from trials.errors import DataError
 
-N_CONFIGURATIONS, N_FILES = 400, 80
+N_CONFIGURATIONS, N_FILES = examples(400), examples(80)
 
 
 @pytest.fixture(scope="module")

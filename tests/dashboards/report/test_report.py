@@ -164,6 +164,7 @@ def test_what_cannot_be_exported_is_told(
 
 
 @needs_browser
+@pytest.mark.slow
 def test_a_picture_is_drawn_and_the_same_figure_gives_the_same_svg(store: ResultStore, tmp_path: Path) -> None:
     for name in ("one.svg", "two.svg", "one.pdf", "one.png"):
         export_figure(Frames(store), "depth-forest", "", tmp_path / name)

@@ -13,6 +13,7 @@ from statsmodels.stats.power import TTestPower
 from orchestrator.analysis.exact import reachable_p, sign_flip_p, wilcoxon_p
 from orchestrator.analysis.holm import holm
 from orchestrator.analysis.power import MOST_SEEDS, seeds_needed, t_power
+from tests.examples import examples
 from tests.orchestrator.analysis.samples import DEPRESSION, MAIZE
 
 small = st.lists(st.floats(-1, 1).map(lambda x: round(x, 3)), min_size=1, max_size=9)
@@ -64,7 +65,7 @@ def test_reachable_p_of_few_pairs() -> None:
     assert reachable_p(np.array([0.0, 1, 5, 6])).tolist() == [1, 1, 0.0625, 0.03125]
 
 
-@settings(max_examples=5)  # statsmodels takes a tenth of a second
+@settings(max_examples=examples(5))  # statsmodels takes a tenth of a second
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_is_that_of_statsmodels_in_each_family(first: list[float], second: list[float]) -> None:
     family = np.array([0] * len(first) + [1] * len(second))

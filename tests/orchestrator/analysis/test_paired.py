@@ -13,6 +13,7 @@ from scipy import stats
 
 from orchestrator.analysis.moments import guarded_two_sided, hall_ends, hall_statistic, t_statistic, two_sided
 from orchestrator.analysis.paired import differences, pair
+from tests.examples import examples
 from tests.orchestrator.analysis.frames import Floats, sweep, trials
 from tests.orchestrator.analysis.samples import MAIZE, SLEEP, Draw, covered, rows_moments
 
@@ -176,7 +177,7 @@ def test_pairs_carry_both_sides_of_what_is_asked() -> None:
     assert found.rows["difference"].tolist() == pytest.approx([0.2, 0.3])
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(st.integers(0, 10**6), st.integers(2, 9), st.floats(-0.3, 0.3))
 def test_rows_may_come_in_any_order_and_scores_may_shift(seed: int, n: int, shift: float) -> None:
     rng = np.random.default_rng(seed)
@@ -188,7 +189,7 @@ def test_rows_may_come_in_any_order_and_scores_may_shift(seed: int, n: int, shif
     pd.testing.assert_frame_equal(before, after.loc[before.index], rtol=1e-6, atol=1e-9)
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(st.integers(0, 10**6), st.floats(0.1, 50))
 def test_p_values_do_not_depend_on_the_unit_and_sides_mirror(seed: int, scale: float) -> None:
     values = np.random.default_rng(seed).standard_normal(7)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from orchestrator.analysis.savings import COSTS, savings
+from tests.examples import examples
 from tests.orchestrator.analysis.frames import trials
 
 SCORES = {"none": [0.9, 0.9, 0.9], "first 2": [0.9, 0.9, 0.9]}
@@ -104,7 +105,7 @@ def test_all_costs_come_in_one_table_and_an_unknown_one_is_refused() -> None:
     assert row(trials(SCORES).drop(columns="prefix_s"))["cost_mean"] == 41.0
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(st.lists(st.tuples(st.floats(1, 100), st.floats(1, 100)), min_size=2, max_size=6), st.floats(0.1, 10))
 def test_unit_does_not_matter_and_sides_are_each_others_reciprocal(
     pairs: list[tuple[float, float]], unit: float

@@ -13,6 +13,7 @@ from orchestrator.forecast.makespan import scheduled_s
 from orchestrator.forecast.observation import Observation
 from orchestrator.forecast.values import Forecast, Where
 from orchestrator.sweeps.cluster_spec import Prices
+from tests.examples import examples
 from tests.orchestrator.forecast.worlds import KnownInputs, history_of, observed, spec_of
 from trials.spec import TrialSpec
 
@@ -76,7 +77,7 @@ def test_intervals_hold_four_times_of_five_on_rows_with_known_noise() -> None:
     assert 0.72 <= np.mean(inside) <= 0.97  # 40 independent launches: three sigma are 0.19
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 5), st.integers(2, 5), st.integers(20, 400), st.integers(0, 300), st.integers(0, 3))
 def test_more_epochs_sentences_or_layers_are_never_forecast_cheaper(
     depth: int, epochs: int, size: int, more: int, later: int

@@ -14,6 +14,7 @@ from scipy import stats
 from orchestrator.search.choose_depth import Answer, DepthGoal, Losses, Spend, answer, decide
 from orchestrator.search.sequential import Looks, Reading, critical, further_values
 from tests.benchmarks.choose_depth import TOLERANCE, WORST, World, lognormal, normal, rates, search
+from tests.examples import examples
 
 GOAL = DepthGoal(TOLERANCE)
 SEEDS = range(10)
@@ -77,7 +78,7 @@ def test_one_look_is_students_t() -> None:
 
 
 @given(st.lists(losses_of_a_depth, min_size=1, max_size=4), st.integers(3, 9))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_a_verdict_stands_whatever_comes_later(depths: list[list[float]], n: int) -> None:
     before = answer(GOAL, [first(n, losses) for losses in depths], SEEDS)
     after = answer(GOAL, [first(10, losses) for losses in depths], SEEDS)
@@ -89,7 +90,7 @@ def test_a_verdict_stands_whatever_comes_later(depths: list[list[float]], n: int
 
 
 @given(losses_of_a_depth, st.sets(st.integers(0, 9)))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_a_loss_counts_when_all_seeds_before_it_are_in(losses: list[float], done: set[int]) -> None:
     n = next((seed for seed in SEEDS if seed not in done), 10)
     scattered = answer(GOAL, [{seed: losses[seed] for seed in sorted(done, reverse=True)}], SEEDS)
@@ -97,7 +98,7 @@ def test_a_loss_counts_when_all_seeds_before_it_are_in(losses: list[float], done
 
 
 @given(st.lists(losses_of_a_depth, min_size=1, max_size=4))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 def test_a_search_ends_with_the_chain_of_depths_shown(depths: list[list[float]]) -> None:
     found, spent = search(GOAL, np.asarray(depths), np.random.default_rng(0), slots=3)
     shown = [known.verdict == "within" for known in found.known]

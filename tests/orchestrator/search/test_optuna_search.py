@@ -13,6 +13,7 @@ from optuna.trial import TrialState
 from orchestrator.search.optuna_search import OptunaPoints, Told, distribution_of, frozen_trial, write_study
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.search_spec import SearchSpec
+from tests.examples import examples
 from tests.orchestrator.search.worlds import SIX_LAYERS
 
 TPE = SearchSpec(kind="tpe", cells=30, startup=4)
@@ -36,7 +37,7 @@ def test_after_the_start_it_looks_where_cells_were_good() -> None:
     assert sum(1e-3 < lr < 1e-1 for lr in found) >= 15
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(states=st.lists(st.sampled_from(STATES), max_size=12), n=st.sampled_from([1, 2]))
 def test_whatever_became_of_cells_the_next_one_is_suggested_and_depends_on_nothing_else(
     states: list[str], n: int
@@ -49,7 +50,7 @@ def test_whatever_became_of_cells_the_next_one_is_suggested_and_depends_on_nothi
     assert first.suggest(99, past)[0] == second.suggest(99, past)[0]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(states=st.lists(st.sampled_from(STATES), min_size=1, max_size=8), n=st.sampled_from([1, 2]))
 def test_no_study_in_a_file_has_a_running_trial_and_every_ended_cell_is_there(
     tmp_path_factory: pytest.TempPathFactory, states: list[str], n: int

@@ -19,8 +19,9 @@ from orchestrator.store.check import check_store
 from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec
 from tests.benchmarks.search_depths import Draw, deepest, near_chains
 from tests.benchmarks.search_table import STORE, SWEEP, Kind, World, area, chosen, hypervolume, in_order, seen_front
+from tests.examples import ALL
 
-SEARCHES = 24
+SEARCHES = 24 if ALL else 12
 OBJECTIVES = ("score", "trainable_params")
 
 

@@ -26,6 +26,7 @@ from orchestrator.store.merge import Merged, merge
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import EPOCHS
 from tests.builders import make_spec
+from tests.examples import examples
 from tests.orchestrator.store.rows import TIME, complete, epoch, prediction, tag, trial
 from tests.orchestrator.store.test_parts import Small
 from tests.orchestrator.store.test_repair import Killed, spoil
@@ -219,7 +220,7 @@ def test_a_merge_loses_nothing_and_doubles_nothing(a: dict[str, list[Try]], b: d
         assert merge(theirs, ours).attempts == 0
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(STORES, STORES)
 def test_a_merge_killed_at_any_moment_and_repeated_comes_to_the_same(
     a: dict[str, list[Try]], b: dict[str, list[Try]]
@@ -261,7 +262,7 @@ def test_a_merge_killed_between_two_objects_of_one_table_comes_to_the_same(tmp_p
     shutil.copytree(tmp_path / "ours", tmp_path / "whole")
     merge(theirs, ResultStore(KilledSmall(tmp_path / "whole", [10**9])))
     assert len(FolderStorage(tmp_path / "whole").at("epochs").files()) > 2
-    for left in range(8):
+    for left in range(0, 8, 8 // examples(8)):
         copy = Path(shutil.copytree(tmp_path / "ours", tmp_path / str(left)))
         with pytest.raises(KeyboardInterrupt):
             merge(theirs, ResultStore(KilledSmall(copy, [left])))

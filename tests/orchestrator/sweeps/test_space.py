@@ -15,6 +15,7 @@ from orchestrator.sweeps.axis import Axis, axis_in
 from orchestrator.sweeps.samplers import points_of
 from orchestrator.sweeps.search_spec import SearchSpec
 from orchestrator.sweeps.space import LayersError, Point, Space, again, continuous, grid, n_points, path_of
+from tests.examples import examples
 from tests.orchestrator.search.worlds import SIX_LAYERS
 
 FREEZE = Axis(choice=["none", {"strategy": "first_k", "depth": {"int_uniform": [1, "layers"]}}])
@@ -71,7 +72,7 @@ def drawn(kind: str, space: Space, n: int, seed: int) -> list[Point]:
     return [sampler.suggest(number, [])[0] for number in range(n)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(kind=KINDS, space=SPACES, seed=st.integers(0, 2**32 - 1))
 def test_every_suggestion_is_inside_its_space_and_the_same_under_the_same_seed(
     kind: str, space: Space, seed: int
@@ -83,7 +84,7 @@ def test_every_suggestion_is_inside_its_space_and_the_same_under_the_same_seed(
     assert [point.parameters for point in drawn(kind, space, 3, seed)] == [point.parameters for point in found]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(space=SPACES, seed=st.integers(0, 2**32 - 1))
 def test_a_point_is_found_again_by_its_parameters(space: Space, seed: int) -> None:
     for point in drawn("random", space, 2, seed):

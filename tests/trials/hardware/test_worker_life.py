@@ -28,6 +28,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 def test_after_each_of_many_trials_memory_is_back_at_its_level(life: dict[str, Any]) -> None:
     megabytes, held = life["megabytes"], life["held_megabytes"]
     assert (len(megabytes), len(held)) == (120, 12)
@@ -36,6 +37,7 @@ def test_after_each_of_many_trials_memory_is_back_at_its_level(life: dict[str, A
     assert life["settled"]
 
 
+@pytest.mark.slow
 def test_from_trial_to_the_next_ones_first_step_it_takes_at_most_50_ms(life: dict[str, Any]) -> None:
     assert statistics.median(life["gaps_ms"][1:]) <= 50
 

@@ -90,6 +90,7 @@ def test_the_command_cuts_all_three_splits(tmp_path: Path, capsys: pytest.Captur
     assert "train.conllu: 6 sentences" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_eight_figures_are_a_table_of_two_weights_by_four_freezes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
