@@ -24,7 +24,7 @@ def report(
     store: StoreOption = DEFAULT_STORE,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", show_default="report/SWEEP")] = None,
     tolerance: Annotated[float, typer.Option(min=0, max=100, help="Points of quality that may be given up.")] = 1.0,
-    cost: Annotated[str, typer.Option(help=f"What to save: {', '.join(COSTS)}.")] = "train_s",
+    cost: Annotated[str, typer.Option(help=f"What to save: {', '.join(COSTS)}.")] = "training_cost_s",
     pictures: Annotated[
         bool, typer.Option(f"--pictures/{_NO_PICTURES}", help="SVG, PDF and PNG of each figure.")
     ] = True,

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from dashboards.data.duckdb_mirror import Mirror, Numbers, Query, described, open_database
 from dashboards.data.spec_columns import Cell, CellReader, setup_labels
+from orchestrator.analysis.trial_frame import with_training_cost
 from orchestrator.lease import running_driver
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart
@@ -273,6 +274,7 @@ class Frames:
         trials = trials.merge(columns, on="cell", how="left")
         for name in _NUMBERS:
             trials[name] = trials[name].astype("float64") if name in trials else np.nan
+        trials = with_training_cost(trials)
         words = trials.select_dtypes("str").columns  # as plain objects they are looked up ten times faster
         return trials.astype(dict.fromkeys(words, object)).reset_index(drop=True)
 

@@ -13,7 +13,8 @@ from urllib.parse import parse_qsl, urlencode
 SPLITS = ("dev", "test")
 EMBEDDINGS = ("any", "frozen", "learning")
 COSTS = {
-    "train_s": "compute time",
+    "training_cost_s": "training time",
+    "train_s": "time of the optimiser steps",
     "trainable_params": "trainable parameters",
     "peak_memory_bytes": "peak memory",
     "energy_j": "energy",
@@ -55,7 +56,7 @@ class Query:
     embeddings: str = "any"
     metric: str = ""
     split: str = "dev"
-    cost: str = "train_s"
+    cost: str = "training_cost_s"
     axis: str = "epoch"
     tolerance: float = 1.0
     budget: float | None = None

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from orchestrator.analysis.cells import cell_columns, setting, varying_settings
 from orchestrator.store.specs import stored_spec
-from orchestrator.store.summary import objective_group, setting, varying_settings
 from trials.errors import StoreError
 from trials.spec import TrialSpec
 
@@ -37,23 +37,7 @@ class Cell:
     @cached_property
     def columns(self) -> dict[str, object]:
         """Its columns of a frame of trials, but for `setup`, which depends on the others it stands beside."""
-        spec = self.spec
-        task, metric, corpus, size = objective_group(spec)
-        return {
-            "cell": self.cell_id,
-            "baseline": spec.baseline_id,
-            "group": f"{task} / {metric} / {corpus} / {size}",
-            "task": task,
-            "metric": metric,
-            "corpus": corpus,
-            "model": spec.model.name,
-            "freeze": spec.freeze.label,
-            "strategy": spec.freeze.strategy,
-            "depth": spec.freeze.depth,
-            "n_layers": spec.model.n_layers,
-            "embeddings": spec.freeze.embeddings,
-            "train_size": size,
-        }
+        return cell_columns(self.spec)
 
 
 class CellReader:

@@ -24,18 +24,18 @@ from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.pareto import pareto
-from orchestrator.analysis.savings import COUNTED, with_compute_time
+from orchestrator.analysis.savings import COUNTED
 
 # What a cost is called on an axis, with its unit, and how many of the store's units one of these is.
 UNITS = {
-    "train_s": ("compute time (s)", 1.0),
+    "training_cost_s": ("training time (s)", 1.0),
+    "train_s": ("optimiser steps (s)", 1.0),
     "trainable_params": ("trainable parameters (millions)", 1e6),
     "peak_memory_bytes": ("peak memory (GiB)", float(2**30)),
     "energy_j": ("energy (J)", 1.0),
 }
 _LOG_FROM = 20.0  # largest by smallest cost: from there on a linear axis would crowd the small ones
 _NAMED = 12  # so many markers have room for words
-_SEED = 0  # of the bootstrap: the same figure for the same rows
 
 
 class Costed(NamedTuple):
@@ -43,7 +43,7 @@ class Costed(NamedTuple):
 
     Attributes:
         table: A row a cell: `marks.KEYS`, `n`, `mean`, `low`, `high` (of the score), `cost`, `cost_low`, `cost_high`
-            (in the unit of `UNITS`), `on_front`, `probability` (of being on the front; by bootstrap over seeds).
+            (in the unit of `UNITS`) and `on_front`.
         cost: A key of `UNITS`.
         value_name: Of the score.
         size: The train size.
@@ -71,8 +71,7 @@ def _costed(selection: Selection, cost: str) -> Costed:
     few = few_cells(selection.trials, sizes=1)
     done = completed_of(selection.trials, few.table)
     done = done[done[selection.column].notna()]
-    rows = with_compute_time(done) if cost == "train_s" else done
-    alone = one_device(rows[np.isfinite(rows[cost])], cost)
+    alone = one_device(done[np.isfinite(done[cost])], cost)
     size = int(few.table["train_size"].iloc[0])
     return Costed(
         _described(alone.trials, few.table, cost, selection.column), cost, selection.value_name, size,
@@ -87,8 +86,7 @@ def _described(rows: pd.DataFrame, cells: pd.DataFrame, cost: str, column: str) 
     costs = costs.rename(columns={"mean": "cost", "low": "cost_low", "high": "cost_high"}).drop(columns="n")
     if cost in COUNTED:  # the same under every seed: no interval to speak of
         costs = costs.assign(cost_low=np.nan, cost_high=np.nan)
-    # Its own compute time is not taken again: `rows` have it, and so no prefix to add.
-    front = pareto(rows.drop(columns="prefix_s"), cost, _SEED, column)[["cell", "on_front", "probability"]]
+    front = pareto(rows, cost, column)[["cell", "on_front"]]
     table = cells.merge(scores, on="cell").merge(costs, on="cell").merge(front, on="cell")
     return table.reset_index(drop=True)
 
@@ -161,9 +159,9 @@ def _marker(row: Any, info: Costed, look: Look, *, named: bool) -> dict[str, Any
             "symbol": cell_symbol(look, row), "size": 12, "color": cell_colour(look, row),
             "line": {"width": 1.5, "color": look.text},
         },
-        "customdata": [[int(row.n), *numbers([row.probability], 100, 1)]],
+        "customdata": [[int(row.n)]],
         "hovertemplate": f"%{{y:.2f}} %, {unit} %{{x:,.4~g}}<br>mean of n=%{{customdata[0]}}"
-        f"<br>on the front in %{{customdata[1]}} % of resamples<extra>{words}</extra>",
+        f"<extra>{words}</extra>",
     }  # fmt: skip
 
 
@@ -182,7 +180,6 @@ def costed_table(info: Costed) -> pd.DataFrame:
             f"{unit}, 95 % from": t["cost_low"].round(4),
             f"{unit}, 95 % to": t["cost_high"].round(4),
             "on the front": t["on_front"],
-            "on the front (% of resamples)": (100 * t["probability"]).round(1),
         }
     )
 
@@ -191,8 +188,7 @@ PARETO = Part(
     "cost-pareto",
     "Score against cost",
     "A marker is the mean of a cell, with 95 % intervals both ways from three seeds on. The dotted steps join the "
-    "cells that no other beats in score and cost; how sure that is, is the share of 1,000 bootstrap resamples of the "
-    "seeds in which a cell is on that line. Compute time is optimiser steps and the states of frozen layers "
+    "cells that no other beats in score and cost. Training time is optimiser steps and the states of frozen layers "
     "(prefix). Times, memory and energy are those of one device.",
     prepare_pareto,
     costed_table,

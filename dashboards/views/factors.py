@@ -13,8 +13,8 @@ from dashboards.views.marks import with_note as noted
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.analysis.convergence import BIAS_NOTE, expected_best
-from orchestrator.analysis.savings import with_compute_time
 from orchestrator.analysis.stability import instability, majority_share
+from orchestrator.analysis.trial_frame import TRAINING_COST
 from orchestrator.analysis.variance import Anova, anova
 
 FACTORS = {
@@ -154,17 +154,17 @@ class Expected(NamedTuple):
 
 
 def prepare_expected(selection: Selection) -> Expected:
-    """For each cell over its completed seeds; with the axis `train_s` a trial costs the cell's mean compute time."""
+    """For each cell over its completed seeds; with the axis `train_s` a trial costs the cell's mean training time."""
     few = few_cells(selection.trials)
     done = completed_of(selection.trials, few.table)
     done = done[done[selection.column].notna()]
     timed = selection.query.axis == "train_s"
-    alone = one_device(done, "train_s" if timed else "trainable_params")
-    rows = with_compute_time(alone.trials)
+    alone = one_device(done, TRAINING_COST if timed else "trainable_params")
+    rows = alone.trials
     parts = [_expected(cell, own, selection.column, timed=timed) for cell, own in rows.groupby("cell", sort=False)]
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"cell": []})
     cells = few.table.assign(n=few.table["cell"].map(rows["cell"].value_counts()).fillna(0).astype(int))
-    title = "compute time of all trials (s)" if timed else "trials"
+    title = "training time of all trials (s)" if timed else "trials"
     note = " ".join(filter(None, [few.note, alone.note]))
     return Expected(table, cells[cells["n"] > 0].reset_index(drop=True), title, selection.value_name, note)
 
@@ -173,7 +173,7 @@ def _expected(cell: object, rows: pd.DataFrame, column: str, *, timed: bool) -> 
     n = len(rows)
     budgets = np.unique(np.linspace(1, n, min(n, MOST_BUDGETS)).round().astype(int)).tolist()
     found = expected_best(rows[column].to_numpy(dtype=np.float64), budgets)
-    each = float(rows["train_s"].mean()) if timed else 1.0
+    each = float(rows[TRAINING_COST].mean()) if timed else 1.0
     return found.assign(cell=cell, x=found["budget"] * each)
 
 

@@ -162,6 +162,7 @@ def _rows(trials: pd.DataFrame, selection: Selection) -> list[dict[str, Any]]:
             "spec": texts[row.cell] | {"seed": row.seed},
             "device": row.device if isinstance(row.device, str) else None,
             "train_s": _known(row.train_s),
+            "prefix_s": _known(row.prefix_s),
             "total_params": _known(row.total_params),
             "trainable_params": _known(row.trainable_params),
             "test_metrics": {name: value for name, value in scores.items() if pd.notna(value)},

@@ -1,4 +1,4 @@
-"""What each cell saves of its baseline's parameters, compute time, memory and energy."""
+"""What each cell saves of its baseline's parameters, training time, memory and energy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orchestrator.analysis.savings import savings
 
 _LOOKS = {
     "trainable_params": ("#0072B2", "square"),
-    "train_s": ("#D55E00", "diamond"),
+    "training_cost_s": ("#D55E00", "diamond"),
     "peak_memory_bytes": ("#009E73", "triangle-up"),
     "energy_j": ("#CC79A7", "cross"),
 }
@@ -149,7 +149,7 @@ def saved_table(info: Saved) -> pd.DataFrame:
 
 _COLUMNS = {
     "trainable_params": ("trainable parameters (millions)", 1e6),
-    "train_s": ("compute time (s)", 1.0),
+    "training_cost_s": ("training time (s)", 1.0),
     "peak_memory_bytes": ("peak memory (GiB)", float(2**30)),
     "energy_j": ("energy (J)", 1.0),
 }

@@ -21,7 +21,7 @@ from dashboards.views.marks import (
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.savings import with_compute_time
+from orchestrator.analysis.trial_frame import TRAINING_COST
 
 MOST_DEVICES = 4
 _PATTERNS = {"first_k": "/", "last_k": "\\", "alternating": "x", "all_encoder": ".", "layers": "-"}
@@ -49,8 +49,7 @@ def prepare_times(selection: Selection) -> Times:
     few = few_cells(selection.trials)
     done = completed_of(selection.trials, few.table)
     done = done.assign(device=done["device"].fillna("a device not recorded"))
-    timed = with_compute_time(done)
-    found = describe_cells(timed, ["device", "cell"], "train_s")
+    found = describe_cells(done, ["device", "cell"], TRAINING_COST)
     steps = done.groupby(["device", "cell"])["train_s"].mean().rename("steps_s").reset_index()
     ends = {end: found[end].where(~found["dots_only"]) for end in ("low", "high")}
     table = few.table.merge(found[["device", "cell", "n", "mean"]].assign(**ends), on="cell")
@@ -74,7 +73,7 @@ def draw_times(info: Times, look: Look) -> Figure:
         for strategy, rows in info.table[info.table["device"] == device].groupby("strategy", sort=False):
             seen = any(trace["legendgroup"] == strategy for trace in data)
             data.append(_bars(rows, str(strategy), panel, info.places, look, named=not seen))
-    titles = [f"compute time (s)<br>on {name(device, 40)}" for device in info.devices]
+    titles = [f"training time (s)<br>on {name(device, 40)}" for device in info.devices]
     drawn = panels(look, axis(info.places.title, showgrid=False, **ticks(info.places)), titles, rangemode="tozero")
     return with_note({"data": data, "layout": {**drawn, "bargap": 0.25}}, look, info.note)
 
@@ -108,7 +107,7 @@ def times_table(info: Times) -> pd.DataFrame:
             "train size (sentences)": t["train_size"],
             "frozen": t["freeze"],
             "n": t["n"],
-            "compute time (s)": t["mean"].round(4),
+            "training time (s)": t["mean"].round(4),
             "95 % from (s)": t["low"].round(4),
             "95 % to (s)": t["high"].round(4),
             "of it optimiser steps (s)": t["steps_s"].round(4),
@@ -119,7 +118,7 @@ def times_table(info: Times) -> pd.DataFrame:
 TIMES = Part(
     "cost-time",
     "Training time",
-    "Mean compute time of a trial: optimiser steps and the states of frozen layers, without set-up, evaluation and "
+    "Mean training time of a trial: optimiser steps and the states of frozen layers, without set-up, evaluation and "
     "waiting. A panel a device: their heights do not compare. 95 % intervals from three seeds on.",
     prepare_times,
     times_table,

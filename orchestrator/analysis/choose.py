@@ -29,8 +29,8 @@ import pandas as pd
 from orchestrator.analysis.moments import Moments, guarded_above, hall_ends, moments, t_ends, wider
 from orchestrator.analysis.paired import pair
 from orchestrator.analysis.power import seeds_needed
-from orchestrator.analysis.rows import Floats, numbers, require
-from orchestrator.analysis.savings import savings, with_compute_time
+from orchestrator.analysis.rows import COMPLETED, Floats, numbers, require
+from orchestrator.analysis.savings import savings
 from orchestrator.analysis.stability import BROKEN
 from orchestrator.analysis.wording import (
     NO_CANDIDATES,
@@ -40,7 +40,7 @@ from orchestrator.analysis.wording import (
     ruled_out_sentence,
 )
 
-Saving = Literal["train_s", "trainable_params", "peak_memory_bytes", "energy_j"]
+Saving = Literal["training_cost_s", "train_s", "trainable_params", "peak_memory_bytes", "energy_j"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def recommend(
 ) -> Recommendation:
     """The cell with the largest saving whose loss is shown to be at most `tolerance` (in units of `value`).
 
-    `budget` limits a cell's mean of columns of the frame, e.g. `{"trainable_params": 1e6}`; `train_s` is compute time.
+    `budget` limits a cell's mean of columns of the frame, e.g. `{"trainable_params": 1e6}`.
     A column `n_layers` of the frame makes the sentence say "4 of 6 layers".
 
     Raises:
@@ -231,9 +231,7 @@ def _in_budget(frame: pd.DataFrame, cells: pd.Series, budget: Mapping[str, float
     require(frame, list(budget))
     within = np.ones(len(cells), dtype=bool)
     for column, limit in budget.items():
-        rows = with_compute_time(frame) if column == "train_s" else frame
-        if "state" in rows.columns:
-            rows = rows[rows["state"] == "completed"]
+        rows = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
         means = pd.Series(numbers(rows, column)).groupby(rows["cell"].to_numpy()).mean()
         within &= (cells.map(means) <= limit).to_numpy(dtype=bool)
     return within

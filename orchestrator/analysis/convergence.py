@@ -1,4 +1,4 @@
-"""How fast trials get where they get: epochs to a share of the best, bands by epoch, the best of n trials."""
+"""How fast trials get where they get: epochs to a share of the best, and the best of n trials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from orchestrator.analysis.moments import moments, t_ends
 from orchestrator.analysis.rows import Floats, finite, numbers, require
 
 BIAS_NOTE = (
@@ -66,27 +65,6 @@ def baseline_best(epochs: pd.DataFrame, trials: pd.DataFrame) -> pd.Series:
     base = done[["cell", "seed"]].assign(best=done["trial_id"].map(top)).rename(columns={"cell": "baseline"})
     both = trials[["trial_id", "baseline", "seed"]].merge(base, on=["baseline", "seed"], how="left")
     return both.set_index("trial_id")["best"].astype(np.float64)
-
-
-def bands(epochs: pd.DataFrame, by: list[str], value: str = "score", level: float = 0.95) -> pd.DataFrame:
-    """Mean and Student's interval by `by` and epoch, sorted so.
-
-    Columns: `by`, `epoch`, `n` (trials that were evaluated then), `mean`, `std`, `low`, `high` (NaN below two).
-    Curves that stopped early end: nothing is carried on, so later means are over the trials that went on, as `n`
-    says.
-
-    Raises:
-        ValueError: A column is absent, or a trial has two values at one epoch.
-    """
-    require(epochs, ["trial_id", "epoch", value, *by])
-    rows = epochs[np.isfinite(numbers(epochs, value))]
-    rows = rows.assign(epoch=rows["epoch"].astype(np.float64).round(_DIGITS))
-    _refuse_twice(rows, "epoch")
-    groups = rows.groupby([*by, "epoch"], sort=True, dropna=False)
-    m = moments(numbers(rows, value), groups.ngroup().to_numpy(dtype=np.intp), groups.ngroups)
-    low, high = t_ends(m, level)
-    keys = groups.size().index.to_frame(index=False)
-    return keys.assign(n=m.n.astype(np.int64), mean=m.mean, std=m.std, low=low, high=high)
 
 
 def expected_best(scores: Sequence[float] | Floats, budgets: Sequence[int]) -> pd.DataFrame:

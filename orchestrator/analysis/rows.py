@@ -10,6 +10,7 @@ import pandas as pd
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
+COMPLETED = "completed"  # the state of a trial that ran to its end
 
 
 def require(frame: pd.DataFrame, columns: Sequence[str]) -> None:
@@ -48,7 +49,7 @@ def measured(frame: pd.DataFrame, value: str) -> npt.NDArray[np.bool_]:
     """Which rows are completed and have a finite `value`."""
     mask: npt.NDArray[np.bool_] = np.isfinite(numbers(frame, value))
     if "state" in frame.columns:
-        mask &= (frame["state"] == "completed").to_numpy(dtype=bool)
+        mask &= (frame["state"] == COMPLETED).to_numpy(dtype=bool)
     return mask
 
 

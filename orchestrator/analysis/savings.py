@@ -1,14 +1,12 @@
-"""What a cell saves of its baseline: parameters, compute time, peak memory, energy; never across devices.
+"""What a cell saves of its baseline: parameters, training time, peak memory, energy; never across devices.
 
 Times, memory and energy are ratios of positive figures whose noise multiplies (a busy neighbour makes all of a trial
 slower by a factor), so the interval is Student's on the logarithms of the ratios, paired by seed: it cannot leave
 "saves 100 %", and it is the same whichever side is called the reference. `saved` is 1 minus the geometric mean of the
 ratios.
 
-Compute time is `prefix_s` + `train_s`: a trial that keeps the states of frozen layers pays for them in `prefix_s`,
-and without that freezing would look cheaper than it is. Trials that found those states already kept have a small
-`prefix_s`: that is what a further trial of a sweep costs, not the first. Set-up and evaluation are left out, as
-freezing does not change what they do.
+Time is the training cost (`trial_frame.with_training_cost`): without the time that the states of frozen layers took,
+freezing would look cheaper than it is. Set-up and evaluation are left out, as freezing does not change what they do.
 """
 
 from __future__ import annotations
@@ -21,17 +19,19 @@ import pandas as pd
 from orchestrator.analysis.moments import moments, t_ends
 from orchestrator.analysis.paired import Pairs, pair
 from orchestrator.analysis.rows import Floats, number, numbers, require
+from orchestrator.analysis.trial_frame import TRAINING_COST
 
 COUNTED = ("trainable_params",)  # the same under every seed and on every device
-MEASURED = ("train_s", "peak_memory_bytes", "energy_j")
-COSTS = (*COUNTED, *MEASURED)
+MEASURED = (TRAINING_COST, "peak_memory_bytes", "energy_j")
+COSTS = (*COUNTED, *MEASURED)  # those shown unless others are asked for
+_KNOWN = (*COSTS, "train_s")
 _ACROSS = "different devices"
 
 
 def savings(frame: pd.DataFrame, costs: Sequence[str] = COSTS, level: float = 0.95) -> pd.DataFrame:
     """One row a non-baseline cell and cost.
 
-    Columns: `cell`, `baseline`, `cost` (a name of `COSTS`; `train_s` is compute time, prefix_s + train_s), `n_pairs`
+    Columns: `cell`, `baseline`, `cost` (a name of `COSTS`, or `train_s`), `n_pairs`
     (pairs the figure rests on), `saved` (share of the baseline's, 0..1, negative if it costs more), `low`, `high` (at
     `level`; both `saved` for counted costs, NaN below two pairs), `cost_mean`, `baseline_mean` (of the pairs, in the
     cost's unit; for counted costs of all trials), `note` (why there is no figure, or what was left out; else empty).
@@ -39,18 +39,11 @@ def savings(frame: pd.DataFrame, costs: Sequence[str] = COSTS, level: float = 0.
     Raises:
         ValueError: A column is absent, a cost is unknown, or a cell has two completed trials of one seed.
     """
-    unknown = sorted(set(costs) - set(COSTS))
+    unknown = sorted(set(costs) - set(_KNOWN))
     if unknown:
-        raise ValueError(f"unknown cost {', '.join(unknown)}; known: {', '.join(COSTS)}")
+        raise ValueError(f"unknown cost {', '.join(unknown)}; known: {', '.join(_KNOWN)}")
     parts = [(_counted if cost in COUNTED else _measured)(frame, cost, level) for cost in costs]
     return pd.concat(parts, ignore_index=True).reset_index(drop=True)
-
-
-def with_compute_time(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with `train_s` as compute time, prefix_s + train_s; a trial without a prefix has none to pay."""
-    if "prefix_s" not in frame.columns:
-        return frame
-    return frame.assign(train_s=numbers(frame, "train_s") + np.nan_to_num(numbers(frame, "prefix_s")))
 
 
 def _counted(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
@@ -69,7 +62,7 @@ def _counted(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
 
 def _measured(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
     require(frame, ["device"])
-    pairs = pair(with_compute_time(frame) if cost == "train_s" else frame, cost, keep=["device"])
+    pairs = pair(frame, cost, keep=["device"])
     size = len(pairs.cells)
     ours, base = numbers(pairs.rows, cost), numbers(pairs.rows, f"{cost}_base")
     same, trouble = _one_device(pairs)

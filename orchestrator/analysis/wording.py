@@ -13,7 +13,8 @@ from orchestrator.analysis.rows import number
 Row = Mapping[str, Any]  # a row of `Recommendation.candidates`
 
 SAVED = {
-    "train_s": "compute time",
+    "training_cost_s": "training time",
+    "train_s": "time of the optimiser steps",
     "trainable_params": "trainable parameters",
     "peak_memory_bytes": "peak memory",
     "energy_j": "energy",

@@ -16,6 +16,8 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.analysis.summary import summarise
+from orchestrator.analysis.trial_frame import COLUMNS
 from orchestrator.config.configs_folder import configs_folder
 from orchestrator.config.console import (
     DEFAULT_STORE,
@@ -40,7 +42,6 @@ from orchestrator.session.outcome import outcome_of, say_end, trials_of
 from orchestrator.session.session import Running
 from orchestrator.session.tables import cell_tables, plan_lines
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.summary import summarise
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan, brought_up_to_date, make_plan
 from orchestrator.sweeps.sweep import SweepSpec, load_sweep
@@ -186,7 +187,7 @@ def _run(running: Running, bounds: Bounds, found: Forecast | None, started: floa
 
 
 def _show(plan: Plan, results: ResultStore, answer: Sequence[str]) -> None:
-    for table in cell_tables(summarise(trials_of(plan, results), results.trials())):
+    for table in cell_tables(summarise(trials_of(plan, results), results.trials(list(COLUMNS)).to_pylist())):
         stdout.print(table)
     for line in answer:
         stdout.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from orchestrator.analysis.describe import describe
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
@@ -80,12 +80,13 @@ def _scores(spec: TrialSpec, row: Row, score: float) -> str:
 
 
 def _over_seeds(rows: list[Row]) -> str:
-    scores = [row["best_score"] for row in rows]
-    if len(scores) < 2:
+    if len(rows) < 2:
         return "One seed: how much of the score is luck is not known."
     seeds = ", ".join(str(row["seed"]) for row in rows)
-    mean, std = statistics.fmean(scores), statistics.stdev(scores)
-    return f"Over the seeds {seeds} of the same settings: {mean:.4f} ± {std:.4f} (mean, standard deviation)."
+    found = describe([row["best_score"] for row in rows])
+    return (
+        f"Over the seeds {seeds} of the same settings: {found.mean:.4f} ± {found.std:.4f} (mean, standard deviation)."
+    )
 
 
 def _freezing(spec: TrialSpec, row: Row) -> str:

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
+from orchestrator.analysis.summary import CellSummary, summarise
+from orchestrator.analysis.trial_frame import COLUMNS
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
@@ -30,7 +32,6 @@ from orchestrator.session.tables import cell_tables
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.specs import stored_spec
-from orchestrator.store.summary import Cell, summarise
 from orchestrator.sweeps.cluster_spec import find_cluster
 from trials.spec import TrialSpec
 
@@ -68,10 +69,10 @@ def status(
         results = open_store(store)
         if follow:
             follow_store(results, sweep, lambda line: stdout.print(line, markup=False, highlight=False, soft_wrap=True))
-        trials = results.trials()
         if each_trial:
-            _list_trials(results, trials.to_pylist(), as_json=as_json)
+            _list_trials(results, results.trials().to_pylist(), as_json=as_json)
             return
+        trials = results.trials(list(COLUMNS)).to_pylist()
         found = [(plan, summarise(_specs(plan), trials)) for plan in results.sweeps()]
         if as_json:
             print(
@@ -142,6 +143,6 @@ def _specs(plan: SweepPlan) -> list[TrialSpec]:
     return [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
 
 
-def _counts(plan: SweepPlan, cells: list[Cell]) -> dict[str, Any]:
+def _counts(plan: SweepPlan, cells: list[CellSummary]) -> dict[str, Any]:
     states: Counter[str] = sum((cell.states for cell in cells), Counter())
     return {"name": plan.name, "planned": len(plan.trials), "cells": len(cells), "states": dict(sorted(states.items()))}

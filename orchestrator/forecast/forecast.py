@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from orchestrator.analysis.cells import by_cell
 from orchestrator.forecast.cost_model import PREFIX_SD, SETUP_SD, CostModel, fit_model
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.history import History
@@ -57,7 +58,7 @@ def forecast(
         inputs: Reads sizes and lengths.
     """
     models = _models([*history.observations, *pilots])
-    cells = _cells(to_run)
+    cells = by_cell(to_run)
     simulated = _Simulation(to_run, models, PILOT if pilots else history.newest_launch, where, inputs)
     device = history.target.device or "unknown device"
     if not simulated.knows_all or not to_run:
@@ -159,13 +160,6 @@ def _models(observations: Sequence[Observation]) -> dict[str, CostModel]:
     for one in observations:
         groups.setdefault(one.spec.precision, []).append(one)
     return {precision: fit_model(group) for precision, group in groups.items()}
-
-
-def _cells(specs: Sequence[TrialSpec]) -> dict[str, list[TrialSpec]]:
-    cells: dict[str, list[TrialSpec]] = {}
-    for spec in specs:
-        cells.setdefault(spec.cell_id, []).append(spec)
-    return cells
 
 
 def _cell(specs: Sequence[TrialSpec], simulated: _Simulation, memory: Figure) -> CellForecast:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from orchestrator.analysis.cells import Group, objective_group
 from orchestrator.forecast.curve import Outlook, outlook
 from orchestrator.forecast.curve_alike import MOST, Others
 from orchestrator.forecast.curve_values import Curve
-from orchestrator.store.summary import Group, objective_group
 from trials.spec import TrialSpec
 
 Kind = tuple[Group, int, str]  # curves go on alike within an objective group, planned epochs and a schedule

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+
+from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.paired import differences
+from orchestrator.analysis.savings import savings
+from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame
 from orchestrator.published.study_parts import Metric
 from orchestrator.store.schema import State
 from orchestrator.store.specs import stored_spec
@@ -21,8 +27,9 @@ class Estimate:
     """A mean over seeds.
 
     Attributes:
-        low, high: Ends of its 95 % t-interval; None with one seed.
-        n: Seeds.
+        low, high: Ends of its 95 % interval (`analysis.describe`, `analysis.paired`, `analysis.savings`); None where
+            there is none, as with one seed.
+        n: Seeds, or pairs of seeds.
     """
 
     mean: float
@@ -81,13 +88,11 @@ def completed(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Trial]:
 
 def setups(trials: Sequence[Trial]) -> list[Setup]:
     """The trials by set-up; a baseline belongs to every set-up it is the baseline of."""
-    cells: dict[str, list[Trial]] = {}
-    for trial in trials:
-        cells.setdefault(trial.spec.cell_id, []).append(trial)
+    by_id = {trial.spec.trial_id: trial for trial in trials}
     found: dict[tuple[str, bool | None], dict[str, tuple[Trial, ...]]] = {}
     baselines = {}
-    for cell_id, cell in cells.items():
-        spec = cell[0].spec
+    for cell_id, specs in by_cell(trial.spec for trial in trials).items():
+        spec, cell = specs[0], [by_id[one.trial_id] for one in specs]
         if spec.freeze.is_baseline:
             baselines[cell_id] = tuple(cell)
         else:
@@ -99,36 +104,47 @@ def setups(trials: Sequence[Trial]) -> list[Setup]:
     return [Setup(members) for members in found.values()]
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """Mean and 95 % t-interval of one value or more."""
-    from scipy.stats import t
-
-    n, mean = len(values), statistics.fmean(values)
-    if n < 2:
-        return Estimate(mean, None, None, n)
-    half = float(t.ppf(0.975, n - 1)) * statistics.stdev(values) / math.sqrt(n)
-    return Estimate(mean, mean - half, mean + half, n)
-
-
 def measure(
     metric: Metric, at_epoch: int | None, cell: Sequence[Trial], baseline: Sequence[Trial], *, column: str | None = None
 ) -> Estimate | None:
     """What a published metric is in a cell of ours; None where our rows do not have it.
 
     A quality is that of the published split and evaluation (or of the one after `at_epoch` epochs), a difference is
-    paired by seed, a saving of time is paired by seed on the same device. `column` is the metric's first, if not given.
+    paired by seed, a saving is paired by seed on the same device. `column` is the metric's first, if not given.
     """
     column = column or metric.columns[0]
-    if column in _COSTS:
-        values = _COSTS[column](cell, baseline)
-    elif metric.to_baseline:
-        pairs = _paired(cell, baseline)
-        scores = [(_score(a, column, metric, at_epoch), _score(b, column, metric, at_epoch)) for a, b in pairs]
-        values = [ours - base for ours, base in scores if ours is not None and base is not None]
-    else:
-        found = [_score(trial, column, metric, at_epoch) for trial in cell]
-        values = [value for value in found if value is not None]
-    return estimate(values) if values else None
+    beside = baseline if column in _SAVED or metric.to_baseline else ()
+    trials = list({trial.spec.trial_id: trial for trial in (*cell, *beside)}.values())
+    frame = trial_frame([trial.spec for trial in trials], [trial.row for trial in trials])
+    cell_id = cell[0].spec.cell_id
+    if column in _SAVED:
+        return _saved(frame, cell_id, _SAVED[column])
+    if column in COUNTED:
+        counts = _COUNTS[column](frame).dropna()
+        return Estimate(float(counts.iloc[0]), None, None, 1) if len(counts) else None
+    frame = frame.assign(score=[_score(trial, column, metric, at_epoch) for trial in trials]).astype({"score": float})
+    if metric.to_baseline:
+        found = differences(frame)
+        return _estimate(found[found["cell"] == cell_id], "n_pairs")
+    return _estimate(describe_cells(frame, ["cell"], "score"), "n")
+
+
+def _estimate(rows: pd.DataFrame, n: str) -> Estimate | None:
+    """Of a table with at most one row and the columns `mean`, `low`, `high`."""
+    if rows.empty or math.isnan(rows["mean"].iloc[0]):
+        return None
+    row = rows.iloc[0]
+    has_interval = not math.isnan(row["low"])
+    low, high = (float(row[end]) if has_interval else None for end in ("low", "high"))
+    return Estimate(float(row["mean"]), low, high, int(row[n]))
+
+
+def _saved(frame: pd.DataFrame, cell_id: str, cost: str) -> Estimate | None:
+    """The share that a cell saves of its baseline's cost; 0 for the baseline itself."""
+    if (frame["baseline"] == cell_id).all() and len(frame):
+        return Estimate(0.0, None, None, int(frame[cost].notna().sum()))
+    found = savings(frame, [cost])
+    return _estimate(found[found["cell"] == cell_id].rename(columns={"saved": "mean"}), "n_pairs")
 
 
 def _score(trial: Trial, column: str, metric: Metric, at_epoch: int | None) -> float | None:
@@ -144,38 +160,11 @@ def _score(trial: Trial, column: str, metric: Metric, at_epoch: int | None) -> f
     return float(max(row[column] for row in rows) if metric.epoch == "best" else rows[-1][column])
 
 
-def _paired(cell: Sequence[Trial], baseline: Sequence[Trial]) -> list[tuple[Trial, Trial]]:
-    base = {trial.spec.seed: trial for trial in baseline}
-    return [(trial, base[trial.spec.seed]) for trial in cell if trial.spec.seed in base]
-
-
-def _saved_train(cell: Sequence[Trial], baseline: Sequence[Trial]) -> list[float]:
-    return [
-        1 - ours.row["train_s"] / base.row["train_s"]
-        for ours, base in _paired(cell, baseline)
-        if ours.row.get("train_s") is not None and base.row.get("train_s") and _device(ours) == _device(base)
-    ]
-
-
-def _device(trial: Trial) -> object:
-    return trial.row.get("device")
-
-
-def _of_row(figure: Callable[[Row], float]) -> Callable[[Sequence[Trial], Sequence[Trial]], list[float]]:
-    """Counts are those of the model and the freeze, the same under every seed; one is enough."""
-
-    def counted(cell: Sequence[Trial], baseline: Sequence[Trial]) -> list[float]:
-        return [figure(trial.row) for trial in cell if trial.row.get("total_params")][:1]
-
-    return counted
-
-
-_COSTS: dict[str, Callable[[Sequence[Trial], Sequence[Trial]], list[float]]] = {
-    "total_params": _of_row(lambda row: row["total_params"]),
-    "trainable_params": _of_row(lambda row: row["trainable_params"]),
-    "trainable_share": _of_row(lambda row: row["trainable_params"] / row["total_params"]),
-    "saved_params": _of_row(lambda row: 1 - row["trainable_params"] / row["total_params"]),
-    "saved_train": _saved_train,
+_SAVED = {"saved_params": "trainable_params", "saved_train": TRAINING_COST}  # a published saving -> the cost it saves
+_COUNTS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
+    "total_params": lambda frame: frame["total_params"],
+    "trainable_params": lambda frame: frame["trainable_params"],
+    "trainable_share": lambda frame: frame["trainable_params"] / frame["total_params"],
 }
-COUNTED = frozenset(_COSTS) - {"saved_train"}  # the same under every seed: no interval to speak of
-RELATIVE = frozenset({"saved_train", "saved_params"})  # 0 for the baseline, by definition
+COUNTED = frozenset({*_COUNTS, "saved_params"})  # the same under every seed: no interval to speak of
+RELATIVE = frozenset(_SAVED)  # 0 for the baseline, by definition

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
+from orchestrator.analysis.cells import objective_group
 from orchestrator.search.trial_results import Results, Seen
 from orchestrator.store.schema import State
-from orchestrator.store.summary import objective_group
 from trials.spec import TrialSpec
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from orchestrator.analysis.cells import by_cell
 from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.choose_depth import Answer, DepthGoal, Known, Spend, answer, decide
 from orchestrator.search.trial_results import Known as StoreKnown
@@ -38,9 +39,7 @@ class Depths:
     @classmethod
     def of(cls, trials: Sequence[TrialSpec]) -> Depths:
         """From the trials of a sweep with one baseline, whose freezes are nested."""
-        cells: dict[str, dict[int, TrialSpec]] = {}
-        for spec in trials:
-            cells.setdefault(spec.cell_id, {})[spec.seed] = spec
+        cells = {cell: {spec.seed: spec for spec in seeds} for cell, seeds in by_cell(trials).items()}
         firsts = {cell: next(iter(seeds.values())) for cell, seeds in cells.items()}
         baseline = next(cells[cell] for cell, spec in firsts.items() if spec.freeze.is_baseline)
         frozen = [cell for cell, spec in firsts.items() if not spec.freeze.is_baseline]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pydantic import ValidationError
 
+from orchestrator.analysis.cells import by_cell
 from orchestrator.execution.trial_source import Listed, Source
 from orchestrator.search.race import Race
 from orchestrator.search.schedule import scheduler_of
@@ -41,7 +42,7 @@ def source_of(plan: Plan, store: ResultStore, *, before_write: Callable[[], None
 
         return DepthSearch(sweep.goal.choose_depth, Depths.of(plan.trials), Known(store))
     if sweep.racing is not None:
-        return Race(cells_of(plan.trials), sweep.racing, Known(store))
+        return Race(list(by_cell(plan.trials).values()), sweep.racing, Known(store))
     if plan.runs_all and not sweep.search.is_adaptive:
         return Listed(plan.to_run)
     if sweep.search.is_adaptive:
@@ -70,11 +71,3 @@ def learned(plan: Plan, before: Sequence[Suggested], keep: Keep) -> Suggester:
         before=before,
         suggested=keep,
     )
-
-
-def cells_of(trials: Sequence[TrialSpec]) -> list[list[TrialSpec]]:
-    """The replicates of each cell, in the order of the trials."""
-    found: dict[str, list[TrialSpec]] = {}
-    for spec in trials:
-        found.setdefault(spec.cell_id, []).append(spec)
-    return list(found.values())

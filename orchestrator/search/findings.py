@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Hashable, Sequence
 
+import numpy as np
+
+from orchestrator.analysis.cells import cell_label, varying_settings
+from orchestrator.analysis.describe import describe
+from orchestrator.analysis.pareto import front as pareto_front
 from orchestrator.search.cell import Cell
 from orchestrator.store.schema import State
-from orchestrator.store.summary import cell_label, varying_settings
 from orchestrator.sweeps.search_spec import COSTS, less_is_better
 from trials.metrics.metric import metric_label
 
@@ -37,20 +40,13 @@ def found_lines(cells: Sequence[Cell], objectives: Sequence[str] = ("score",)) -
 
 
 def front(cells: Sequence[Cell], objectives: Sequence[str]) -> list[Cell]:
-    """The cells that no other beats or equals in all objectives, with one objective the best; of complete trials."""
-    having = [(cell, values) for cell in cells if (values := _oriented(cell, objectives)) is not None]
-    best = [
-        (cell, values)
-        for i, (cell, values) in enumerate(having)
-        if not any(_beats(other, values, before=j < i) for j, (_, other) in enumerate(having) if j != i)
-    ]
-    return [cell for cell, _ in sorted(best, key=lambda one: one[1], reverse=True)]
-
-
-def _beats(other: Sequence[float], values: Sequence[float], *, before: bool) -> bool:
-    """Whether another is at least as good in all; of equals the first stands."""
-    at_least = all(a >= b for a, b in zip(other, values, strict=True))
-    return at_least and (before or tuple(other) != tuple(values))
+    """The cells on the Pareto front of their means over complete trials, best first; of equal ones the first."""
+    known = [(cell, values) for cell in cells if (values := _oriented(cell, objectives)) is not None]
+    if not known:
+        return []
+    on_front = pareto_front(np.array([values for _, values in known]))
+    best = {values: cell for (cell, values), on in reversed(list(zip(known, on_front, strict=True))) if on}
+    return [best[values] for values in sorted(best, reverse=True)]
 
 
 def _oriented(cell: Cell, objectives: Sequence[str]) -> tuple[float, ...] | None:
@@ -66,11 +62,11 @@ def _values(cell: Cell, objectives: Sequence[str]) -> str:
     shown = []
     for name in objectives:
         values = [value for results in cell.results() if (value := results.get(name)) is not None]
-        mean = statistics.fmean(values)
+        seeds = describe(values)
         if name in COSTS:
-            shown.append(_COSTS[name].format(mean))
+            shown.append(_COSTS[name].format(seeds.mean))
         else:
-            spread = f" ± {100 * statistics.stdev(values):.2f}" if len(values) > 1 else ""
-            shown.append(f"{metric_label(name)} {100 * mean:.2f}{spread}")
+            spread = f" ± {100 * seeds.std:.2f}" if seeds.n > 1 else ""
+            shown.append(f"{metric_label(name)} {100 * seeds.mean:.2f}{spread}")
     n = len(cell.results())
     return f"{', '.join(shown)} ({n} seed{'s' if n > 1 else ''})"

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from orchestrator.analysis.cells import by_cell
 from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.cell import Cell
 from orchestrator.search.findings import found_lines
@@ -34,10 +35,7 @@ class FixedCells:
     """A plan's cells, in its order."""
 
     def __init__(self, trials: Iterable[TrialSpec]) -> None:
-        cells: dict[str, list[TrialSpec]] = {}
-        for spec in trials:
-            cells.setdefault(spec.cell_id, []).append(spec)
-        self._left = list(cells.values())[::-1]
+        self._left = list(by_cell(trials).values())[::-1]
 
     def suggest(self, past: Sequence[Cell]) -> Sequence[TrialSpec] | None:
         """The next one, whatever came before."""

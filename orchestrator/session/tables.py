@@ -10,8 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.analysis.cells import Group, cell_label, objective_group, varying_settings
+from orchestrator.analysis.summary import CellSummary
 from orchestrator.store.schema import State
-from orchestrator.store.summary import Cell, Group, cell_label, objective_group, varying_settings
 from orchestrator.sweeps.plan import Plan
 from trials.metrics.metric import metric_label
 from trials.tasks import TASKS
@@ -33,7 +34,7 @@ def plan_lines(plan: Plan, store: str) -> list[str]:
     ]
 
 
-def cell_tables(cells: Sequence[Cell]) -> Iterator[RenderableType]:
+def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
     """A table for each objective group, a row a cell: score over seeds, parameters, time, what freezing saves."""
     varying = varying_settings([cell.spec for cell in cells])
     width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
@@ -49,7 +50,7 @@ def cell_tables(cells: Sequence[Cell]) -> Iterator[RenderableType]:
         yield Padding(Stack(table, *notes), (1, 0, 0, 0))
 
 
-def _lost(cell: Cell) -> str:
+def _lost(cell: CellSummary) -> str:
     """The replicates that ended otherwise than completed."""
     return ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
 
@@ -57,32 +58,36 @@ def _lost(cell: Cell) -> str:
 # Column names and the widths at which the tables of a sweep stand under one another, in 80 columns.
 _ITEMS = {"tokens": "sentences", "text": "texts"}
 _FREEZE_WIDTH = 13
-_FIGURES = {"seeds": 5, "dev score": 12, "test": 5, "trainable": 9, "saved": 6, "train s": 7, "saved s": 7}
+_FIGURES = {"seeds": 5, "dev score": 12, "test": 5, "trainable": 9, "saved": 6, "time s": 7, "saved s": 7}
 
 
-def _grouped(cells: Sequence[Cell]) -> dict[Group, list[Cell]]:
-    groups: dict[Group, list[Cell]] = {}
+def _grouped(cells: Sequence[CellSummary]) -> dict[Group, list[CellSummary]]:
+    groups: dict[Group, list[CellSummary]] = {}
     for cell in cells:
         groups.setdefault(objective_group(cell.spec), []).append(cell)
     return groups
 
 
-def _figures(cell: Cell) -> tuple[str, ...]:
+def _figures(cell: CellSummary) -> tuple[str, ...]:
     seeds = f"{cell.n}/{cell.planned}"
     if cell.score_mean is None:
         return (seeds, *[""] * (len(_FIGURES) - 1))
     assert cell.trainable_params is not None
-    assert cell.saved_params is not None
+    assert cell.training_cost_s is not None
     std = f" ± {100 * cell.score_std:4.2f}" if cell.score_std is not None else ""
     return (
         seeds,
         f"{100 * cell.score_mean:.2f}{std}",
         f"{100 * cell.test_mean:.2f}" if cell.test_mean is not None else "",
         _count(cell.trainable_params),
-        f"{100 * cell.saved_params:.1f} %",
-        f"{cell.train_s:.1f}",
-        f"{100 * cell.saved_train:.0f} %" if cell.saved_train is not None else "",
+        _share(cell.saved_params, 1),
+        f"{cell.training_cost_s:.1f}",
+        _share(cell.saved_time, 1),
     )
+
+
+def _share(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{100 * value:.{digits}f} %"
 
 
 def _count(n: int) -> str:

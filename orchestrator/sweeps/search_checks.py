@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from orchestrator.analysis.cells import objective_group
 from orchestrator.config.yaml_document import Document, KeyPath
-from orchestrator.store.summary import objective_group
 from orchestrator.sweeps.search_spec import COSTS
 from trials.errors import ConfigError, unknown
 from trials.spec import TrialSpec

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from orchestrator.analysis.summary import summarise
 from orchestrator.execution.recorder import Recorder, epoch_row, trial_row
 from orchestrator.execution.slots import ANY, Share, Slots
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.store.summary import summarise
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -114,7 +114,7 @@ def a_large_store(n_trials: int = LARGE_TRIALS, n_epochs: int = LARGE_EPOCHS) ->
             store.append("epochs", [row for spec in part for row in _epochs(spec, n_epochs)])
             store.append("trials", [trial_row(spec, 1, [make_record()], State.COMPLETED, None) for spec in part])
         started = time.perf_counter()
-        cells = summarise(chosen, ResultStore(store.root).trials())
+        cells = summarise(chosen, ResultStore(store.root).trials().to_pylist())
         summarised = time.perf_counter() - started
         epochs = ResultStore(store.root).epochs()
         read = time.perf_counter() - started - summarised

@@ -15,9 +15,9 @@ from typing import Literal
 
 import numpy as np
 
+from orchestrator.analysis.cells import by_cell
 from orchestrator.execution.trial_source import Source
 from orchestrator.search.cell import Cell
-from orchestrator.search.factory import cells_of
 from orchestrator.search.findings import front
 from orchestrator.search.race import Race
 from orchestrator.search.schedule import ToTheEnd, scheduler_of
@@ -62,7 +62,7 @@ class World:
         """From a sweep's file, a finished store of it, and settings to lay over the file."""
         spec, document = load_sweep(sweep, list(settings))
         lookup, table = Lookup(offline=True), Table.of(open_store(store))
-        cells = cells_of(expand(spec, document, lookup))
+        cells = list(by_cell(expand(spec, document, lookup)).values())
         truth = {specs[0].cell_id: _complete(specs, table) for specs in cells}
         return cls(spec, table, cells, truth, lookup)
 

@@ -1,4 +1,4 @@
-"""Cost: score against cost, shares saved, compute time."""
+"""Cost: score against cost, shares saved, training time."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def test_a_cost_that_was_not_measured_is_told(tmp_path: Path) -> None:
     assert cost.no_costs(info) == "No completed trial of the train size 800 has its energy recorded. " + info.note
 
 
-def test_markers_carry_words_intervals_and_the_chance_of_being_on_the_front(tmp_path: Path) -> None:
+def test_markers_carry_words_and_intervals(tmp_path: Path) -> None:
     info = cost.prepare_pareto(made(tmp_path / "s"))
     figure = strictly(cost.draw_pareto(info, LIGHT))
     baseline = figure["data"][1]
     assert (baseline["text"], baseline["marker"]["color"], baseline["mode"]) == (["none"], LIGHT.text, "markers+text")
     assert all(value is not None for bars in ("error_x", "error_y") for value in baseline[bars]["array"])
-    assert baseline["customdata"] == [[3, 100.0]]
+    assert baseline["customdata"] == [[3]]
     assert "type" not in figure["layout"]["xaxis"]
 
 
@@ -92,7 +92,7 @@ def test_a_cost_of_two_devices_is_told_in_place_of_a_figure(tmp_path: Path) -> N
     info = savings.prepare_saved(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
     figure = strictly(savings.draw_saved(info, LIGHT))
     words = next(trace for trace in figure["data"] if trace["mode"] == "text")
-    assert words["text"] == [" compute time: different devices", " peak memory: different devices"]
+    assert words["text"] == [" training time: different devices", " peak memory: different devices"]
     assert [round(y) for y in words["y"]] == [3, 3]
 
 
@@ -112,7 +112,7 @@ def test_bars_of_each_device_have_a_panel(tmp_path: Path) -> None:
     assert info.devices == ("cpu", "T4")
     figure = strictly(times.draw_times(info, LIGHT))
     assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y2"}
-    assert figure["layout"]["yaxis2"]["title"]["text"] == "compute time (s)<br>on T4"
+    assert figure["layout"]["yaxis2"]["title"]["text"] == "training time (s)<br>on T4"
     names = [trace["name"] for trace in figure["data"] if trace["showlegend"]]
     assert names == ["none", "first k", "alternating", "all encoder"]
 

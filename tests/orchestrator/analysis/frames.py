@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from orchestrator.analysis.trial_frame import with_training_cost
+
 Floats = npt.NDArray[np.float64]
 SIZE = 6  # encoder layers
 
@@ -17,7 +19,7 @@ def trials(scores: Mapping[str, Sequence[float]], **columns: Any) -> pd.DataFram
     """One group; scores by freeze label, seeds 0, 1, ...; "none" is the baseline. `columns` hold for all rows."""
     rows = [_row(label, seed, score) for label, found in scores.items() for seed, score in enumerate(found)]
     frame = pd.DataFrame(rows, columns=list(_row("none", 0, 0.5)))
-    return frame.assign(**columns)
+    return with_training_cost(frame).assign(**columns)
 
 
 def sweep(rng: np.random.Generator, losses: Mapping[str, float], n: int, spread: float = 0.01) -> pd.DataFrame:

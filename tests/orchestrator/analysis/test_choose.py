@@ -60,9 +60,11 @@ def test_most_sweeps_find_the_largest_harmless_saving() -> None:
 
 
 def test_the_answer_is_a_sentence_with_figures() -> None:
-    found = recommend(sweep(np.random.default_rng(0), {"first 2": 0, "first 4": 0.004}, 8, 0.003), TOLERANCE, "train_s")
+    found = recommend(
+        sweep(np.random.default_rng(0), {"first 2": 0, "first 4": 0.004}, 8, 0.003), TOLERANCE, "training_cost_s"
+    )
     assert found.sentence == (
-        "Freeze the first 4 of 6 layers: it saves 64 % of the compute time and loses 0.34 points on average over "
+        "Freeze the first 4 of 6 layers: it saves 64 % of the training time and loses 0.34 points on average over "
         "8 seeds; a loss of more than 1.00 points is ruled out (error rate 5 %)."
     )
     assert (found.decided, found.cell, found.runner_up, found.further_seeds) == (True, "first 4", "first 2", 0)
@@ -112,7 +114,7 @@ def test_a_cell_behind_one_that_fails_is_not_recommended() -> None:
 
 def test_a_budget_leaves_out_what_costs_more() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0, "first 4": 0}, 8, 0.002)
-    within = recommend(frame, TOLERANCE, budget={"train_s": 25.0})
+    within = recommend(frame, TOLERANCE, budget={"training_cost_s": 25.0})
     assert within.cell == "first 4"
     assert within.candidates["in_budget"].tolist() == [True, False]
     none = recommend(frame, TOLERANCE, budget={"trainable_params": 1.0})
@@ -126,14 +128,14 @@ def test_every_row_counts_where_no_state_is_told() -> None:
 
 def test_a_saving_of_one_pair_is_told_without_an_interval() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0}, 8, 0.002)
-    frame.loc[frame["seed"] > 0, "train_s"] = np.nan
-    assert "it saves 31 % of the compute time" in recommend(frame, TOLERANCE, "train_s").sentence
+    frame.loc[frame["seed"] > 0, "training_cost_s"] = np.nan
+    assert "it saves 31 % of the training time" in recommend(frame, TOLERANCE, "training_cost_s").sentence
 
 
 def test_a_saving_of_time_is_told_with_its_interval() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0}, 8, 0.002)
-    frame["train_s"] *= np.random.default_rng(1).lognormal(0, 0.1, len(frame))
-    assert re.search(r"it saves \d+ % \(\d+ to \d+ %\) of", recommend(frame, TOLERANCE, "train_s").sentence)
+    frame["training_cost_s"] *= np.random.default_rng(1).lognormal(0, 0.1, len(frame))
+    assert re.search(r"it saves \d+ % \(\d+ to \d+ %\) of", recommend(frame, TOLERANCE, "training_cost_s").sentence)
 
 
 def test_broken_trials_of_the_recommended_cell_are_told() -> None:
@@ -147,7 +149,9 @@ def test_broken_trials_of_the_recommended_cell_are_told() -> None:
 def test_times_of_two_devices_recommend_nothing() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0}, 8, 0.002)
     frame.loc[frame["cell"] == "first 2", "device"] = "gpu"
-    assert recommend(frame, TOLERANCE, "train_s").sentence.endswith("known to save compute time (different devices).")
+    assert recommend(frame, TOLERANCE, "training_cost_s").sentence.endswith(
+        "known to save training time (different devices)."
+    )
     assert recommend(frame, TOLERANCE, "trainable_params").decided
 
 

@@ -1,4 +1,4 @@
-"""Convergence: first evaluation at a share of the best, bands that end with their curves, the best of n trials."""
+"""Convergence: first evaluation at a share of the best, the best of n trials."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.analysis.convergence import BIAS_NOTE, bands, baseline_best, epochs_to, expected_best
-from orchestrator.analysis.describe import t_interval
+from orchestrator.analysis.convergence import BIAS_NOTE, baseline_best, epochs_to, expected_best
 from tests.orchestrator.analysis.frames import trials
 
 
@@ -79,28 +78,6 @@ def test_two_evaluations_at_one_place_are_refused() -> None:
     epochs = curves({"none/0": [0.5]})
     with pytest.raises(ValueError, match="none/0 has two evaluations at step 10"):
         epochs_to(pd.concat([epochs, epochs]))
-    with pytest.raises(ValueError, match="at epoch 1"):
-        bands(pd.concat([epochs, epochs]), ["cell"])
-
-
-def test_bands_end_with_their_curves() -> None:
-    found = bands(curves({"none/0": [0.5, 0.7, 0.8], "none/1": [0.6, 0.9], "first 2/0": [0.4]}), ["cell"])
-    none = found[found["cell"] == "none"]
-    assert none["n"].tolist() == [2, 2, 1]
-    assert none["mean"].tolist() == pytest.approx([0.55, 0.8, 0.8])  # the last of one trial, nothing carried on
-    assert none["low"].iloc[0] == pytest.approx(t_interval([0.5, 0.6]).low)
-    assert none["low"].isna().tolist() == [False, False, True]
-
-
-def test_thirds_of_epochs_fall_together() -> None:
-    epochs = curves({"none/0": [0.5], "none/1": [0.6]}).assign(epoch=[1 / 3, 0.1 + 0.2 + 0.0333333333])
-    assert bands(epochs, ["cell"])["n"].tolist() == [2]
-
-
-def test_bands_of_losses_by_several_columns() -> None:
-    epochs = curves({"none/0": [0.5], "none/1": [0.6]}).assign(dev_loss=[1.0, np.nan])
-    found = bands(epochs, ["cell", "seed"], "dev_loss")
-    assert found[["cell", "seed", "n", "mean"]].to_numpy().tolist() == [["none", 0, 1, 1.0]]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.integers(1, 4))

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from orchestrator.analysis.choose import recommend
-from orchestrator.analysis.convergence import bands, epochs_to
+from orchestrator.analysis.convergence import epochs_to
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.paired import differences
 from orchestrator.analysis.pareto import pareto
@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, Callable[[pd.DataFrame], object]] = {
     "differences": lambda frame: differences(frame, exact="all"),
     "recommend": lambda frame: recommend(frame, 0.01, "train_s").candidates,
     "savings": savings,
-    "pareto": lambda frame: pareto(frame, "train_s", 0),
+    "pareto": lambda frame: pareto(frame, "train_s"),
     "anova": lambda frame: anova(frame, ["freeze", "seed"]).table,
     "instability": instability,
 }
@@ -66,7 +66,6 @@ def test_a_trial_twice_is_refused(function: Callable[[pd.DataFrame], object]) ->
 def test_no_epochs_give_empty_tables() -> None:
     epochs = pd.DataFrame(columns=["trial_id", "cell", "seed", "step", "epoch", "score"])
     assert epochs_to(epochs).empty
-    assert bands(epochs, ["cell"]).empty
 
 
 def test_a_frame_without_a_column_is_refused_by_name() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from orchestrator.analysis.savings import COSTS, savings
+from orchestrator.analysis.trial_frame import TRAINING_COST, with_training_cost
 from tests.examples import examples
 from tests.orchestrator.analysis.frames import trials
 
@@ -18,10 +19,10 @@ SCORES = {"none": [0.9, 0.9, 0.9], "first 2": [0.9, 0.9, 0.9]}
 
 def timed(base: list[float], ours: list[float], prefix: float = 0.0) -> pd.DataFrame:
     frame = trials({"none": [0.9] * len(base), "first 2": [0.9] * len(ours)}, prefix_s=prefix)
-    return frame.assign(train_s=base + ours)
+    return with_training_cost(frame.assign(train_s=base + ours))
 
 
-def row(frame: pd.DataFrame, cost: str = "train_s") -> pd.Series:
+def row(frame: pd.DataFrame, cost: str = TRAINING_COST) -> pd.Series:
     return savings(frame, [cost]).iloc[0]
 
 
@@ -43,7 +44,7 @@ def test_interval_covers_where_noise_multiplies() -> None:
     frame = frame.assign(seed=np.tile(np.arange(5), 800), cell=frame["cell"] + np.repeat(range(800), 5).astype(str))
     frame["baseline"] = "none" + pd.Series(np.tile(np.repeat(range(400), 5), 2)).astype(str)
     frame.loc[2000:, "cell"] = frame.loc[2000:, "baseline"].str.replace("none", "first")
-    found = savings(frame, ["train_s"])
+    found = savings(frame, [TRAINING_COST])
     assert len(found) == 400
     assert 0.92 <= found["low"].le(0.6).where(found["high"] >= 0.6, False).mean() <= 0.98
 
@@ -65,7 +66,7 @@ def test_parameters_need_no_pairs_and_have_no_spread() -> None:
         ({"device": ["cpu"] * 3 + ["gpu"] * 3}, "different devices"),
         ({"device": ["cpu", "gpu", "cpu"] * 2}, "different devices"),
         ({"device": None}, "device not recorded"),
-        ({"train_s": 0.0, "prefix_s": 0.0}, "a cost of zero: no ratio"),
+        ({TRAINING_COST: 0.0}, "a cost of zero: no ratio"),
         ({"state": ["failed"] * 3 + ["completed"] * 3}, "baseline not measured"),
         ({"seed": range(6)}, "no pairs measured"),
     ],
@@ -102,7 +103,7 @@ def test_all_costs_come_in_one_table_and_an_unknown_one_is_refused() -> None:
     assert savings(trials({}))["cost"].tolist() == []
     with pytest.raises(ValueError, match="unknown cost money"):
         savings(trials(SCORES), ["money"])
-    assert row(trials(SCORES).drop(columns="prefix_s"))["cost_mean"] == 41.0
+    assert row(with_training_cost(trials(SCORES).drop(columns="prefix_s")))["cost_mean"] == 41.0
 
 
 @settings(max_examples=examples(8))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.search.factory import cells_of
+from orchestrator.analysis.cells import by_cell
 from orchestrator.search.findings import front
 from orchestrator.search.race import Race
 from orchestrator.search.schedule import ToTheEnd, scheduler_of
@@ -76,7 +76,7 @@ def test_the_median_rule_stops_only_cells_below_the_median(tmp_path: Path) -> No
 
 def test_a_race_leaves_the_best_cells_all_seeds_and_the_worst_one(tmp_path: Path) -> None:
     seeds = (0, 1, 2, 3, 4)
-    source = Race(cells_of(grid_of(seeds)), RacingSpec(), nothing_known(tmp_path))
+    source = Race(list(by_cell(grid_of(seeds)).values()), RacingSpec(), nothing_known(tmp_path))
     spent = simulate(source, table(seeds), slots=3)
     assert spent.epochs <= 0.4 * GRID * len(seeds)
     assert best(source) == (2, 1e-3)

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from orchestrator.analysis.summary import CellSummary
 from orchestrator.session.display import LiveDisplay
 from orchestrator.session.tables import cell_tables, plan_lines
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
-from orchestrator.store.summary import Cell
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import make_record, make_spec, write_sweep, write_treebank
@@ -22,20 +22,20 @@ from trials.draft import Lookup
 from trials.spec import TrialSpec
 
 
-def make_cell(spec: TrialSpec, states: dict[str, int] | None = None) -> Cell:
+def make_cell(spec: TrialSpec, states: dict[str, int] | None = None) -> CellSummary:
     """A cell with figures as wide as they come."""
-    return Cell(
+    return CellSummary(
         spec=spec,
         planned=10,
         states=Counter(states or {"completed": 10}),
         score_mean=0.96123,
         score_std=0.0123,
         test_mean=0.95678,
-        train_s=12345.6,
+        training_cost_s=12345.6,
         total_params=66_000_000,
         trainable_params=23_400_000,
         saved_params=0.645,
-        saved_train=0.551,
+        saved_time=0.551,
     )
 
 
@@ -43,7 +43,7 @@ def frozen(*layers: int, strategy: str = "layers") -> dict[str, object]:
     return {"strategy": strategy, "layers": layers, "embeddings": True}
 
 
-def shown(*cells: Cell, width: int = 80) -> list[str]:
+def shown(*cells: CellSummary, width: int = 80) -> list[str]:
     """The lines of the tables, as a terminal of that width shows them."""
     console = Console(width=width, file=io.StringIO(), color_system=None)
     with console.capture() as captured:
@@ -52,7 +52,7 @@ def shown(*cells: Cell, width: int = 80) -> list[str]:
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-FIGURES = ["10/10", "96.12 ± 1.23", "95.68", "23.4 M", "64.5 %", "12345.6", "55 %"]
+FIGURES = ["10/10", "96.12 ± 1.23", "95.68", "23.4 M", "64.5 %", "12345.6", "55.1 %"]
 WIDE = {
     "alternating": [make_cell(make_spec(freeze=frozen(0, 2, 4, strategy="alternating")))],
     "every layer named": [make_cell(make_spec(freeze=frozen(0, 1, 2, 3, 4, 5)))],
@@ -64,7 +64,7 @@ WIDE = {
 
 
 @pytest.mark.parametrize("cells", WIDE.values(), ids=WIDE.keys())
-def test_a_table_on_eighty_columns_loses_no_figure(cells: list[Cell]) -> None:
+def test_a_table_on_eighty_columns_loses_no_figure(cells: list[CellSummary]) -> None:
     lines = shown(*cells)
     assert max(map(len, lines)) <= 80
     assert "…" not in "".join(lines)
@@ -72,7 +72,7 @@ def test_a_table_on_eighty_columns_loses_no_figure(cells: list[Cell]) -> None:
 
 
 @pytest.mark.parametrize("cells", WIDE.values(), ids=WIDE.keys())
-def test_a_narrow_table_says_the_same_as_a_wide_one(cells: list[Cell]) -> None:
+def test_a_narrow_table_says_the_same_as_a_wide_one(cells: list[CellSummary]) -> None:
     assert sorted("".join(" ".join(shown(*cells)).split())) == sorted(
         "".join(" ".join(shown(*cells, width=200)).split())
     )
@@ -90,7 +90,7 @@ def test_replicates_that_did_not_complete_are_told_below_the_table() -> None:
 
 
 def test_a_cell_without_results_shows_only_its_counts() -> None:
-    lines = shown(Cell(make_spec(), planned=3, states=Counter(failed=3)))
+    lines = shown(CellSummary(make_spec(), planned=3, states=Counter(failed=3)))
     assert lines[-2].split() == ["none", "0/3"]
     assert lines[-1] == "none: 3 failed"
 

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.execution.recorder import trial_row
 from orchestrator.store.schema import TRIALS, State
-from orchestrator.store.summary import Cell, setting, summarise, varying_settings
 from tests.builders import make_record, make_spec
 from trials.spec import TrialSpec
 
@@ -18,11 +18,11 @@ FROZEN = [make_spec(seed=seed, freeze={"strategy": "first_k", "layers": (0, 1)})
 
 
 def ended(spec: TrialSpec, state: State = State.COMPLETED, **changes: Any) -> dict[str, Any]:
-    return trial_row(spec, 1, [make_record(**changes)], state, None)
+    return trial_row(spec, 1, [make_record(**({"prefix_s": 0.0} | changes))], state, None)
 
 
-def cells(specs: list[TrialSpec], *rows: dict[str, Any]) -> list[Cell]:
-    return summarise(specs, pa.Table.from_pylist(list(rows), schema=TRIALS))
+def cells(specs: list[TrialSpec], *rows: dict[str, Any]) -> list[CellSummary]:
+    return summarise(specs, pa.Table.from_pylist(list(rows), schema=TRIALS).to_pylist())
 
 
 def test_a_cell_has_the_mean_and_the_deviation_over_its_seeds() -> None:
@@ -38,7 +38,7 @@ def test_one_seed_has_no_deviation() -> None:
 @pytest.mark.parametrize("state", [state for state in State if state is not State.COMPLETED])
 def test_only_completed_trials_enter_a_mean(state: State) -> None:
     (cell,) = cells(BASE, ended(BASE[0], score=0.5), ended(BASE[1], state, score=1.0, train_s=99.0))
-    assert (cell.score_mean, cell.train_s, cell.n) == (0.5, 2.0, 1)
+    assert (cell.score_mean, cell.training_cost_s, cell.n) == (0.5, 2.0, 1)
     assert cell.states == {"completed": 1, state.value: 1}
 
 
@@ -57,24 +57,26 @@ def test_a_store_without_trials_gives_empty_cells() -> None:
 
 
 def test_what_freezing_saves_is_a_share_of_the_baselines_time() -> None:
-    found = cells([BASE[0], FROZEN[0]], ended(BASE[0], train_s=4.0), ended(FROZEN[0], train_s=1.0))
-    assert [cell.saved_train for cell in found] == [0.0, 0.75]
-    assert found[1].saved_params == 0.75
+    found = cells(
+        [BASE[0], FROZEN[0]], ended(BASE[0], train_s=4.0, trainable_params=1000), ended(FROZEN[0], train_s=1.0)
+    )
+    assert [cell.saved_time for cell in found] == [0.0, 0.75]
+    assert found[1].saved_params == pytest.approx(0.75)
 
 
 def test_without_its_baseline_a_cell_says_nothing_of_saved_time() -> None:
     (cell,) = cells([FROZEN[0]], ended(FROZEN[0]), ended(BASE[0]))
-    assert cell.saved_train is None
+    assert cell.saved_time is None
 
 
 def test_a_baseline_that_did_not_complete_is_none() -> None:
     found = cells([BASE[0], FROZEN[0]], ended(BASE[0], State.PRUNED), ended(FROZEN[0]))
-    assert found[1].saved_train is None
+    assert found[1].saved_time is None
 
 
 def test_times_of_different_devices_are_not_compared() -> None:
     found = cells([BASE[0], FROZEN[0]], ended(BASE[0], device="cpu"), ended(FROZEN[0], device="NVIDIA H200"))
-    assert found[1].saved_train is None
+    assert found[1].saved_time is None
 
 
 def test_a_corpus_without_test_split_has_no_test_score() -> None:
@@ -85,17 +87,3 @@ def test_a_corpus_without_test_split_has_no_test_score() -> None:
 def test_rows_of_other_sweeps_are_left_out() -> None:
     (cell,) = cells([BASE[0]], ended(BASE[0], score=0.5), ended(BASE[1], score=1.0))
     assert (cell.planned, cell.score_mean) == (1, 0.5)
-
-
-def test_settings_that_vary_are_those_the_tables_do_not_show_anyway() -> None:
-    specs = [make_spec(optim={"lr": lr}, train_size=size) for lr, size in ((1e-3, 100), (1e-4, 200))]
-    assert varying_settings([*specs, FROZEN[0]]) == ["optim.lr"]
-    assert [setting(spec, "optim.lr") for spec in specs] == [1e-3, 1e-4]
-
-
-def test_two_models_are_told_apart_by_name() -> None:
-    assert varying_settings([BASE[0], make_spec(model={"name": "other", "path": "b"})]) == ["model.name"]
-
-
-def test_no_cells_have_no_varying_settings() -> None:
-    assert varying_settings([]) == []

@@ -1,0 +1,83 @@
+"""Settings and their replicates: which trials differ in the seed alone, what names them, which scores compare.
+
+A *cell* is one combination of all settings but the seed (a "setting" to people); its trials are its replicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+
+Group = tuple[str, str, str, int]  # objective group: task, metric, corpus, train size; scores compare inside it only
+
+
+def by_cell(specs: Iterable[TrialSpec]) -> dict[str, list[TrialSpec]]:
+    """The replicates of each cell by cell id, in order of first appearance."""
+    cells: dict[str, list[TrialSpec]] = {}
+    for spec in specs:
+        cells.setdefault(spec.cell_id, []).append(spec)
+    return cells
+
+
+def objective_group(spec: TrialSpec) -> Group:
+    """The trials that a score may be compared with."""
+    return spec.task, spec.score or TASKS[spec.task].metrics[0], spec.data.name, spec.train_size
+
+
+def cell_columns(spec: TrialSpec) -> dict[str, object]:
+    """The columns of a frame of trials that every replicate of a cell shares, and that the analyses group by."""
+    task, metric, corpus, size = objective_group(spec)
+    return {
+        "cell": spec.cell_id,
+        "baseline": spec.baseline_id,
+        "group": f"{task} / {metric} / {corpus} / {size}",
+        "task": task,
+        "metric": metric,
+        "corpus": corpus,
+        "model": spec.model.name,
+        "freeze": spec.freeze.label,
+        "strategy": spec.freeze.strategy,
+        "depth": spec.freeze.depth,
+        "n_layers": spec.model.n_layers,
+        "embeddings": spec.freeze.embeddings,
+        "train_size": size,
+    }
+
+
+def varying_settings(specs: Iterable[TrialSpec]) -> list[str]:
+    """The dotted settings, other than those every table shows, in which the cells of a sweep differ."""
+    all_settings = [_settings(spec) for spec in specs]
+    keys = dict.fromkeys(key for settings in all_settings for key in settings)
+    return [key for key in keys if len({repr(settings[key]) for settings in all_settings}) > 1]
+
+
+def cell_label(spec: TrialSpec, varying: Sequence[str]) -> str:
+    """What tells a cell from the others of its sweep: its freeze, and the settings in which they differ."""
+    values = ((key.removesuffix(".name").rpartition(".")[2], setting(spec, key)) for key in varying)
+    settings = (
+        f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
+        for key, value in values
+        if value is not None
+    )
+    return " ".join([spec.freeze.label, *settings])
+
+
+def setting(spec: TrialSpec, key: str) -> Any:
+    """The value of a dotted setting; adapters are one setting, by their label."""
+    return _settings(spec)[key]
+
+
+def _settings(spec: TrialSpec) -> dict[str, Any]:
+    shown = {"data", "model", "freeze", "seed", "train_size", "task", "score", "lora"}
+    lora = spec.lora.label if spec.lora else None
+    return {"model.name": spec.model.name, **_flatten(spec.model_dump(mode="json", exclude=shown)), "lora": lora}
+
+
+def _flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

@@ -1,0 +1,115 @@
+"""What a sweep found, one row a cell: the numbers of the terminal's tables, from the definitions of this package."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.rows import COMPLETED
+from orchestrator.analysis.savings import savings
+from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame
+from trials.errors import StoreError
+from trials.spec import TrialSpec
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """The replicates of one cell. Only completed trials enter a mean; None where a number is not known.
+
+    Attributes:
+        spec: Its first replicate as the sweep declares it.
+        planned: Replicates of the sweep.
+        states: How those that have ended did.
+        score_mean, score_std: Best dev score over seeds, 0..1, and its standard deviation (n - 1).
+        test_mean: Test score over seeds.
+        training_cost_s: Mean seconds of training, frozen states included (`trial_frame.with_training_cost`).
+        total_params, trainable_params: Counts.
+        saved_params, saved_time: Shares of the baseline's trainable parameters and training cost that freezing saves
+            (`savings.savings`); 0 for the baseline.
+    """
+
+    spec: TrialSpec
+    planned: int
+    states: Counter[str]
+    score_mean: float | None = None
+    score_std: float | None = None
+    test_mean: float | None = None
+    training_cost_s: float | None = None
+    total_params: int | None = None
+    trainable_params: int | None = None
+    saved_params: float | None = None
+    saved_time: float | None = None
+
+    @property
+    def n(self) -> int:
+        """Completed replicates."""
+        return self.states[COMPLETED]
+
+
+def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> list[CellSummary]:
+    """The cells of a sweep in its order.
+
+    Args:
+        specs: The planned trials.
+        rows: Rows of the store's `trials` table, also of other sweeps, with the columns `trial_frame.COLUMNS`.
+
+    Raises:
+        StoreError: A completed trial lacks what every completed trial has.
+    """
+    frame = trial_frame(specs, rows)
+    if frame.empty:
+        return []
+    _check_completed(frame)
+    described = {
+        value: describe_cells(frame, ["cell"], value).set_index("cell")
+        for value in ("score", "test_score", TRAINING_COST, "total_params", "trainable_params")
+    }
+    saved = savings(frame, ["trainable_params", TRAINING_COST]).set_index(["cost", "cell"])["saved"]
+    return [
+        CellSummary(
+            spec=replicates[0],
+            planned=len(replicates),
+            states=Counter(frame.loc[frame["cell"] == cell, "state"].dropna()),
+            score_mean=_known(described["score"]["mean"][cell]),
+            score_std=_known(described["score"]["std"][cell]),
+            test_mean=_known(described["test_score"]["mean"][cell]),
+            training_cost_s=_known(described[TRAINING_COST]["mean"][cell]),
+            total_params=_count(described["total_params"]["median"][cell]),
+            trainable_params=_count(described["trainable_params"]["median"][cell]),
+            saved_params=_saved(saved, "trainable_params", cell, replicates[0], described),
+            saved_time=_saved(saved, TRAINING_COST, cell, replicates[0], described),
+        )
+        for cell, replicates in by_cell(specs).items()
+    ]
+
+
+def _saved(
+    saved: pd.Series, cost: str, cell: str, spec: TrialSpec, described: Mapping[str, pd.DataFrame]
+) -> float | None:
+    if cell == spec.baseline_id:
+        return 0.0 if described[cost]["n"][cell] else None
+    return _known(saved[cost, cell]) if described[cost]["n"][cell] else None
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _count(value: float) -> int | None:
+    return None if math.isnan(value) else int(value)
+
+
+def _check_completed(frame: pd.DataFrame) -> None:
+    done = frame[frame["state"] == COMPLETED]
+    for name in ("score", "train_s", "trainable_params", "total_params"):
+        wrong = done[done[name].isna() | ((name == "total_params") & (done[name] < 1))]
+        if len(wrong):
+            row = wrong.iloc[0]
+            raise StoreError(f"trial {row['trial_id']!r} of the store is completed, but its {name} is {row[name]}.")
