@@ -61,12 +61,12 @@ def test_the_expected_best_of_all_trials_is_the_best_one(tmp_path: Path) -> None
     assert one.to_numpy() == pytest.approx(mean[one.index].to_numpy())
 
 
-def test_a_budget_of_seconds_is_trials_times_their_mean_compute_time(tmp_path: Path) -> None:
+def test_a_budget_of_seconds_is_trials_times_their_mean_training_time(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", search="?axis=train_s", trials=specs(train_sizes=(200,)))
     info = factors.prepare_expected(selection)
     mean = selection.trials.groupby("cell")["train_s"].mean()
     each = info.table["x"] / info.table["budget"]
     assert each.to_numpy() == pytest.approx(mean[info.table["cell"]].to_numpy())
     figure = strictly(factors.draw_expected(info, LIGHT))
-    assert figure["layout"]["xaxis"]["title"]["text"] == "compute time of all trials (s)"
+    assert figure["layout"]["xaxis"]["title"]["text"] == "training time of all trials (s)"
     assert np.isfinite(figure["data"][0]["y"]).all()
