@@ -73,7 +73,7 @@ def _tokenizer(spec: TrialSpec) -> Any:
 
 
 @dataclass(frozen=True)
-class Predicted:
+class LabelPrediction:
     """A label (of a regression the number, as text) and its probability (None for a number)."""
 
     label: str
@@ -109,12 +109,12 @@ class Predictor:
         self._device = device or default_device()
         self._model: Any = model.to(self._device).eval()
 
-    def words(self, sentences: Sequence[Sequence[str]], *, batch_size: int = 32) -> list[list[Predicted]]:
+    def words(self, sentences: Sequence[Sequence[str]], *, batch_size: int = 32) -> list[list[LabelPrediction]]:
         """A label for every word of every sentence. One longer than the model's input is tagged in pieces."""
         pieces = [(i, piece) for i, words in enumerate(sentences) for piece in self._pieces(self._cased(words))]
-        found: list[list[Predicted]] = [[] for _ in sentences]
+        found: list[list[LabelPrediction]] = [[] for _ in sentences]
         order = sorted(range(len(pieces)), key=lambda k: -len(pieces[k][1]))
-        tagged: dict[int, list[Predicted]] = {}
+        tagged: dict[int, list[LabelPrediction]] = {}
         for start in range(0, len(order), batch_size):
             group = order[start : start + batch_size]
             tagged |= dict(zip(group, self._tag([pieces[k][1] for k in group]), strict=True))
@@ -122,9 +122,9 @@ class Predictor:
             found[i] += tagged[k]
         return found
 
-    def texts(self, texts: Sequence[str], *, batch_size: int = 32) -> list[Predicted]:
+    def texts(self, texts: Sequence[str], *, batch_size: int = 32) -> list[LabelPrediction]:
         """A label for every text; what is beyond the model's input is cut off."""
-        found: list[Predicted] = []
+        found: list[LabelPrediction] = []
         for start in range(0, len(texts), batch_size):
             cased = [text.lower() if self._lowercase else text for text in texts[start : start + batch_size]]
             encoded = self._tokenizer(
@@ -144,7 +144,7 @@ class Predictor:
         middle = len(words) // 2
         return self._pieces(words[:middle]) + self._pieces(words[middle:])
 
-    def _tag(self, sentences: list[list[str]]) -> list[list[Predicted]]:
+    def _tag(self, sentences: list[list[str]]) -> list[list[LabelPrediction]]:
         encoded = self._tokenizer(
             sentences, is_split_into_words=True, truncation=True, max_length=self._max_length,
             padding=True, return_tensors="pt",
@@ -164,11 +164,11 @@ class Predictor:
         logits: torch.Tensor = self._model(**accepted).logits.float().cpu()
         return logits
 
-    def _read(self, logits: torch.Tensor) -> Predicted:
+    def _read(self, logits: torch.Tensor) -> LabelPrediction:
         if len(logits) == 1:
-            return Predicted(str(float(logits[0])), None)
+            return LabelPrediction(str(float(logits[0])), None)
         best = int(logits.argmax())
-        return Predicted(str(self._model.config.id2label[best]), float(logits.softmax(dim=-1)[best]))
+        return LabelPrediction(str(self._model.config.id2label[best]), float(logits.softmax(dim=-1)[best]))
 
 
 def _recipe(folder: Path) -> dict[str, Any]:

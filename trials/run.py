@@ -1,6 +1,6 @@
-"""One trial, top to bottom: a generator of epoch records.
+"""One trial from top to bottom: a generator of epoch records.
 
-To stop a trial early, stop iterating. Nothing is handed in but the spec, and nothing is left behind but warm caches.
+To stop a trial early, stop iterating. A trial depends on its spec only, and leaves only warm caches behind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 import torch
 
-from trials.encoding.encoded_corpus import Encoded
+from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.encoding.tokenize import encode_for
 from trials.errors import PreemptedError
 from trials.hardware.device import PeakMemory, autocast, default_device, device_name, wait_for
@@ -27,11 +27,11 @@ from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Split, as_score
 from trials.training.batching import batches_of_like_length, shuffled_batches
-from trials.training.best_epoch import Best, split_report
+from trials.training.best_epoch import BestEpoch, split_report
 from trials.training.checkpoint import Checkpoints, TrialState
 from trials.training.cuda_graphs import graphs_wanted
 from trials.training.freezing import freeze_parts
-from trials.training.gradual_unfreezing import Thawing
+from trials.training.gradual_unfreezing import GradualUnfreezing
 from trials.training.loop import Training, evaluate, never
 from trials.training.steps import evaluation_steps, examples_seen, steps_an_epoch
 from trials.training.subsets import nested_subset, stratified_subset
@@ -39,7 +39,7 @@ from trials.training.subsets import nested_subset, stratified_subset
 
 @dataclass(frozen=True)
 class Trained:
-    """What a whole trial leaves: the model with the weights of its best dev score, and the labels of its head."""
+    """The result of a complete trial: the model with the weights of its best dev score, and the labels of its head."""
 
     loaded: LoadedModel
     labels: tuple[str, ...]
@@ -56,41 +56,50 @@ def run_trial(
 ) -> Generator[EpochRecord, None, Trained]:
     """Train one model and yield a record at every evaluation on dev; the last one holds the test score.
 
-    From a checkpoint the records of before are yielded again, and the trial goes on. With `accumulation` a batch is
-    taken in so many parts and its gradients are added up: the same step, but for rounding, in less memory. `meter` is
-    the device's own unless given.
+    Args:
+        spec: The trial.
+        device: By default the first GPU, else the CPU.
+        predictions: Which predictions the last record holds.
+        checkpoints: Where checkpoints are loaded from and saved. A resumed trial yields its earlier records again.
+        accumulation: Parts that a batch is split into; their gradients add up to the same step, but for rounding, in
+            less memory.
+        meter: Measures energy; by default the device's own counter.
 
     Raises:
         DataError, ModelError: a file is absent, broken or not the planned one.
-        DivergedError: the training loss is not finite; the records until then stand.
-        PreemptedError: the process was asked to leave; the trial is kept.
+        DivergedError: the training loss is not finite; the records yielded so far are valid.
+        PreemptedError: the process was asked to stop; a checkpoint was saved.
     """
     device = device or default_device()
     clock, memory, meter = _Clock(device), PeakMemory(device), meter or EnergyMeter.of(device)
     task, data = TASKS[spec.task], encode_for(spec)
-    kept = checkpoints.found(spec, device) if checkpoints else None
+    checkpoint = checkpoints.newest(spec, device) if checkpoints else None
     loaded, subset = new_model(spec, len(data.labels), device), train_subset(spec, data.train)
     total_params, setup_s = loaded.params(), clock.lap()
     prefix = take_prefix(spec, loaded, data, subset.tolist(), device)
     data, prefix_s = prefix.data, clock.lap()
-    done = kept.step if kept else 0
+    done = checkpoint.step if checkpoint else 0
     training = new_training(spec, loaded, data, subset, device, done=done, accumulation=accumulation)
-    dropout, best, thawing = GlobalStream(spec.seed, "dropout", device), Best(loaded), Thawing(spec, training)
+    dropout, best, unfreezing = (
+        GlobalStream(spec.seed, "dropout", device),
+        BestEpoch(loaded),
+        GradualUnfreezing(spec, training),
+    )
     state = TrialState(spec, training, best, dropout, [])
-    if kept:
-        state.go_on_from(kept, data.dev, len(data.labels))
+    if checkpoint:
+        state.resume(checkpoint, data.dev, len(data.labels))
     setup_s += clock.lap()
     yield from state.records
 
     stops = evaluation_steps(training.n_steps, spec.optim.epochs, spec.eval_every)
     for stop in stops[len(state.records) :]:
         clock.lap()
-        _train(state, thawing, stop, checkpoints, clock, meter)
+        _train(state, unfreezing, stop, checkpoints, clock, meter)
 
         dev = evaluate(training, data.dev)
         metrics = task.measure(data.dev.gold, dev.predicted, data.dev.starts, data.names)
         score = as_score(spec.task, spec.score, metrics)
-        best.offer(score, dev)
+        best.update(score, dev)
         test_metrics, reports, last = None, list[SplitReport](), stop == stops[-1]
         if last:
             best.restore()
@@ -121,7 +130,7 @@ def run_trial(
             reports=tuple(reports),
             last=last,
             total_params=total_params,
-            trainable_params=thawing.trainable_params,
+            trainable_params=unfreezing.trainable_params,
             device=device_name(device),
             prefix_layers=prefix.depth,
             threads=torch.get_num_threads(),
@@ -131,40 +140,40 @@ def run_trial(
         )
         state.evaluated(record)
         if checkpoints and not last and checkpoints.due_at(state):
-            checkpoints.keep(state)
+            checkpoints.save(state)
         try:
             yield record
-        except GeneratorExit:  # stopped early: what was learnt since it was last kept need not be learnt again
+        except GeneratorExit:  # stopped early: a resumed trial need not repeat the steps since the last checkpoint
             if checkpoints and not last:
-                checkpoints.keep(state)
+                checkpoints.save(state)
             raise
         setup_s = prefix_s = 0.0
-    prefix.put_back()
+    prefix.restore()
     return Trained(loaded, data.labels)
 
 
 def _train(
     state: TrialState,
-    thawing: Thawing,
+    unfreezing: GradualUnfreezing,
     stop: int,
     checkpoints: Checkpoints | None,
     clock: _Clock,
     meter: EnergyMeter,
 ) -> None:
-    """Train to a step, and keep the trial on the way when that is due. Raises PreemptedError where it has to end."""
+    """Train to a step and save checkpoints on the way. Raises PreemptedError if the process was asked to stop."""
     pause = meter.watched(checkpoints.due if checkpoints else never)
     while state.training.step < stop:
         meter.start()
         clock.lap()
         with state.dropout.drawn():
-            state.losses += thawing.train_to(stop, pause)
+            state.losses += unfreezing.train_to(stop, pause)
         state.train_s += clock.lap()
         state.energy_j = known_sum((state.energy_j, meter.stop()))
         leaving = checkpoints is not None and checkpoints.leaving()
         if checkpoints and (leaving or (checkpoints.due() and state.training.step < stop)):
-            checkpoints.keep(state)
+            checkpoints.save(state)
         if leaving:
-            raise PreemptedError(f"the worker was asked to go; the trial was kept at step {state.training.step}.")
+            raise PreemptedError(f"the worker was asked to stop; a checkpoint was saved at step {state.training.step}.")
 
 
 def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
@@ -177,7 +186,7 @@ def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
 
 
 def new_model(spec: TrialSpec, n_labels: int, device: torch.device) -> LoadedModel:
-    """The model with a new head, and adapters if the recipe has them; what never learns is frozen."""
+    """The pretrained model with a new head, its frozen parts frozen, with adapters if the recipe has them."""
     head, init = TASKS[spec.task].head, torch_stream(spec.seed, "init")
     loaded = load_model(spec.model, head=head, n_outputs=n_labels, dropout=spec.dropout, init=init)
     freeze_parts(loaded.parts, spec.always_frozen)
@@ -193,14 +202,14 @@ def new_model(spec: TrialSpec, n_labels: int, device: torch.device) -> LoadedMod
 def new_training(
     spec: TrialSpec,
     loaded: LoadedModel,
-    data: Encoded,
+    data: EncodedCorpus,
     subset: np.ndarray,
     device: torch.device,
     *,
     done: int = 0,
     accumulation: int = 1,
 ) -> Training:
-    """A training of these examples; `done` steps of it were taken before."""
+    """The training on a subset (train_size,) of the train examples; `done` steps precede it in a checkpoint."""
     examples, order = [data.train.examples[i] for i in subset], numpy_stream(spec.seed, "order")
     if spec.batching == "length":
         batches = batches_of_like_length([len(e.ids) for e in examples], spec.optim.batch_size, order)
@@ -218,19 +227,19 @@ def new_training(
         precision=autocast(spec.precision, device),
         n_steps=steps_an_epoch(spec) * spec.optim.epochs,
         scaled=spec.precision == "fp16",
-        graphs=spec.optim.embedding_updates == "dense"  # a lazy step waits for the device
+        graphs=spec.optim.embedding_updates == "dense"  # a lazy update reads from the device
         and graphs_wanted(loaded.model, device, scaled=spec.precision == "fp16"),
     )
 
 
 class _Clock:
-    """Seconds between laps, all work queued on the device included."""
+    """Seconds between laps, including all work queued on the device."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._last = device, time.perf_counter()
 
     def lap(self) -> float:
-        """Seconds since the lap before."""
+        """Seconds since the last lap."""
         wait_for(self._device)
         before, self._last = self._last, time.perf_counter()
         return self._last - before

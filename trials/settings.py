@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -200,6 +201,24 @@ class LoraSpec(Frozen):
         """A short name for tables: the rank, and what is not the default."""
         other = self.model_dump(exclude_defaults=True, exclude={"rank"}).values()
         return "/".join([f"r{self.rank}", *(f"{value:g}" if isinstance(value, float) else value for value in other)])
+
+
+@dataclass(frozen=True)
+class CheckpointTimes:
+    """When a running trial saves checkpoints; by default never.
+
+    Attributes:
+        epochs: At the first evaluation after so many epochs; None for never by epochs.
+        seconds: After so many seconds, inside an epoch if need be; None for never by time.
+        share: At every evaluation, as long as saving takes at most this share of the time; None for never.
+    """
+
+    epochs: float | None = None
+    seconds: float | None = None
+    share: float | None = None
+
+
+NEVER = CheckpointTimes()
 
 
 class Recipe(Frozen):

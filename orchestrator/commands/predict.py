@@ -20,7 +20,7 @@ from trials.datasets.text_file import normalised, read_lines
 from trials.errors import DataError
 
 if TYPE_CHECKING:
-    from trials.export import Predicted, Predictor
+    from trials.export import LabelPrediction, Predictor
 
 STDIN = "-"
 # Numbers with their points, words with their inner apostrophes and hyphens, every other visible character by itself.
@@ -106,7 +106,7 @@ def _words(source: str, rows: Sequence[list[str]]) -> list[list[int]]:
     return words
 
 
-def _put(row: list[str], predicted: Predicted, *, entities: bool) -> None:
+def _put(row: list[str], predicted: LabelPrediction, *, entities: bool) -> None:
     if not entities:
         row[3] = predicted.label
         return
@@ -121,7 +121,7 @@ def _stdin_lines() -> list[str]:
         raise DataError(f"stdin: not UTF-8 text ({error.reason}). Convert it first.") from error
 
 
-def _share(predicted: Predicted) -> str:
+def _share(predicted: LabelPrediction) -> str:
     return "" if predicted.probability is None else f"{predicted.probability:.4f}"
 
 

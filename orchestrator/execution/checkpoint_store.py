@@ -17,7 +17,7 @@ FOLDER = "checkpoints"
 
 
 class StoredCheckpoints:
-    """The checkpoints of one trial: a `trials.training.checkpoint.Keeper`."""
+    """The checkpoints of one trial: a `trials.training.checkpoint.CheckpointStorage`."""
 
     def __init__(self, store: str, trial_id: str, attempt: int) -> None:
         self._storage, self._trial_id, self._attempt = open_storage(store).at(FOLDER), trial_id, attempt

@@ -12,9 +12,9 @@ from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Attempt, TrialQueue
 from orchestrator.execution.trial_source import Verdict, told_of
 from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import CheckpointSpec, Resources
+from orchestrator.sweeps.sweep import Resources
 from trials.run import run_trial
-from trials.settings import Predictions
+from trials.settings import CheckpointTimes, Predictions
 from trials.training.checkpoint import Checkpoints
 
 
@@ -25,7 +25,7 @@ def run_inline(
     resources: Resources,
     predictions: Predictions,
     store: str,
-    checkpoint: CheckpointSpec,
+    checkpoint: CheckpointTimes | None,
     stop: StopRequest,
 ) -> None:
     """Run the trials of a queue in order and tell the listener; the same rows as `run_sweep`, but for times."""
@@ -38,8 +38,9 @@ def run_inline(
         listener.started(attempt.spec, attempt.number)
         error: str | None = None
         try:
-            kept = _kept(store, attempt, checkpoint)
-            state, error = _run(attempt, queue, listener, predictions, kept, stop)
+            storage = StoredCheckpoints(store, attempt.spec.trial_id, attempt.number)
+            checkpoints = Checkpoints(storage, checkpoint) if checkpoint else None
+            state, error = _run(attempt, queue, listener, predictions, checkpoints, stop)
             if state is None:
                 return
         except Exception as raised:
@@ -54,11 +55,13 @@ def _run(
     queue: TrialQueue,
     listener: Listener,
     predictions: Predictions,
-    kept: Checkpoints | None,
+    checkpoints: Checkpoints | None,
     stop: StopRequest,
 ) -> tuple[State | None, str | None]:
     """Run an attempt; how it ended, and why if before its end. None where it was stopped with the sweep."""
-    records = run_trial(attempt.spec, predictions=predictions, checkpoints=kept, accumulation=attempt.accumulation)
+    records = run_trial(
+        attempt.spec, predictions=predictions, checkpoints=checkpoints, accumulation=attempt.accumulation
+    )
     for record in records:
         verdict = queue.evaluated(attempt.spec, record)
         listener.evaluated(attempt.spec, record)
@@ -68,9 +71,3 @@ def _run(
             records.close()
             return (None, None) if verdict is Verdict.GO_ON else (State.PRUNED, told_of(verdict, record))
     raise AssertionError("a trial ends with its last record")
-
-
-def _kept(store: str, attempt: Attempt, every: CheckpointSpec) -> Checkpoints | None:
-    if every.is_off:
-        return None
-    return Checkpoints(StoredCheckpoints(store, attempt.spec.trial_id, attempt.number), **every.times())

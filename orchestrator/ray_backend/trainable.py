@@ -19,9 +19,8 @@ from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the packag
 
 from orchestrator.execution.events import failure
 from orchestrator.execution.slots import Share
-from orchestrator.sweeps.sweep import CheckpointSpec
 from trials.record import EpochRecord
-from trials.settings import Predictions
+from trials.settings import CheckpointTimes, Predictions
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -40,20 +39,19 @@ class WorkerSettings:
     Attributes:
         predictions: Which predictions to keep.
         store: Address of the store that trials are kept beside.
-        checkpoint: When they are kept.
+        checkpoint: When trials save checkpoints; None for never.
         origin: Ray's id of the driver's node, where the paths of specs hold; None where they hold everywhere.
     """
 
     predictions: Predictions
     store: str
-    checkpoint: CheckpointSpec
+    checkpoint: CheckpointTimes | None
     origin: str | None = None
 
     def for_share(self, share: Share) -> dict[str, Any]:
         """As plain values, with what a trial gets of the cluster."""
-        every = None if self.checkpoint.is_off else self.checkpoint.model_dump()
         return {"threads": share.cpus, "gpus": share.gpus, "predictions": self.predictions, "store": self.store,
-                "checkpoint": every, "origin": self.origin}  # fmt: skip
+                "checkpoint": self.checkpoint, "origin": self.origin}  # fmt: skip
 
 
 class WorkerWornError(Exception):
@@ -110,8 +108,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         from trials.training.checkpoint import Checkpoints
 
         kept = StoredCheckpoints(config["store"], spec.trial_id, config["attempt"])
-        times = CheckpointSpec.model_validate(config["checkpoint"]).times()
-        return Checkpoints(kept, **times, leaving=lambda: self._leaving)
+        return Checkpoints(kept, config["checkpoint"], leaving=lambda: self._leaving)
 
     def step(self) -> dict[str, Any]:
         """Up to the next evaluation. A trial that raises is reported, so that the warm worker lives on.

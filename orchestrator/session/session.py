@@ -96,7 +96,7 @@ class Running:
                 resources=sweep.resources,
                 predictions=sweep.predictions,
                 store=self.results.address,
-                checkpoint=sweep.checkpoint,
+                checkpoint=sweep.checkpoint.times,
                 stop=self.stop,
             )
 
@@ -120,6 +120,6 @@ class Running:
             if not sweep.checkpoint.is_off and (note := note_on_reach(self.results.storage)):
                 say(f"note    {note}")
             self.lease.announce(found.dashboard if found.dashboard.startswith("http") else "")
-            settings = WorkerSettings(sweep.predictions, self.results.address, sweep.checkpoint, found.node_id)
+            settings = WorkerSettings(sweep.predictions, self.results.address, sweep.checkpoint.times, found.node_id)
             with display, watch.exporting():
                 run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)

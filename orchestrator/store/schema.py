@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from trials.metrics.metric import METRICS as REGISTERED
-from trials.metrics.metric import Metric
+from trials.metrics.metric import TaskMetric
 from trials.record import RECORD_COLUMNS, EpochRecord
 
 SCHEMA_VERSION = 1
@@ -50,7 +50,7 @@ def _type(field: dataclasses.Field[Any]) -> pa.DataType:
     return pa.int32() if RECORD_COLUMNS[field.name].bits == 32 else _TYPES[str(field.type)]
 
 
-def epochs_schema(metrics: Iterable[Metric]) -> pa.Schema:
+def epochs_schema(metrics: Iterable[TaskMetric]) -> pa.Schema:
     """One row per evaluation: the columns that `EpochRecord` declares, and one for each metric."""
     columns: list[tuple[str, pa.DataType]] = [("trial_id", pa.string()), ("attempt", pa.int32())]
     for field in dataclasses.fields(EpochRecord):

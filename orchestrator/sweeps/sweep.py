@@ -42,7 +42,7 @@ from orchestrator.sweeps.search_spec import GoalSpec, RacingKey, ScheduleKey, Sc
 from orchestrator.sweeps.space import CASES, LayersError, Point, continuous, n_points, path_of
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
-from trials.settings import Frozen, Positive, Predictions, Seed
+from trials.settings import CheckpointTimes, Frozen, Positive, Predictions, Seed
 from trials.sources.local_models import STARTER
 from trials.spec import TrialSpec
 
@@ -98,11 +98,12 @@ class CheckpointSpec(Frozen):
         """Whether trials are never kept."""
         return self.epochs is None and self.minutes is None and not self.auto
 
-    def times(self) -> dict[str, Any]:
-        """As `trials.training.checkpoint.Checkpoints` takes it."""
-        if self.auto:
-            return {"epochs": self.epochs, "seconds": 60 * (self.minutes or 2), "share": 0.05}
-        return {"epochs": self.epochs, "seconds": None if self.minutes is None else 60 * self.minutes, "share": None}
+    @property
+    def times(self) -> CheckpointTimes | None:
+        """When a trial saves checkpoints; None if never."""
+        minutes = self.minutes or (2 if self.auto else None)
+        seconds = None if minutes is None else 60 * minutes
+        return None if self.is_off else CheckpointTimes(self.epochs, seconds, 0.05 if self.auto else None)
 
 
 def _word_is_checkpoint(value: object) -> object:

@@ -20,7 +20,7 @@ from orchestrator.ray_backend.driver import run_sweep
 from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import CheckpointSpec, Limits
+from orchestrator.sweeps.sweep import Limits
 from tests.benchmarks.overhead import driver_mb
 from tests.builders import first_attempts, make_record
 from trials.record import EpochRecord
@@ -74,7 +74,7 @@ def ours(specs: list[TrialSpec], cluster: Cluster) -> dict[str, Any]:
             _Watched(ResultStore(Path(folder) / "store")),
             TrialQueue(Listed(specs), first_attempts(specs), Limits()),
         )
-        settings = WorkerSettings("none", folder, CheckpointSpec())
+        settings = WorkerSettings("none", folder, None)
         started = time.perf_counter()
         run_sweep(
             queue, recorder, slots=Slots({ANY: Share()}, cluster.nodes), settings=settings, stop=StopRequest(),

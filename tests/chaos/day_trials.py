@@ -19,7 +19,7 @@ from orchestrator.ray_backend.driver import run_sweep
 from orchestrator.ray_backend.trainable import TrialTrainable, WorkerSettings
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import CheckpointSpec, Limits
+from orchestrator.sweeps.sweep import Limits
 from tests.benchmarks.overhead import specs
 from tests.builders import first_attempts, make_record
 from tests.chaos.day import EPOCHS, SAMPLES, Sample, sample
@@ -57,7 +57,7 @@ def run_day(n: int, cluster: Cluster, folder: Path) -> tuple[list[Sample], dict[
     recorder = _Watching(store, folder, max(1, n // SAMPLES))
     recorder_module.FLUSH_EVERY_S = 0.0  # as if rows were seconds apart
     queue = TrialQueue(Listed(chosen), first_attempts(chosen), Limits())
-    settings = WorkerSettings("none", str(store.root), CheckpointSpec())
+    settings = WorkerSettings("none", str(store.root), None)
     run_sweep(
         queue, recorder, slots=Slots({ANY: Share()}, cluster.nodes), settings=settings, stop=StopRequest(),
         trainable=TinyTrainable,

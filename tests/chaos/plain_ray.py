@@ -155,6 +155,7 @@ def trial(config: dict[str, Any]) -> None:
     from ray import tune
 
     from trials.run import run_trial
+    from trials.settings import CheckpointTimes
     from trials.training.checkpoint import Checkpoints
 
     torch.set_num_threads(1)
@@ -166,7 +167,9 @@ def trial(config: dict[str, Any]) -> None:
         with before.as_directory() as folder:
             keeper.content = (Path(folder) / _FILE).read_bytes()
             told = json.loads((Path(folder) / "told.json").read_text())
-    for number, record in enumerate(run_trial(spec, checkpoints=Checkpoints(keeper, epochs=1)), start=1):
+    for number, record in enumerate(
+        run_trial(spec, checkpoints=Checkpoints(keeper, CheckpointTimes(epochs=1))), start=1
+    ):
         if number <= told:  # yielded again from the checkpoint, and reported before
             continue
         note(config["ledger"], trial_id=spec.trial_id, event="evaluated", step=record.step)

@@ -38,7 +38,7 @@ def main(folder: Path) -> None:
     from orchestrator.execution.trial_source import Listed
     from orchestrator.ray_backend.cluster import local_cluster
     from orchestrator.store import ResultStore
-    from orchestrator.sweeps.sweep import CheckpointSpec, Limits
+    from orchestrator.sweeps.sweep import Limits
     from tests.builders import make_record, make_spec
     from trials.record import EpochRecord
     from trials.spec import TrialSpec
@@ -58,7 +58,7 @@ def main(folder: Path) -> None:
 
         recorder = Recorder(store)
         queue = TrialQueue(Listed([make_spec(seed=seed) for seed in range(3)]), {}, Limits())
-        settings = WorkerSettings("none", str(folder), CheckpointSpec())
+        settings = WorkerSettings("none", str(folder), None)
         slots = Slots({ANY: Share()}, cluster.nodes)
         run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=Hungry)
         recorder.close()

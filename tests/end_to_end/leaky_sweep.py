@@ -27,7 +27,7 @@ from orchestrator.execution.trial_source import Listed
 from orchestrator.ray_backend.cluster import local_cluster
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweeps.sweep import CheckpointSpec, Limits
+from orchestrator.sweeps.sweep import Limits
 from tests.builders import first_attempts, make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -72,7 +72,7 @@ def main(folder: Path, n: int, seconds: float, megabytes: int, start_s: float) -
                 yield replace(make_record(last=True), device=f"worker {os.getpid()}")
 
         recorder, queue = Counting(store), TrialQueue(Listed(specs), first_attempts(specs), Limits())
-        settings = WorkerSettings("none", str(folder), CheckpointSpec())
+        settings = WorkerSettings("none", str(folder), None)
         slots = Slots({ANY: Share()}, cluster.nodes)
         run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=Leaky)
         recorder.close()

@@ -30,6 +30,7 @@ from tests.orchestrator.store.rows import epoch, prediction, tag, trial
 from trials.draft import Lookup
 from trials.errors import CheckpointError, DataError, DivergedError
 from trials.run import run_trial
+from trials.settings import CheckpointTimes
 from trials.spec import TrialSpec
 from trials.training.checkpoint import Checkpoints
 
@@ -139,7 +140,7 @@ def _kept(folder: Path) -> dict[str, Kind]:
     )
     file = _File(folder / "kept" / "checkpoint")
     file.path.parent.mkdir()
-    list(run_trial(spec, device=CPU, checkpoints=Checkpoints(file, epochs=1)))
+    list(run_trial(spec, device=CPU, checkpoints=Checkpoints(file, CheckpointTimes(epochs=1))))
     return {"checkpoint": Kind(file.path, lambda: _gone_on(spec, file), mutated_checkpoint)}
 
 

@@ -16,6 +16,7 @@ from tests.builders import write_sweep, write_treebank
 from trials.draft import Lookup
 from trials.errors import CheckpointError
 from trials.run import run_trial
+from trials.settings import CheckpointTimes
 from trials.spec import TrialSpec
 from trials.training.checkpoint import Checkpoints
 from trials.training.checkpoint_validation import STATE
@@ -47,7 +48,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrialSpec, bytes]:
     bank = write_treebank(folder / "bank", train=6, dev=2, test=2)
     (spec,) = expand(*load_sweep(write_sweep(folder / "one.yaml", SWEEP.replace("BANK", str(bank))), []), Lookup())
     memory = Memory()
-    list(run_trial(spec, device=CPU, checkpoints=Checkpoints(memory, epochs=1)))
+    list(run_trial(spec, device=CPU, checkpoints=Checkpoints(memory, CheckpointTimes(epochs=1))))
     assert memory.content is not None
     return spec, memory.content
 

@@ -20,8 +20,8 @@ from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import OptimSpec
 from trials.spec import TrialSpec
-from trials.training.best_epoch import Best
-from trials.training.loop import Evaluation
+from trials.training.best_epoch import BestEpoch
+from trials.training.loop import EvaluatedSplit
 from trials.training.steps import evaluation_steps
 
 CPU = torch.device("cpu")
@@ -147,11 +147,11 @@ def test_test_is_scored_once_at_the_end_with_the_weights_of_the_best_dev_score(
 
 def test_of_equal_scores_the_earliest_weights_are_the_best(make_trial: TrialMaker) -> None:
     model = load_model(make_trial().model, head="tokens", n_outputs=3, dropout=None, init=torch.Generator())
-    best, weight = Best(model), next(iter(model.parts.head[0].parameters()))
+    best, weight = BestEpoch(model), next(iter(model.parts.head[0].parameters()))
     for value, score in ((1.0, 0.25), (2.0, 0.5), (3.0, 0.5), (4.0, 0.25)):
         with torch.no_grad():
             weight.fill_(value)
-        best.offer(score, Evaluation(value, np.empty(0), np.empty(0)))
+        best.update(score, EvaluatedSplit(value, np.empty(0), np.empty(0)))
     best.restore()
     assert (weight.unique().tolist(), best.dev.loss) == ([2.0], 2.0)
 

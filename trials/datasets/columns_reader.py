@@ -24,7 +24,7 @@ _gaps = re.compile("[ \t]+")
 _surely_tag = re.compile("#|O|[BIESLU]-.+")  # the Penn Treebank's own tag of the word "#", and tags of spans
 
 
-class Line(NamedTuple):
+class ColumnLine(NamedTuple):
     """A line of the file.
 
     Attributes:
@@ -68,26 +68,26 @@ def _position(path: Path, key: str, value: str | int | None, default: int) -> in
     return default if value is None else value
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[list[Line]]:
+def _blocks(lines: Iterable[str]) -> Iterator[list[ColumnLine]]:
     """The lines between blank lines and document starts."""
-    block: list[Line] = []
+    block: list[ColumnLine] = []
     for number, text in enumerate([*lines, ""], start=1):
         cells = _gaps.split(text.rstrip(" \t"))
         if cells[0] != DOCUMENT and cells != [""]:
-            block.append(Line(number, cells, text.startswith("# ")))
+            block.append(ColumnLine(number, cells, text.startswith("# ")))
         elif block:
             yield block
             block = []
 
 
-def _without_comments(blocks: list[list[Line]], tag: int) -> list[list[Line]]:
+def _without_comments(blocks: list[list[ColumnLine]], tag: int) -> list[list[ColumnLine]]:
     if not any(block[0].maybe_comment for block in blocks):
         return blocks
     others = [line.cells for block in blocks for line in block if not line.maybe_comment]
     width = len(others[0]) if others else 0
     tags = {cells[tag] for cells in others if -len(cells) <= tag < len(cells)}
 
-    def is_comment(line: Line) -> bool:
+    def is_comment(line: ColumnLine) -> bool:
         if not line.maybe_comment or len(line.cells) != width or not -width <= tag < width:
             return line.maybe_comment
         return line.cells[tag] not in tags and not _surely_tag.fullmatch(line.cells[tag])
@@ -109,13 +109,13 @@ class _File:
     tag: int
     width: int
 
-    def sentence(self, block: list[Line]) -> Sentence:
+    def sentence(self, block: list[ColumnLine]) -> Sentence:
         for line in block:
             self._check(line)
         words, tags = ([cells[place] for _, cells, _ in block] for place in (self.word, self.tag))
         return Sentence(tuple(words), tuple(tags), f"{self.path}:{block[0].number}")
 
-    def _check(self, line: Line) -> None:
+    def _check(self, line: ColumnLine) -> None:
         n = len(line.cells)
         if not line.cells[0]:
             raise self._refusal(line, "the line starts with a space or tab, so its word is empty.")
@@ -129,5 +129,5 @@ class _File:
         if self.word % n == self.tag % n:
             raise self._refusal(line, "columns.tokens and columns.tags are the same column.")
 
-    def _refusal(self, line: Line, rule: str) -> DataError:
+    def _refusal(self, line: ColumnLine, rule: str) -> DataError:
         return DataError(f"{self.path}:{line.number}: {rule} Mend the line or `columns`.")

@@ -9,7 +9,7 @@ from trials.tasks.task import Split
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedCorpus:
     """Three splits; `test` is empty where the corpus has none.
 
     Attributes:
@@ -30,7 +30,7 @@ class Encoded:
         """Every split by its name."""
         return {"train": self.train, "dev": self.dev, "test": self.test}
 
-    def with_splits(self, splits: Mapping[str, Split]) -> Encoded:
+    def with_splits(self, splits: Mapping[str, Split]) -> EncodedCorpus:
         """The same corpus with some of its splits in another form."""
         train, dev, test = (splits.get(name, split) for name, split in self.splits.items())
-        return Encoded(self.labels, self.names, self.pad_id, train, dev, test)
+        return EncodedCorpus(self.labels, self.names, self.pad_id, train, dev, test)

@@ -13,7 +13,7 @@ import numpy as np
 
 from trials.cache.node_cache import existing_folder, locked, node_folder
 from trials.datasets.corpus import SPLITS
-from trials.encoding.encoded_corpus import Encoded
+from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.settings import DataSpec, ModelSpec
 from trials.tasks.task import Example, Split
 
@@ -30,7 +30,7 @@ def token_key(task: str, data: DataSpec, model: ModelSpec, max_length: int, lowe
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def kept_or_encoded(key: str, encode: Callable[[], Encoded]) -> Encoded:
+def kept_or_encoded(key: str, encode: Callable[[], EncodedCorpus]) -> EncodedCorpus:
     """The corpus of a key: mapped if a worker of this node has encoded it, else encoded and kept, if there is room."""
     folder = existing_folder("tokens", key)
     if folder is not None and (found := _read(folder)) is not None:
@@ -41,12 +41,12 @@ def kept_or_encoded(key: str, encode: Callable[[], Encoded]) -> Encoded:
     return encoded
 
 
-def _n_bytes(encoded: Encoded) -> int:
+def _n_bytes(encoded: EncodedCorpus) -> int:
     examples = [example for split in encoded.splits.values() for example in split.examples]
     return sum(8 * (2 * len(e.ids) + len(e.labels) + 2 * len(e.gold)) for e in examples)
 
 
-def _write(folder: Path, encoded: Encoded) -> None:
+def _write(folder: Path, encoded: EncodedCorpus) -> None:
     """Everything, and the description last: without it a folder holds nothing."""
     with locked(folder / ".lock"):
         if (folder / _META).exists():
@@ -64,14 +64,14 @@ def _write(folder: Path, encoded: Encoded) -> None:
         part.replace(folder / _META)
 
 
-def _read(folder: Path) -> Encoded | None:
+def _read(folder: Path) -> EncodedCorpus | None:
     """The corpus in a folder; None where it is not whole."""
     try:
         meta = json.loads((folder / _META).read_text(encoding="utf-8"))
         splits = [_split(folder, name) for name in SPLITS]
     except (OSError, EOFError, ValueError, KeyError):
         return None
-    return Encoded(tuple(meta["labels"]), tuple(meta["names"]), meta["pad_id"], *splits)
+    return EncodedCorpus(tuple(meta["labels"]), tuple(meta["names"]), meta["pad_id"], *splits)
 
 
 def _split(folder: Path, name: str) -> Split:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 
 from trials.datasets.corpus import Item
-from trials.encoding.encoded_corpus import Encoded
+from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.encoding.token_cache import kept_or_encoded, token_key
 from trials.models.load import family_of, load_tokenizer
 from trials.settings import DataSpec, ModelSpec
@@ -15,18 +15,18 @@ from trials.tasks.reading import read_corpus
 from trials.tasks.task import Split, unseen_labels
 
 
-def encode_for(spec: TrialSpec) -> Encoded:
+def encode_for(spec: TrialSpec) -> EncodedCorpus:
     """The encoded corpus of a trial."""
     return _encode(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
 
 
 @lru_cache(maxsize=4)
-def _encode(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> Encoded:
+def _encode(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> EncodedCorpus:
     key = token_key(task_name, data, model, max_length, lowercase)
     return kept_or_encoded(key, lambda: _tokenised(task_name, data, model, max_length, lowercase))
 
 
-def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> Encoded:
+def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> EncodedCorpus:
     corpus, task = read_corpus(task_name, data), TASKS[task_name]
     labels = task.label_names(corpus.train)
     extra = () if task.regression else unseen_labels([*corpus.dev, *corpus.test], labels)
@@ -38,6 +38,6 @@ def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int
     def encoded(items: list[Item]) -> Split:
         return Split(encode(items, names, len(labels), tokenizer) if items else [])
 
-    return Encoded(
+    return EncodedCorpus(
         labels, names, tokenizer.pad_token_id, encoded(corpus.train), encoded(corpus.dev), encoded(corpus.test)
     )

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from trials.metrics.counts import Floats, Ids
-from trials.metrics.metric import Metric, register
+from trials.metrics.metric import TaskMetric, register
 
 
 def matthews(gold: Ids, predicted: Ids) -> float:
@@ -71,7 +71,7 @@ def _ranks(values: Floats) -> Floats:
 
 
 register(
-    Metric(
+    TaskMetric(
         "matthews",
         label="Matthews correlation",
         about="Matthews' correlation.",
@@ -82,7 +82,7 @@ register(
     )
 )
 register(
-    Metric(
+    TaskMetric(
         "f1",
         label="F1",
         about="F1 of the positive class.",
@@ -92,7 +92,7 @@ register(
     )
 )
 register(
-    Metric(
+    TaskMetric(
         "pearson",
         label="Pearson correlation",
         about="Pearson's correlation.",
@@ -103,7 +103,7 @@ register(
     )
 )
 register(
-    Metric(
+    TaskMetric(
         "spearman",
         label="Spearman correlation",
         about="Spearman's rank correlation.",

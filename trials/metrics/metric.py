@@ -37,7 +37,7 @@ class PredictedSplit:
 
 
 @dataclass(frozen=True)
-class Metric:
+class TaskMetric:
     """One metric. Registering it is all it takes: tasks measure it, the store gets a column, pages offer it.
 
     Attributes:
@@ -65,11 +65,11 @@ class Metric:
         return value if self.higher_is_better else -value
 
 
-METRICS: Registry[Metric] = Registry("metric")
+METRICS: Registry[TaskMetric] = Registry("metric")
 """All metrics, in the order of the store's columns."""
 
 
-def register(metric: Metric) -> Metric:
+def register(metric: TaskMetric) -> TaskMetric:
     """Register a metric under its own name."""
     return METRICS.register(metric.name)(metric)
 
@@ -79,7 +79,7 @@ def metric_label(name: str) -> str:
     return METRICS[name].label if name in METRICS else name.replace("_", " ")
 
 
-def metrics_for(outputs: frozenset[Output], score: str) -> tuple[Metric, ...]:
+def metrics_for(outputs: frozenset[Output], score: str) -> tuple[TaskMetric, ...]:
     """What a task with these outputs measures: the group of the metric that it selects by, then the others."""
     measured = [metric for metric in METRICS.values() if metric.outputs & outputs or metric.name == score]
     return tuple(sorted(measured, key=lambda metric: metric.group != METRICS[score].group))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trials.metrics.counts import Counts, Ids, share
-from trials.metrics.metric import Metric, PredictedSplit, register
+from trials.metrics.metric import PredictedSplit, TaskMetric, register
 
 OUTSIDE, BEGIN, INSIDE = range(3)
 PREFIXES = {"B-": BEGIN, "I-": INSIDE}
@@ -102,7 +102,9 @@ def _scores(split: PredictedSplit) -> SpanScores:
 def _register(score: str, about: str) -> None:
     label = f"span {score.replace('_', ' ').replace('f1', 'F1')}"
     about = f"Of whole entities{about}"
-    register(Metric(f"span_{score}", label, about, "span", frozenset({"spans"}), lambda s: getattr(_scores(s), score)))
+    register(
+        TaskMetric(f"span_{score}", label, about, "span", frozenset({"spans"}), lambda s: getattr(_scores(s), score))
+    )
 
 
 _register("precision", ", strict IOB2: precision.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trials.metrics.counts import Ids, count
-from trials.metrics.metric import Metric, register
+from trials.metrics.metric import TaskMetric, register
 
 
 def accuracy(gold: Ids, predicted: Ids) -> float:
@@ -31,7 +31,7 @@ def macro_f1(gold: Ids, predicted: Ids) -> float:
 
 
 register(
-    Metric(
+    TaskMetric(
         "accuracy",
         label="accuracy",
         about="Share of correct labels.",
@@ -41,7 +41,7 @@ register(
     )
 )
 register(
-    Metric(
+    TaskMetric(
         "macro_f1",
         label="macro F1",
         about="Mean F1 of all labels.",

@@ -1,1 +1,1 @@
-"""The frozen prefix: what never changes below the first layer that learns, computed once a node and kept."""
+"""The frozen prefix: the output of the frozen lowest layers, computed once per node and cached."""

@@ -1,7 +1,7 @@
-"""Which layers of a trial never change, and what their output depends on; no torch, so that a plan can ask.
+"""Which layers of a trial never change, and what their output depends on; without torch, so that a plan can use it.
 
-Nothing is kept where layers that learn stand below frozen ones, where the frozen part runs with dropout, or where it
-would be used less than it costs.
+The output is not cached where trained layers lie below frozen ones, where frozen layers run with dropout, or where a
+state would be read less often than computing it costs.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import json
 
 from trials.spec import TrialSpec
 
-VERSION = 2  # of the states: raise it when the same key would give others
+VERSION = 2  # of the states: increment it when the same key would give others
 
 
 def prefix_depth(spec: TrialSpec) -> int:
-    """How many layers from the embeddings on never change in a trial: 0 where a prefix cannot be kept."""
+    """Number of layers, counted from the embeddings, that never change in a trial; 0 if none can be cached."""
     freeze = spec.always_frozen
     if not freeze.embeddings or (spec.frozen_dropout and spec.dropout != 0.0):
         return 0
@@ -25,12 +25,12 @@ def prefix_depth(spec: TrialSpec) -> int:
 
 
 def is_worth_it(spec: TrialSpec) -> bool:
-    """Whether a trial reads a state more often than it would compute it."""
+    """Whether a trial reads a cached state more often than it computes it."""
     return spec.optim.epochs > 1
 
 
 def prefix_key(spec: TrialSpec, depth: int) -> str:
-    """What the states at a depth depend on, as a folder's name."""
+    """A digest of everything the states at a depth depend on; the name of their folder."""
     data = spec.data.content()
     content = [VERSION, spec.task, data, spec.model.revision, spec.max_length, spec.lowercase, spec.precision, depth]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]

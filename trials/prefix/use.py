@@ -1,6 +1,6 @@
-"""How a trial gets the states that enter its first layer that learns.
+"""Give a trial the cached hidden states that enter its first trained layer.
 
-If the disk is full or a file is gone, the trial runs the whole model: slower, not wrong.
+If the disk is full or a file is gone, the trial runs the whole model: slower, but with the same results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from trials.cache.node_cache import existing_folder, node_folder
-from trials.encoding.encoded_corpus import Encoded
+from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.hardware.device import autocast
 from trials.models.cut import section, start_at
 from trials.models.family import MODEL_FAMILIES
@@ -29,23 +29,23 @@ GPU_BATCH = 64
 
 @dataclass(frozen=True)
 class Prefix:
-    """What a trial starts from instead of ids.
+    """The input of a trial's first trained layer, in place of input ids.
 
     Attributes:
-        depth: The first layer that is run for every batch; 0 where nothing is kept.
-        data: The corpus, with the states of the examples that the trial sees.
-        put_back: Makes the cut model whole again.
+        depth: Index of the first layer that every batch runs through; 0 if nothing is cached.
+        data: The corpus, with the hidden states of the examples that the trial uses.
+        restore: Puts the removed layers back into the model.
     """
 
     depth: int
-    data: Encoded
-    put_back: Callable[[], None]
+    data: EncodedCorpus
+    restore: Callable[[], None]
 
 
 def take_prefix(
-    spec: TrialSpec, loaded: LoadedModel, data: Encoded, subset: Sequence[int], device: torch.device
+    spec: TrialSpec, loaded: LoadedModel, data: EncodedCorpus, subset: Sequence[int], device: torch.device
 ) -> Prefix:
-    """Have the states of train subset, dev and test computed, those that are not kept yet, and cut the model."""
+    """Compute the states of train subset, dev and test that are not cached yet, and remove the layers below."""
     depth, whole = prefix_depth(spec), Prefix(0, data, lambda: None)
     if depth == 0 or spec.model.family not in MODEL_FAMILIES or not is_worth_it(spec):
         return whole
@@ -56,7 +56,7 @@ def take_prefix(
         for name, file in files.items():
             file.fill([int(i) for i in wanted[name]], partial(builder.states, name))
         splits = {name: _with_states(data.splits[name], file, wanted[name]) for name, file in files.items()}
-    except OSError:  # a full disk, too little room, a file that another process threw away
+    except OSError:  # a full disk, too little room, a file that another process evicted
         return whole
     return Prefix(depth, data.with_splits(splits), start_at(loaded.model, family_of(spec.model), depth))
 
@@ -69,23 +69,23 @@ def _with_states(split: Split, file: StatesFile, wanted: Sequence[int]) -> Split
 
 
 class _Builder:
-    """Runs the frozen layers over examples, from the deepest states that are there already."""
+    """Runs the frozen layers over examples, starting from the deepest states that are cached already."""
 
-    def __init__(self, spec: TrialSpec, model: Any, data: Encoded, depth: int, device: torch.device) -> None:
+    def __init__(self, spec: TrialSpec, model: Any, data: EncodedCorpus, depth: int, device: torch.device) -> None:
         self._spec, self._data, self._depth, self._device = spec, data, depth, device
         self._base = getattr(model, model.base_model_prefix)
         self._width: int = model.config.hidden_size
         self._splits = {name: split for name, split in data.splits.items() if split.examples}
 
     def files(self, depth: int) -> dict[str, StatesFile]:
-        """The files of every split at a depth, their folder made. Raises OSError where there is no room for them."""
+        """The files of every split at a depth, in a folder that exists. Raises OSError if there is no room for them."""
         lengths = {name: [len(e.ids) for e in split.examples] for name, split in self._splits.items()}
         n_bytes = 4 * self._width * sum(map(sum, lengths.values()))
         folder = node_folder("prefix", prefix_key(self._spec, depth), n_bytes)
         return {name: StatesFile(folder, name, lengths[name], self._width) for name in lengths}
 
     def states(self, name: str, missing: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
-        """(index, (subwords, width) states) of examples of a split."""
+        """Yield (index, (subwords, width) states) for the missing examples of a split."""
         below = self._below(name)
         for start, file in [*below.items(), (0, None)]:
             absent = set(missing if file is None else file.missing(missing))
@@ -94,7 +94,7 @@ class _Builder:
             missing = [i for i in missing if i in absent] if file is not None else []
 
     def _below(self, name: str) -> dict[int, StatesFile]:
-        """Shallower states of a split, the deepest first; only looked at, never made."""
+        """The cached states of a split at shallower depths, the deepest first; none are computed."""
         lengths = [len(e.ids) for e in self._splits[name].examples]
         folders = {k: existing_folder("prefix", prefix_key(self._spec, k)) for k in range(self._depth - 1, 0, -1)}
         return {k: StatesFile(f, name, lengths, self._width) for k, f in folders.items() if f is not None}
@@ -103,10 +103,10 @@ class _Builder:
     def _run(
         self, name: str, indices: Sequence[int], start: int, file: StatesFile | None
     ) -> Iterator[tuple[int, torch.Tensor]]:
-        """From the input of layer `start` up.
+        """Run the layers from `start` up to the cached depth.
 
-        On a CPU one by one: then an example's states do not depend on which trial asked for them, not by a bit. A GPU,
-        where nothing is promised to the bit, gets batches of like lengths.
+        On a CPU one example at a time, so that its states are bit-identical whichever trial computes them. A GPU, where
+        no bit-equality is promised, gets batches of similar lengths.
         """
         if not indices:
             return
@@ -119,6 +119,6 @@ class _Builder:
             chosen = [examples[i] if file is None else replace(examples[i], states=file.read(i)) for i in group]
             batch = collate(chosen, 0, self._device)  # the padding's states are never read
             with autocast(self._spec.precision, self._device):
-                found = layers(**batch.inputs).last_hidden_state.float().cpu()
+                states = layers(**batch.inputs).last_hidden_state.float().cpu()
             for row, i in enumerate(group):
-                yield i, found[row, : len(examples[i].ids)].contiguous()
+                yield i, states[row, : len(examples[i].ids)].contiguous()

@@ -31,8 +31,8 @@ from trials.starter_tools.pretraining_text import (
     SPECIAL,
     UNK,
     VOCAB_SIZE,
-    Batch,
-    Encoded,
+    EncodedCorpora,
+    MaskedBatch,
     Row,
     epoch_units,
     mask_rows,
@@ -43,7 +43,7 @@ from trials.starter_tools.pretraining_text import (
 CHECKPOINT_EVERY_S = 120.0
 
 
-def masked_loss(model: DistilBertForMaskedLM, batch: Batch) -> torch.Tensor:
+def masked_loss(model: DistilBertForMaskedLM, batch: MaskedBatch) -> torch.Tensor:
     """Mean cross-entropy, with logits computed at the chosen places only."""
     hidden = model.distilbert(
         input_ids=batch.ids, attention_mask=batch.visible, position_ids=batch.positions
@@ -91,7 +91,7 @@ class Pretraining:
     the schedule.
     """
 
-    def __init__(self, encoded: Encoded, args: argparse.Namespace) -> None:
+    def __init__(self, encoded: EncodedCorpora, args: argparse.Namespace) -> None:
         torch.manual_seed(args.seed)
         self.args, self.encoded = args, encoded
         self.model = new_model(args.dropout)

@@ -20,7 +20,7 @@ PAD, UNK, CLS, SEP, MASK = range(5)
 
 
 @dataclass(frozen=True)
-class Corpus:
+class PretrainingCorpus:
     """The sentences of one file and how often an epoch reads them; prose may be joined into longer passages."""
 
     path: Path
@@ -29,18 +29,18 @@ class Corpus:
     prose: bool
 
 
-def read_corpus(argument: str) -> Corpus:
+def read_corpus(argument: str) -> PretrainingCorpus:
     """`FILE:TIMES` to its sentences, words separated by one space."""
     file, _, times = argument.rpartition(":")
     path = Path(file)
     if path.suffix == ".conllu":
         sentences = [" ".join(s.forms) for s in read_conllu(path, Columns())]
-        return Corpus(path, int(times), sentences, prose=False)
+        return PretrainingCorpus(path, int(times), sentences, prose=False)
     lines = path.read_text(encoding="utf-8").splitlines()
-    return Corpus(path, int(times), [line for line in lines if line.strip()], prose=True)
+    return PretrainingCorpus(path, int(times), [line for line in lines if line.strip()], prose=True)
 
 
-def train_tokenizer(corpora: list[Corpus]) -> Tokenizer:
+def train_tokenizer(corpora: list[PretrainingCorpus]) -> Tokenizer:
     """A lower-cased WordPiece vocabulary of 8,000, counted over the corpora as an epoch weighs them."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -56,10 +56,10 @@ def train_tokenizer(corpora: list[Corpus]) -> Tokenizer:
 
 Units = list[np.ndarray]
 Row = list[np.ndarray]  # the sequences of one packed row
-Encoded = list[tuple[Corpus, list[list[int]]]]  # each corpus with the subword ids of its sentences
+EncodedCorpora = list[tuple[PretrainingCorpus, list[list[int]]]]  # each corpus with the subword ids of its sentences
 
 
-def epoch_units(encoded: Encoded, rng: np.random.Generator) -> Units:
+def epoch_units(encoded: EncodedCorpora, rng: np.random.Generator) -> Units:
     """One epoch's sequences in random order, each `[CLS] ... [SEP]` of at most ROW subwords.
 
     One prose sentence in ten opens a passage that fills a row, so that late positions are trained as well.
@@ -104,7 +104,7 @@ def pack(units: Units, n_open: int = 64) -> Iterator[Row]:
 
 
 @dataclass(frozen=True)
-class Batch:
+class MaskedBatch:
     """Packed rows; sequences of one row do not see each other.
 
     Attributes:
@@ -122,7 +122,7 @@ class Batch:
     gold: torch.Tensor
 
 
-def mask_rows(rows: list[Row], share: float, rng: np.random.Generator) -> Batch:
+def mask_rows(rows: list[Row], share: float, rng: np.random.Generator) -> MaskedBatch:
     """BERT's masking (Devlin et al. 2019): of the chosen, 80 % [MASK], 10 % a random subword, 10 % unchanged."""
     ids = np.full((len(rows), ROW), PAD, dtype=np.int64)
     owner, positions = np.full_like(ids, -1), np.zeros_like(ids)
@@ -138,10 +138,10 @@ def mask_rows(rows: list[Row], share: float, rng: np.random.Generator) -> Batch:
     random_ids = rng.integers(len(SPECIAL), VOCAB_SIZE, len(chosen))
     ids.reshape(-1)[chosen] = np.where(dice < 0.8, MASK, np.where(dice < 0.9, random_ids, gold))
     visible = owner[:, None, :, None] == owner[:, None, None, :]
-    return Batch(*(torch.from_numpy(a) for a in (ids, positions, visible, chosen, gold)))
+    return MaskedBatch(*(torch.from_numpy(a) for a in (ids, positions, visible, chosen, gold)))
 
 
-def read_and_encode(arguments: list[str], vocabulary: Path) -> tuple[Tokenizer, Encoded]:
+def read_and_encode(arguments: list[str], vocabulary: Path) -> tuple[Tokenizer, EncodedCorpora]:
     """Read the corpora and encode them with the vocabulary in a file, which is trained on them where there is none."""
     corpora = [read_corpus(argument) for argument in arguments]
     if not vocabulary.exists():

@@ -1,4 +1,4 @@
-"""Examples to padded tensors, for training in random order and for evaluation by length."""
+"""Batches of padded tensors: in random order for training, ordered by length for evaluation."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Batch:
 
     Attributes:
         ids: (examples, subwords) input ids.
-        mask: (examples, subwords) 1 where there is a subword; integers, as DeBERTa calculates with it.
+        mask: (examples, subwords) 1 where there is a subword, else 0; integers, as DeBERTa computes with it.
         labels: (examples, subwords) label or IGNORE; of texts (examples, 1).
         types: (examples, subwords) which text of a pair a subword belongs to, or None.
-        states: (examples, subwords, width) what enters the first layer that learns, in place of the ids, or None.
-        square: Whether the model is given its mask as `square_mask`, for those that `takes_square_mask` names.
+        states: (examples, subwords, width) input of the first trained layer, in place of the ids, or None.
+        square: Whether the model is given `square_mask` of the mask; see `takes_square_mask`.
     """
 
     ids: torch.Tensor
@@ -38,7 +38,7 @@ class Batch:
 
     @property
     def inputs(self) -> dict[str, torch.Tensor]:
-        """What a model is called with."""
+        """The keyword arguments of the model's forward pass."""
         mask = square_mask(self.mask) if self.square else self.mask
         if self.states is not None:
             return {"inputs_embeds": self.states, "attention_mask": mask}
@@ -47,17 +47,17 @@ class Batch:
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """All that there are, in the order of the attributes."""
+        """Those that are not None, in the order of the attributes."""
         return [t for t in (self.ids, self.mask, self.labels, self.types, self.states) if t is not None]
 
     def parts(self, n: int) -> Iterator[Batch]:
-        """The rows in about `n` parts, each as wide as the whole."""
+        """The examples in about `n` parts, padded as the whole batch is."""
         size = -(-len(self.ids) // n)
         for start in range(0, len(self.ids), size):
             yield self.each(itemgetter(slice(start, start + size)))
 
     def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
-        """The batch with every tensor changed."""
+        """The batch with a function applied to every tensor."""
         types, states = (None if t is None else change(t) for t in (self.types, self.states))
         return replace(
             self, ids=change(self.ids), mask=change(self.mask), labels=change(self.labels), types=types, states=states
@@ -70,19 +70,19 @@ class Batch:
 
 
 def takes_square_mask(model: nn.Module) -> bool:
-    """Whether a model may be given a mask (examples, 1, subwords, subwords) of booleans.
+    """Whether a model accepts a boolean mask of (examples, 1, subwords, subwords).
 
-    From a mask (examples, subwords) the library makes the same one, but not before it has looked whether anything is
-    masked at all, and for that look the host waits until a GPU has done all that it was given.
+    The library derives the same one from a mask of (examples, subwords), but first checks whether anything is masked,
+    and for that check the host waits for all work queued on the GPU.
     """
     config = getattr(model, "config", None)
     family = str(getattr(config, "model_type", ""))
     known = family in MODEL_FAMILIES and MODEL_FAMILIES[family].square_mask
-    return known and getattr(config, "_attn_implementation", None) == "sdpa"  # others add the mask, as numbers
+    return known and getattr(config, "_attn_implementation", None) == "sdpa"  # others add a mask of floats
 
 
 def square_mask(mask: torch.Tensor) -> torch.Tensor:
-    """(examples, 1, subwords, subwords) true where there is a subword to attend to; a view, as in `transformers`."""
+    """(examples, 1, subwords, subwords), true where there is a subword to attend to; a view, as in `transformers`."""
     n_examples, n_subwords = mask.shape
     return mask.bool()[:, None, None, :].expand(n_examples, 1, n_subwords, n_subwords)
 
@@ -90,7 +90,7 @@ def square_mask(mask: torch.Tensor) -> torch.Tensor:
 def collate(
     examples: Sequence[Example], pad_id: int, device: torch.device, *, at_least: tuple[int, int] = (0, 0)
 ) -> Batch:
-    """Pad to the longest of these examples, and to `at_least` so many subwords and labels."""
+    """Pad examples to the longest of them, and to at least `at_least` subwords and labels."""
     ids = padded_rows([example.ids for example in examples], pad_id, at_least[0])
     mask = (np.arange(ids.shape[1]) < np.array([[len(example.ids)] for example in examples])).astype(np.int64)
     labels = padded_rows([example.labels for example in examples], IGNORE, at_least[1])
@@ -107,7 +107,7 @@ def collate(
 
 
 def padded_rows(rows: Sequence[np.ndarray], filler: int, at_least: int = 0) -> np.ndarray:
-    """(rows, values of the longest, or `at_least`) with a filler behind each row's values."""
+    """(rows, length of the longest, at least `at_least`), each row padded with the filler at its end."""
     padded = np.full((len(rows), max(at_least, max(map(len, rows)))), filler, dtype=rows[0].dtype)
     for row, values in zip(padded, rows, strict=True):
         row[: len(values)] = values
@@ -115,17 +115,17 @@ def padded_rows(rows: Sequence[np.ndarray], filler: int, at_least: int = 0) -> n
 
 
 def shuffled_batches(n: int, batch_size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
-    """Index batches, epoch after epoch without end, each epoch in a new order; an epoch's last may be smaller."""
+    """Endless index batches, each epoch in a new random order; the last batch of an epoch may be smaller."""
     while True:
         epoch = order.permutation(n)
         yield from (epoch[start : start + batch_size] for start in range(0, n, batch_size))
 
 
-WINDOW = 16  # batches; EWT is then padded to 1.15 times its subwords, against 2.3 to 2.6 times in random batches
+WINDOW = 16  # batches; it pads EWT to 1.15 times its subwords, random batches pad it to 2.3 to 2.6 times
 
 
 def batches_of_like_length(lengths: Sequence[int], batch_size: int, order: np.random.Generator) -> Iterator[np.ndarray]:
-    """The same, but windows of each epoch's random order are sorted by length before they are cut into batches.
+    """Endless index batches of similar lengths: windows of each epoch's random order are sorted by length first.
 
     The batches of an epoch come in random order, a smaller one last.
     """
@@ -141,6 +141,6 @@ def batches_of_like_length(lengths: Sequence[int], batch_size: int, order: np.ra
 
 
 def batches_by_length(examples: Sequence[Example], batch_size: int) -> Iterator[list[int]]:
-    """Indices of all examples, longest first: little padding, and memory peaks at the first batch."""
+    """Batches of the indices of all examples, longest first: little padding, and memory peaks at the first batch."""
     ranked = sorted(range(len(examples)), key=lambda i: -len(examples[i].ids))
     yield from (ranked[start : start + batch_size] for start in range(0, len(ranked), batch_size))

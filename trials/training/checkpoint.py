@@ -1,11 +1,11 @@
-"""A trial under way as one object: weights, optimiser, random streams, the best epoch, and what was yielded so far.
+"""Save a running trial and resume it: weights, optimiser, random streams, the best epoch and the records so far.
 
-A trial that goes on from it yields the records of before again, and then those that an uninterrupted one would have
-yielded: on a CPU to the bit. It is a safetensors file whose JSON part is one of its tensors, so that it is there whole
-or not at all, and nothing in it can run.
+A resumed trial yields the earlier records again and then those that an uninterrupted one would have yielded: on a CPU
+bit for bit. A checkpoint is one safetensors file whose JSON part is one of its tensors, so it is written whole or not
+at all, and reading it runs no code.
 
-Not in it: frozen weights, which are the model's, and the order of the data, which is its seed's: the new training
-takes as many batches off it as there were steps.
+Frozen weights are not in it, as they are the pretrained model's. Neither is the order of the data: it follows from the
+seed, and the resumed training skips as many batches as there were steps.
 """
 
 from __future__ import annotations
@@ -23,92 +23,91 @@ from safetensors.torch import save
 from trials.errors import CheckpointError
 from trials.record import EpochRecord
 from trials.seeding import GlobalStream
+from trials.settings import NEVER, CheckpointTimes
 from trials.spec import TrialSpec
 from trials.tasks.task import Split
-from trials.training.best_epoch import Best
-from trials.training.checkpoint_validation import STATE, VERSION, Kept
-from trials.training.loop import Evaluation, Training
+from trials.training.best_epoch import BestEpoch
+from trials.training.checkpoint_validation import STATE, VERSION, Checkpoint
+from trials.training.loop import EvaluatedSplit, Training, never
 
-SLOW_DISK = 200e6  # bytes/s: what keeping a trial is taken to cost before it was done once
+SLOW_DISK = 200e6  # bytes/s: the assumed cost of a checkpoint before the first one was timed
 
 
-class Keeper(Protocol):
-    """Where a trial's checkpoints are kept."""
+class CheckpointStorage(Protocol):
+    """Where a trial's checkpoints are stored."""
 
     def load(self) -> bytes | None:
         """The newest, or None."""
         ...
 
     def save(self, step: int, content: bytes) -> None:
-        """Keep a new one instead of those before. Raises OSError, StoreError."""
+        """Store a new one in place of the previous ones. Raises OSError, StoreError."""
         ...
 
 
 @dataclass
 class Checkpoints:
-    """When a trial is kept, and where.
+    """When a trial's checkpoints are saved, and where.
 
     Attributes:
-        keeper: Where.
-        epochs: Keep it at the first evaluation after so many epochs; None for never by epochs.
-        seconds: Keep it after so many seconds, in the midst of an epoch if need be; None for never by time.
-        share: Keep it at every evaluation, as long as that takes no more than this share of the time; None for never.
-        leaving: Whether the process has been asked to go: then it is kept at the next step, and the trial ends.
+        storage: Where.
+        times: When.
+        leaving: Whether the process was asked to stop: then a checkpoint is saved after the next step, and the trial
+            ends.
     """
 
-    keeper: Keeper
-    epochs: float | None = None
-    seconds: float | None = None
-    share: float | None = None
-    leaving: Callable[[], bool] = lambda: False
+    storage: CheckpointStorage
+    times: CheckpointTimes = NEVER
+    leaving: Callable[[], bool] = never
 
     def __post_init__(self) -> None:
         self._step, self._epoch, self._time, self._cost_s = -1, 0.0, time.monotonic(), math.nan
 
     def due(self) -> bool:
-        """Whether to keep it at this step, evaluated or not."""
-        by_time = self.seconds is not None and time.monotonic() - self._time >= self.seconds
-        return by_time or self.leaving()
+        """Whether to save after this step, evaluated or not."""
+        seconds = self.times.seconds
+        return (seconds is not None and time.monotonic() - self._time >= seconds) or self.leaving()
 
     def due_at(self, state: TrialState) -> bool:
-        """Whether to keep it at this evaluation."""
-        by_epochs = self.epochs is not None and state.epoch - self._epoch >= self.epochs - 1e-9
-        if self.share is None or by_epochs:
+        """Whether to save at this evaluation."""
+        epochs, share = self.times.epochs, self.times.share
+        by_epochs = epochs is not None and state.epoch - self._epoch >= epochs - 1e-9
+        if share is None or by_epochs:
             return by_epochs or self.due()
         cost_s = state.n_bytes / SLOW_DISK if math.isnan(self._cost_s) else self._cost_s
-        return (time.monotonic() - self._time) * self.share >= cost_s or self.due()
+        return (time.monotonic() - self._time) * share >= cost_s or self.due()
 
-    def keep(self, state: TrialState) -> None:
-        """Keep it, unless that was done at this very step."""
+    def save(self, state: TrialState) -> None:
+        """Save a checkpoint, unless this very step has one."""
         if state.training.step != self._step:
             started = time.monotonic()
-            self.keeper.save(state.training.step, state.to_bytes())
+            self.storage.save(state.training.step, state.to_bytes())
             self._step, self._epoch, self._time = state.training.step, state.epoch, time.monotonic()
             self._cost_s = self._time - started
 
-    def found(self, spec: TrialSpec, device: torch.device) -> Kept | None:
-        """The newest checkpoint of a trial, if there is one that is whole, this trial's and of this kind of device."""
-        content = self.keeper.load()
-        kept = None if content is None else Kept.read(content, spec, device)
-        if kept is not None and kept.records:
-            self._epoch = kept.records[-1].epoch
-        return kept
+    def newest(self, spec: TrialSpec, device: torch.device) -> Checkpoint | None:
+        """The newest checkpoint of this trial on this kind of device; None if there is none, or it is broken."""
+        content = self.storage.load()
+        checkpoint = None if content is None else Checkpoint.read(content, spec, device)
+        if checkpoint is not None and checkpoint.records:
+            self._epoch = checkpoint.records[-1].epoch
+        return checkpoint
 
 
 @dataclass
 class TrialState:
-    """All that moves in a trial.
+    """Everything that changes while a trial trains.
 
     Attributes:
         records: Yielded so far.
-        losses: Of the steps since the last of them.
+        losses: Of the steps since the last record.
         train_s: Seconds that those steps took.
         energy_j: Joules that they took; None where it cannot be read.
     """
 
     spec: TrialSpec
     training: Training
-    best: Best
+    best: BestEpoch
     dropout: GlobalStream
     records: list[EpochRecord]
     losses: tuple[float, ...] = ()
@@ -122,18 +121,18 @@ class TrialState:
 
     @property
     def n_bytes(self) -> int:
-        """About what a checkpoint takes: weights, two moments and the best weights."""
-        return 16 * sum(p.numel() for p in self._learning())
+        """Approximate size of a checkpoint: weights, two moments and the best weights."""
+        return 16 * sum(p.numel() for p in self._trained())
 
     def evaluated(self, record: EpochRecord) -> None:
-        """The steps so far are told by a record."""
-        self.records.append(replace(record, reports=()))  # which only the last has, and the last is not kept
+        """Add a record, which covers the steps so far."""
+        self.records.append(replace(record, reports=()))  # only the last record has any, and it ends the trial
         self.losses, self.train_s, self.energy_j = (), 0.0, 0.0
 
     def to_bytes(self) -> bytes:
         """The checkpoint."""
         training, moments = self.training, self.training.optimizer.state_dict()["state"]
-        tensors: dict[str, torch.Tensor] = {f"weights/{i}": p for i, p in enumerate(self._learning())}
+        tensors: dict[str, torch.Tensor] = {f"weights/{i}": p for i, p in enumerate(self._trained())}
         tensors |= {f"optimizer/{i}/{k}": v for i, own in moments.items() for k, v in own.items()}
         tensors |= {f"dropout/{i}": state for i, state in enumerate(self.dropout.states)}
         tensors |= {f"best/{i}": weight for i, weight in enumerate(self.best.weights)}
@@ -147,7 +146,7 @@ class TrialState:
             "train_s": self.train_s,
             "energy_j": self.energy_j,
             "scaler": training.scaler.state_dict(),
-            "records": [_plain(record) for record in self.records],
+            "records": [{k: v for k, v in asdict(record).items() if k != "reports"} for record in self.records],
             "best_score": None,
         }
         if self.best.weights:
@@ -155,52 +154,52 @@ class TrialState:
             tensors["best_dev/predicted"] = torch.from_numpy(self.best.dev.predicted)
             tensors["best_dev/probability"] = torch.from_numpy(self.best.dev.probability)
         tensors[STATE] = torch.frombuffer(bytearray(json.dumps(content).encode()), dtype=torch.uint8)
-        # Each a tensor of its own: safetensors takes no two that share memory.
+        # A copy of each: safetensors refuses two tensors that share memory.
         return save({name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()})
 
-    def go_on_from(self, kept: Kept, dev: Split, n_labels: int) -> None:
-        """Put everything as it was. Raises CheckpointError where it does not fit: then nothing has changed."""
-        kept.check(self._templates(kept))
-        if kept.state.scaler.keys() != self.training.scaler.state_dict().keys():
+    def resume(self, checkpoint: Checkpoint, dev: Split, n_labels: int) -> None:
+        """Restore everything. Raises CheckpointError if it does not fit; then nothing has changed."""
+        state = checkpoint.state
+        checkpoint.check(self._templates(checkpoint))
+        if state.scaler.keys() != self.training.scaler.state_dict().keys():
             raise CheckpointError("its checkpoint does not fit this trial (scaler).")
-        if kept.has_best:
-            kept.check_predictions(dev, n_labels)
+        if checkpoint.has_best:
+            checkpoint.check_predictions(dev, n_labels)
         with torch.no_grad():
-            for i, parameter in enumerate(self._learning()):
-                parameter.copy_(kept.tensors[f"weights/{i}"])
+            for i, parameter in enumerate(self._trained()):
+                parameter.copy_(checkpoint.tensors[f"weights/{i}"])
         optimizer = self.training.optimizer
         moments: dict[int, dict[str, Any]] = {}
-        for name, tensor in kept.under("optimizer/").items():
+        for name, tensor in checkpoint.under("optimizer/").items():
             index, _, key = name.partition("/")
             moments.setdefault(int(index), {})[key] = tensor
         optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
-        if kept.state.scaler:
-            self.training.scaler.load_state_dict(dict(kept.state.scaler))
-        self.dropout.states = list(kept.under("dropout/").values())
-        if kept.state.best_score is not None and kept.state.best_loss is not None:
-            predicted, probability = kept.tensors["best_dev/predicted"], kept.tensors["best_dev/probability"]
-            best_dev = Evaluation(kept.state.best_loss, predicted.numpy(), probability.numpy())
-            self.best.put(kept.state.best_score, best_dev, list(kept.under("best/").values()))
-        self.training.lr = kept.state.lr
-        self.records, self.losses, self.train_s = list(kept.records), kept.state.losses, kept.state.train_s
-        self.energy_j = kept.state.energy_j
+        if state.scaler:
+            self.training.scaler.load_state_dict(dict(state.scaler))
+        self.dropout.states = list(checkpoint.under("dropout/").values())
+        if state.best_score is not None and state.best_loss is not None:
+            predicted, probability = (
+                checkpoint.tensors["best_dev/predicted"],
+                checkpoint.tensors["best_dev/probability"],
+            )
+            best_dev = EvaluatedSplit(state.best_loss, predicted.numpy(), probability.numpy())
+            self.best.replace(state.best_score, best_dev, list(checkpoint.under("best/").values()))
+        self.training.lr, self.energy_j = state.lr, state.energy_j
+        self.records, self.losses, self.train_s = list(state.records), state.losses, state.train_s
 
-    def _templates(self, kept: Kept) -> dict[str, torch.Tensor]:
-        """Tensors of the shapes and types that a checkpoint of this trial has."""
-        learning = self._learning()
-        found: dict[str, torch.Tensor] = {f"weights/{i}": p for i, p in enumerate(learning)}
-        for i in kept.numbers("optimizer/") & set(range(len(learning))):  # of what has learned by then
-            found |= {f"optimizer/{i}/step": torch.zeros(()), f"optimizer/{i}/exp_avg": learning[i]}
-            found[f"optimizer/{i}/exp_avg_sq"] = learning[i]
-        found |= {f"dropout/{i}": state for i, state in enumerate(self.dropout.states)}
-        if kept.has_best:
-            found |= {f"best/{i}": p for i, p in enumerate(self.best.learning)}
-        return found
+    def _templates(self, checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+        """Tensors of the shapes and types that a checkpoint of this trial has, by name."""
+        trained = self._trained()
+        templates: dict[str, torch.Tensor] = {f"weights/{i}": p for i, p in enumerate(trained)}
+        # With gradual unfreezing not every parameter has moments yet.
+        for i in checkpoint.numbers("optimizer/") & set(range(len(trained))):
+            templates |= {f"optimizer/{i}/step": torch.zeros(()), f"optimizer/{i}/exp_avg": trained[i]}
+            templates[f"optimizer/{i}/exp_avg_sq"] = trained[i]
+        templates |= {f"dropout/{i}": state for i, state in enumerate(self.dropout.states)}
+        if checkpoint.has_best:
+            templates |= {f"best/{i}": p for i, p in enumerate(self.best.trained)}
+        return templates
 
-    def _learning(self) -> list[torch.nn.Parameter]:
-        """Parameters that learn at some time, in the order of the optimiser."""
+    def _trained(self) -> list[torch.nn.Parameter]:
+        """Parameters that are trained at some time, in the optimiser's order."""
         return [p for group in self.training.optimizer.param_groups for p in group["params"]]
-
-
-def _plain(record: EpochRecord) -> dict[str, Any]:
-    return {k: v for k, v in asdict(record).items() if k != "reports"}

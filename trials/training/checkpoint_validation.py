@@ -1,7 +1,8 @@
-"""A checkpoint that was read: nothing in it is believed before it is known to be of this very trial.
+"""Read a checkpoint and validate it against its trial before anything in it is used.
 
-A store may lie where others write. safetensors runs nothing that it reads, but what comes after it trusts its callers:
-the kernel of a fused optimiser takes moments for as large as their weights, and writes past the end of smaller ones.
+Others may be able to write to a store. safetensors runs no code when it reads, but the code that uses the tensors
+trusts its callers: the kernel of a fused optimiser assumes that moments are as large as their weights, and would write
+past the end of smaller ones.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ VERSION = 1
 STATE = "state.json"
 
 
-class KeptState(BaseModel):
-    """The JSON part.
+class CheckpointState(BaseModel):
+    """The JSON part of a checkpoint.
 
     Attributes:
-        step: Steps done.
-        lr: Of the last of them.
-        losses: Of the steps since the last record; `train_s` and `energy_j`: what those took.
-        scaler: Of the loss, in fp16; else empty.
-        records: What the trial had yielded, without their reports.
-        best_score, best_loss: On dev, of the best of them; None before the first.
+        step: Optimiser steps done.
+        lr: Learning rate of the last step.
+        losses: Losses of the steps since the last record; `train_s` and `energy_j` are their seconds and joules.
+        scaler: State of the loss scaling in fp16; else empty.
+        records: The records that the trial had yielded, without their reports.
+        best_score, best_loss: Score and loss on dev at the best epoch; None before the first evaluation.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,7 +48,7 @@ class KeptState(BaseModel):
     lr: float
     losses: tuple[float, ...]
     train_s: float
-    energy_j: float | None = None  # a checkpoint of before this was measured has none
+    energy_j: float | None = None  # older checkpoints lack it
     scaler: Mapping[str, float | int]
     records: tuple[EpochRecord, ...]
     best_score: float | None
@@ -55,71 +56,71 @@ class KeptState(BaseModel):
 
 
 @dataclass(frozen=True)
-class Kept:
+class Checkpoint:
     """A checkpoint whose JSON part fits its trial.
 
     Attributes:
-        tensors: By name; `check` them before they are used.
-        state: The rest.
+        tensors: By name; to be validated by `check` before they are used.
+        state: The JSON part.
     """
 
     tensors: Mapping[str, torch.Tensor]
-    state: KeptState
+    state: CheckpointState
 
     @property
     def step(self) -> int:
-        """Steps done."""
+        """Optimiser steps done."""
         return self.state.step
 
     @property
     def records(self) -> tuple[EpochRecord, ...]:
-        """What the trial had yielded."""
+        """The records that the trial had yielded."""
         return self.state.records
 
     @property
     def has_best(self) -> bool:
-        """Whether there are weights of a best epoch."""
+        """Whether it holds the weights of a best epoch."""
         return self.state.best_score is not None
 
     @classmethod
-    def read(cls, content: bytes, spec: TrialSpec, device: torch.device) -> Kept | None:
-        """What is in it; None where it is broken or of something else: the trial then starts anew."""
+    def read(cls, content: bytes, spec: TrialSpec, device: torch.device) -> Checkpoint | None:
+        """Parse a checkpoint; None if it is broken or belongs to another trial or device: the trial then restarts."""
         try:
             tensors = load(content)
-            state = KeptState.model_validate(_values(bytes(tensors.pop(STATE).numpy())))
+            state = CheckpointState.model_validate(_values(bytes(tensors.pop(STATE).numpy())))
         except (SafetensorError, ValidationError, KeyError, ValueError, TypeError, RecursionError):
             return None
         is_ours = (state.trial_id, state.device) == (spec.trial_id, device.type)
-        return cls(tensors, state) if is_ours and _is_on_the_way(state, spec) else None
+        return cls(tensors, state) if is_ours and _is_possible(state, spec) else None
 
     def under(self, prefix: str) -> dict[str, torch.Tensor]:
-        """The tensors below a name, by what follows it, in the order of their numbers."""
-        found = {name.removeprefix(prefix): t for name, t in self.tensors.items() if name.startswith(prefix)}
-        return dict(sorted(found.items(), key=lambda item: int(item[0].partition("/")[0])))
+        """The tensors whose names begin with a prefix, by the rest of the name, in the order of their numbers."""
+        tensors = {name.removeprefix(prefix): t for name, t in self.tensors.items() if name.startswith(prefix)}
+        return dict(sorted(tensors.items(), key=lambda item: int(item[0].partition("/")[0])))
 
     def numbers(self, prefix: str) -> set[int]:
-        """The numbers that follow a name."""
-        found = {name.removeprefix(prefix).partition("/")[0] for name in self.tensors if name.startswith(prefix)}
-        return {int(one) for one in found if one.isdecimal() and len(one) < 9}
+        """The numbers that follow a prefix in the tensors' names."""
+        numbers = {name.removeprefix(prefix).partition("/")[0] for name in self.tensors if name.startswith(prefix)}
+        return {int(one) for one in numbers if one.isdecimal() and len(one) < 9}
 
     def check(self, templates: Mapping[str, torch.Tensor]) -> None:
-        """Compare with tensors of the shapes and types that must be there, `best_dev/` left out.
+        """Compare names, shapes and types with those of templates; `check_predictions` does so for `best_dev/`.
 
         Raises:
-            CheckpointError: one more, one less, or another shape or type; or a random stream that torch refuses.
+            CheckpointError: a tensor too many, too few, or of another shape or type; or an invalid random state.
         """
-        there = {name: t for name, t in self.tensors.items() if not name.startswith("best_dev/")}
-        odd = sorted(there.keys() ^ templates.keys())
-        odd += [n for n, t in there.items() if n in templates and _kind(t) != _kind(templates[n])]
-        if odd:
-            raise CheckpointError(f"its checkpoint does not fit this trial ({odd[0]}).")
+        tensors = {name: t for name, t in self.tensors.items() if not name.startswith("best_dev/")}
+        wrong = sorted(tensors.keys() ^ templates.keys())
+        wrong += [n for n, t in tensors.items() if n in templates and _kind(t) != _kind(templates[n])]
+        if wrong:
+            raise CheckpointError(f"its checkpoint does not fit this trial ({wrong[0]}).")
         try:
             torch.Generator().set_state(self.tensors["dropout/0"])
         except RuntimeError as error:
             raise CheckpointError(f"its checkpoint does not fit this trial (dropout/0: {error}).") from error
 
     def check_predictions(self, dev: Split, n_labels: int) -> None:
-        """Compare what is kept of dev with dev. Raises CheckpointError."""
+        """Check the stored predictions on dev against the split. Raises CheckpointError."""
         predicted, probability = (self.tensors.get(f"best_dev/{name}") for name in ("predicted", "probability"))
         fits = (
             self.state.best_loss is not None
@@ -136,20 +137,20 @@ class Kept:
 
 
 def _values(content: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(content)
+    values: dict[str, Any] = json.loads(content)
     # A record of an older checkpoint lacks the measurements that were added since; each of them may be unknown.
     unknown = {field.name: None for field in fields(EpochRecord) if str(field.type).endswith("| None")}
-    return found | {"records": [unknown | record | {"reports": ()} for record in found["records"]]}
+    return values | {"records": [unknown | record | {"reports": ()} for record in values["records"]]}
 
 
-def _is_on_the_way(state: KeptState, spec: TrialSpec) -> bool:
-    """Whether a trial can have been there: at a step between two of its evaluations, all those before it told."""
+def _is_possible(state: CheckpointState, spec: TrialSpec) -> bool:
+    """Whether the trial can have been in this state: between two evaluations, with a record of each earlier one."""
     n_steps = steps_an_epoch(spec) * spec.optim.epochs
     stops = evaluation_steps(n_steps, spec.optim.epochs, spec.eval_every)
-    told, n = [record.step for record in state.records], len(state.records)
-    before = told[-1] if told else 0
+    recorded, n = [record.step for record in state.records], len(state.records)
+    before = recorded[-1] if recorded else 0
     is_between = n < len(stops) and before <= state.step <= stops[n]
-    return is_between and told == stops[:n] and len(state.losses) == state.step - before
+    return is_between and recorded == stops[:n] and len(state.losses) == state.step - before
 
 
 def _kind(tensor: torch.Tensor) -> tuple[torch.Size, torch.dtype]:

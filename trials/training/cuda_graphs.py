@@ -1,12 +1,13 @@
-"""The training step as CUDA graphs, one for every shape of a batch: a few launches instead of a thousand.
+"""The training step as CUDA graphs, one for each shape of a batch: a few kernel launches instead of a thousand.
 
-A small model's step is shorter on a GPU than the time it takes Python to start its kernels one by one. A graph holds
-all kernels of a step, and one call starts them. PERMAFROST_CUDA_GRAPHS=1 in the environment asks for it. It is
-unmeasured on a GPU so far, therefore off by default: the tests drive all of this but `CudaRecorder`, on a CPU.
+A small model's step takes less time on a GPU than Python needs to launch its kernels one by one. A graph holds all
+kernels of a step, and one call launches them. The environment variable PERMAFROST_CUDA_GRAPHS=1 turns graphs on; they
+have not been measured on a GPU, so they are off by default. The tests cover everything but `CudaGraphRecorder`, on a
+CPU.
 
-What holds within a recorded step: it reads its batch from buffers that stay where they are, and the learning rate from
-tensors that are filled outside; no gradient outlives it; it never makes the host wait. Loss scaling (fp16) and models
-that look at their mask on the host (see `trials.training.batching.takes_square_mask`) are trained without graphs.
+A recorded step reads its batch from buffers at fixed addresses and the learning rate from tensors that are filled
+outside; no gradient outlives it; the host never waits in it. Loss scaling (fp16) and models that inspect their mask on
+the host (see `trials.training.batching.takes_square_mask`) are trained without graphs.
 """
 
 from __future__ import annotations
@@ -22,46 +23,46 @@ from torch import nn
 from trials.training.batching import Batch, takes_square_mask
 
 GRAPHS_VARIABLE = "PERMAFROST_CUDA_GRAPHS"
-LENGTHS = 16  # batches are padded to a multiple of so many subwords, so that few shapes make up nearly all batches
+LENGTHS = 16  # batches are padded to a multiple of so many subwords, so that few shapes occur
 
 Step = Callable[[Batch], torch.Tensor]  # trains on a batch and returns its loss
 
 
 def graphs_wanted(model: nn.Module, device: torch.device, *, scaled: bool) -> bool:
-    """Whether the environment asks for graphs, and device, precision and model allow them."""
+    """Whether the environment turns graphs on and device, precision and model allow them."""
     asked = os.environ.get(GRAPHS_VARIABLE) == "1"
     return asked and device.type == "cuda" and not scaled and takes_square_mask(model)
 
 
 def model_state(model: nn.Module) -> tuple[tuple[bool, ...], ...]:
-    """What a recorded step takes for granted: which parameters learn, and which modules drop out."""
+    """What a recorded step depends on: which parameters are trained, and which modules are in training mode."""
     return tuple(p.requires_grad for p in model.parameters()), tuple(m.training for m in model.modules())
 
 
-class Recorder(Protocol):
-    """Records what a function does to the device."""
+class GraphRecorder(Protocol):
+    """Records the device work of a function, to be replayed."""
 
     def warm_up(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Run a step as it is, where steps are recorded: what is set up at a first use is set up then."""
+        """Run a step on the recording stream without recording it, so that lazy initialisation is done."""
         ...
 
     def record(self, step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-        """What does the same as the step whenever it is called, into the same result. The step itself is not run."""
+        """Record a step without running it; return a function that replays it and returns the same output tensor."""
         ...
 
 
 class StepGraphs:
-    """Steps of one training: the first of each shape is run, the second recorded, and from then on replayed."""
+    """Steps of one training: of each shape the first is run, the second recorded, and later ones are replayed."""
 
-    def __init__(self, new_recorder: Callable[[], Recorder]) -> None:
+    def __init__(self, new_recorder: Callable[[], GraphRecorder]) -> None:
         self._new_recorder = new_recorder
         self._state: object = None
         self._drop()
 
     def stepper(self, step: Step, state: object) -> Step:
-        """A step for a model in this state; what was recorded in another state is thrown away.
+        """A step for a model in this state; graphs that were recorded in another state are discarded.
 
-        The step is not kept, as it holds the training, and the training this.
+        The step is not stored: it references the training, and the training references this object.
         """
         if state != self._state:
             self._drop()
@@ -69,13 +70,13 @@ class StepGraphs:
         return partial(self._take, step)
 
     def _drop(self) -> None:
-        # Their memory is free at once. No replay is under way then: `train_steps` ends by reading its losses.
-        self._recorder: Recorder | None = None
+        # Their memory is free at once. No replay is running: `train_steps` ends by reading its losses.
+        self._recorder: GraphRecorder | None = None
         self._seen: set[object] = set()
         self._graphs: dict[object, _Graph] = {}
 
     def _take(self, step: Step, batch: Batch) -> torch.Tensor:
-        # A recorder a state: the memory pool that graphs share cannot be used again once all of them are gone.
+        # One recorder per state: the graphs' memory pool cannot be reused once all of them are gone.
         recorder = self._recorder = self._recorder or self._new_recorder()
         shape = tuple((tensor.shape, tensor.dtype) for tensor in batch.tensors)
         if shape not in self._seen:
@@ -89,7 +90,7 @@ class StepGraphs:
 class _Graph:
     """A recorded step and the buffers that it reads its batch from."""
 
-    def __init__(self, recorder: Recorder, step: Step, like: Batch) -> None:
+    def __init__(self, recorder: GraphRecorder, step: Step, like: Batch) -> None:
         self._batch = like.each(torch.clone)
         self._replay = recorder.record(partial(step, self._batch))
 
@@ -100,15 +101,15 @@ class _Graph:
         return self._replay().clone()  # the next replay, of this graph or another, writes over it
 
 
-class CudaRecorder:
-    """Records CUDA graphs that share their memory: they never run at the same time, and none reads another's."""
+class CudaGraphRecorder:
+    """Records CUDA graphs that share a memory pool: they never run concurrently, and none reads another's memory."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._stream = device, torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
 
     def warm_up(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """On the stream that records, after all that came before and before all that follows."""
+        """Run a step on the recording stream, in order with the work of the computing stream."""
         computing = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(computing)
         with torch.cuda.stream(self._stream):
@@ -117,7 +118,7 @@ class CudaRecorder:
         return loss
 
     def record(self, step: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-        """A graph of the step, which waits once for the device."""
+        """Record a step; the host waits once for the device."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
             loss = step()

@@ -1,12 +1,12 @@
-"""Examples to batches on a device, with as little host work a step as possible.
+"""Batches of examples on a device, with as little host work per step as possible.
 
-On a CPU a batch is collated from its examples. A GPU is fast enough to wait for that, so there a split's ids, labels
-and token types lie on the device as padded matrices, and a batch is rows of them: all that a step sends is the rows'
-numbers. Hidden states of a frozen prefix stay on the host, where their file is mapped; they are read and sent a batch
-ahead, on a stream of their own, beside the step before. Either way nothing makes the host wait for the device.
+On a CPU a batch is collated from its examples. A GPU would wait for that, so there a split's ids, labels and token
+types reside on the device as padded matrices, and a batch is a selection of their rows: each step sends only row
+indices. Hidden states of a frozen prefix stay in their memory-mapped file on the host; they are read and sent one batch
+ahead, on a stream of their own, during the previous step. Either way the host never waits for the device.
 
-The batches are `collate`'s, to the bit and on either way; tests hold them to that on a CPU. What only a GPU can show is
-that pinned copies arrive whole, and that they and the steps run side by side.
+Both ways give the batches of `collate` bit for bit; tests verify that on a CPU. Only a GPU can show that pinned copies
+arrive complete and overlap with the steps.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Chosen = Sequence[int] | np.ndarray
 T = TypeVar("T")
 
 
-class Feed:
-    """The examples of a split, or of a part of one, at least one, ready to be taken in batches.
+class DeviceLoader:
+    """Batches of a non-empty list of examples.
 
     Attributes:
-        examples: Where batches are from.
-        resident: Whether ids, labels and token types lie on the device: on a GPU, up to RESIDENT_BYTES.
+        examples: The examples.
+        resident: Whether ids, labels and token types reside on the device: on a GPU, up to RESIDENT_BYTES.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Feed:
         square_mask: bool = False,
         resident: bool | None = None,
     ) -> None:
-        """`multiple` pads a batch up to that many subwords or a multiple, but no further than the longest example."""
+        """`multiple`: batches are padded to a multiple of so many subwords, at most to the longest example."""
         self.examples, self._pad_id, self._device = examples, pad_id, device
         self._multiple, self._square_mask = multiple, square_mask
         self._lengths = np.array([len(example.ids) for example in examples])
@@ -55,15 +55,15 @@ class Feed:
         self.resident = on_gpu and self._n_bytes() <= RESIDENT_BYTES if resident is None else resident
         self._matrices = _Matrices(examples, pad_id, device) if self.resident else None
         from_host = not self.resident or examples[0].states is not None
-        self._beside = _Beside(device) if on_gpu and from_host else None
+        self._copies = _CopyStream(device) if on_gpu and from_host else None
 
     def batches(self, order: Iterable[Chosen]) -> Iterator[Batch]:
-        """A batch of each of these groups of indices. What a GPU needs of the host is sent a batch ahead."""
-        if self._beside is None:
+        """A batch for each group of indices. Copies to a GPU are made one batch ahead."""
+        if self._copies is None:
             yield from map(self._batch, order)
         else:
-            sent = (self._beside.send(partial(self._batch, chosen)) for chosen in order)
-            yield from (self._beside.arrived(*sending) for sending in one_ahead(sent))
+            sent = (self._copies.send(partial(self._batch, chosen)) for chosen in order)
+            yield from (self._copies.arrived(*sending) for sending in one_ahead(sent))
 
     def _batch(self, chosen: Chosen) -> Batch:
         batch = self._collated(chosen) if self._matrices is None else self._gathered(chosen, self._matrices)
@@ -96,19 +96,19 @@ class Feed:
         return min(-(-longest // self._multiple) * self._multiple, self._longest)
 
     def _sent(self, tensor: torch.Tensor) -> torch.Tensor:
-        """On the device. The pinned copy may be forgotten here: torch keeps its memory until it has been read."""
+        """The tensor on the device. The pinned copy may be dropped: torch holds its memory until it has been read."""
         if self._device.type != "cuda":
             return tensor
         return tensor.pin_memory().to(self._device, non_blocking=True)
 
     def _n_bytes(self) -> int:
-        """Of the matrices."""
+        """Size of the resident matrices."""
         per_subword = 1 if self.examples[0].types is None else 2
         return 8 * len(self.examples) * (per_subword * self._longest + self._most_labels)
 
 
 class _Matrices:
-    """Ids, labels and token types of all examples, padded to the longest, on a device."""
+    """Ids, labels and token types of all examples on a device, (examples, subwords of the longest) each."""
 
     def __init__(self, examples: Sequence[Example], pad_id: int, device: torch.device) -> None:
         types = [example.types for example in examples if example.types is not None]
@@ -119,36 +119,36 @@ class _Matrices:
         self._positions = torch.arange(self._ids.shape[1], device=device)
 
     def rows(self, index: torch.Tensor, width: int) -> Batch:
-        """These examples, cut to `width` subwords; a text's one label stays."""
+        """The batch of these examples, cut to `width` subwords; the one label of a text stays."""
         ids, labels = (matrix[:, :width].index_select(0, index) for matrix in (self._ids, self._labels))
         mask = (self._positions[:width] < self._lengths.index_select(0, index)).long()
         types = None if self._types is None else self._types[:, :width].index_select(0, index)
         return Batch(ids, mask, labels, types, None)
 
 
-class _Beside:
-    """A stream of its own, on which batches are sent while the step before is computed. Needs a GPU."""
+class _CopyStream:
+    """A CUDA stream on which batches are copied while the previous step computes."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._stream = device, torch.cuda.Stream(device)
 
     def send(self, make: Callable[[], Batch]) -> tuple[Batch, torch.cuda.Event]:
-        """A batch under way, and what happens when it is there."""
+        """A batch whose copy has been started, and the event of its arrival."""
         with torch.cuda.stream(self._stream):
             batch = make()
             return batch, self._stream.record_event()
 
     def arrived(self, batch: Batch, event: torch.cuda.Event) -> Batch:
-        """The batch, for the stream that computes: the device waits for it, the host does not."""
+        """The batch, usable on the computing stream: the device waits for the copy, the host does not."""
         computing = torch.cuda.current_stream(self._device)
         computing.wait_event(event)
         for tensor in batch.tensors:
-            tensor.record_stream(computing)  # or its memory would be given away when the other stream is done with it
+            tensor.record_stream(computing)  # else its memory could be reused once the copying stream is done
         return batch
 
 
 def one_ahead(items: Iterable[T]) -> Iterator[T]:
-    """The items, each taken before the one before it is given out."""
+    """The items, each fetched before the previous one is yielded."""
     waiting: list[T] = []
     for item in items:
         waiting.append(item)

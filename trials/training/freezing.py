@@ -1,4 +1,4 @@
-"""Apply a freeze to a model: what does not learn has no gradient, and no dropout where the recipe says so."""
+"""Freeze parts of a model: they get no gradient, and no dropout if the recipe says so."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from trials.settings import FreezeSpec
 
 
 def frozen_modules(parts: Parts, freeze: FreezeSpec) -> list[nn.Module]:
-    """The parts that keep their pretrained weights."""
+    """The modules that are frozen."""
     layers = [parts.encoder_layers[i] for i in freeze.layers]
     return [parts.embeddings, *layers] if freeze.embeddings else layers
 
 
 def freeze_parts(parts: Parts, freeze: FreezeSpec) -> None:
-    """Take the frozen parts out of training, and all others into it."""
+    """Turn gradients off in the frozen parts and on in all others."""
     for module in (parts.embeddings, *parts.encoder_layers, *parts.head):
         module.requires_grad_(True)
     for module in frozen_modules(parts, freeze):
@@ -23,7 +23,7 @@ def freeze_parts(parts: Parts, freeze: FreezeSpec) -> None:
 
 
 def train_mode(model: nn.Module, parts: Parts, freeze: FreezeSpec, *, frozen_dropout: bool) -> None:
-    """Switch dropout on, in frozen parts only with `frozen_dropout`."""
+    """Put the model into training mode; frozen parts have dropout only with `frozen_dropout`."""
     model.train()
     if not frozen_dropout:
         for module in frozen_modules(parts, freeze):

@@ -1,4 +1,4 @@
-"""The training loop and the evaluation, in plain sight."""
+"""The training loop and the evaluation."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from trials.models.load import LoadedModel
 from trials.settings import OptimSpec
 from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
 from trials.training.batching import Batch, batches_by_length, takes_square_mask
-from trials.training.cuda_graphs import LENGTHS, CudaRecorder, Step, StepGraphs, model_state
-from trials.training.device_loader import Feed
+from trials.training.cuda_graphs import LENGTHS, CudaGraphRecorder, Step, StepGraphs, model_state
+from trials.training.device_loader import DeviceLoader
 from trials.training.lazy_adamw import clip_grad_norm
 from trials.training.optimizer import lr_share, new_optimizer
 
@@ -27,16 +27,16 @@ EVAL_BATCH_SIZE = 64
 
 @dataclass
 class Training:
-    """A model in training: what `train_steps` moves forward.
+    """A model in training, its optimiser and its data; `train_steps` advances it.
 
     Attributes:
-        batches: Index batches into `examples`, without end.
+        batches: Index batches into `examples`, endless.
         n_steps: Optimiser steps of the whole trial.
         scaled: Whether the loss is scaled so that gradients in fp16 do not vanish (Micikevicius et al. 2018).
-        accumulation: Parts that a batch is taken in; their gradients add up to the batch's.
-        graphs: Whether steps are recorded and replayed as CUDA graphs; `cuda_graphs` says what that needs.
+        accumulation: Parts that a batch is split into; their gradients add up to the batch's.
+        graphs: Whether steps are recorded and replayed as CUDA graphs; see `cuda_graphs` for the conditions.
         step: Steps done.
-        fed: The batches on the device.
+        device_batches: The batches on the device.
     """
 
     loaded: LoadedModel
@@ -56,30 +56,30 @@ class Training:
     scaler: torch.amp.GradScaler = field(init=False)
     step_graphs: StepGraphs | None = field(init=False)
     weights: list[torch.nn.Parameter] = field(init=False)
-    fed: Iterator[Batch] = field(init=False)
-    _feeds: dict[int, Feed] = field(init=False, default_factory=dict)
+    device_batches: Iterator[Batch] = field(init=False)
+    _loaders: dict[int, DeviceLoader] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.optimizer = new_optimizer(self.loaded, self.optim, capturable=self.graphs)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.scaled)
-        self.step_graphs = StepGraphs(partial(CudaRecorder, self.device)) if self.graphs else None
+        self.step_graphs = StepGraphs(partial(CudaGraphRecorder, self.device)) if self.graphs else None
         self.weights = list(self.loaded.model.parameters())
-        self.fed = self._feed(self.examples, LENGTHS if self.graphs else 1).batches(self.batches)
+        self.device_batches = self._loader(self.examples, LENGTHS if self.graphs else 1).batches(self.batches)
 
-    def feed_of(self, split: Split) -> Feed:
-        """The feed of a split that is evaluated, made at its first use and kept: an evaluation moves no ids."""
-        key = id(split.examples)  # which the feed holds, so no other list can come to this number
-        if key not in self._feeds:
-            self._feeds[key] = self._feed(split.examples)
-        return self._feeds[key]
+    def loader_for(self, split: Split) -> DeviceLoader:
+        """The loader of a split to evaluate, built once, so that its ids are moved to the device only once."""
+        key = id(split.examples)  # unique while the loader holds the list
+        if key not in self._loaders:
+            self._loaders[key] = self._loader(split.examples)
+        return self._loaders[key]
 
-    def _feed(self, examples: Sequence[Example], multiple: int = 1) -> Feed:
-        # On a CPU there is nothing to wait for, and without any padding the library attends a little faster.
+    def _loader(self, examples: Sequence[Example], multiple: int = 1) -> DeviceLoader:
+        # On a CPU no wait is saved, and attention without padding is a little faster in the library.
         square = self.device.type == "cuda" and takes_square_mask(self.loaded.model)
-        return Feed(examples, self.pad_id, self.device, multiple=multiple, square_mask=square)
+        return DeviceLoader(examples, self.pad_id, self.device, multiple=multiple, square_mask=square)
 
     def set_lr(self) -> None:
-        """Put this step's rate into every group."""
+        """Set this step's learning rate in every parameter group."""
         share = lr_share(self.step, self.n_steps, self.optim.warmup, self.optim.schedule)
         for group in self.optimizer.param_groups:
             if self.graphs:
@@ -89,37 +89,37 @@ class Training:
         self.lr = self.optim.lr * share
 
     def stepper(self) -> Step:
-        """What takes a step of the model as it is now: `one_step`, or its graphs."""
+        """The function that takes one step of the model in its current state: `one_step`, or its CUDA graph."""
         step = partial(one_step, self)
         return step if self.step_graphs is None else self.step_graphs.stepper(step, model_state(self.loaded.model))
 
 
 def never() -> bool:
-    """No pause."""
+    """The condition that never holds."""
     return False
 
 
 def train_steps(training: Training, n: int, pause: Callable[[], bool] = never) -> tuple[float, ...]:
-    """Take `n` optimiser steps, fewer if there is to be a pause, and return the loss of each.
+    """Take `n` optimiser steps, fewer if `pause` is true after one, and return the loss of each.
 
     Raises:
         DivergedError: a loss is not a finite number.
     """
     take_step, losses = training.stepper(), []
     for _ in range(n):
-        batch = next(training.fed)
+        batch = next(training.device_batches)
         training.set_lr()
         losses.append(take_step(batch))
         training.step += 1
         if pause():
             break
-    found = tuple(torch.stack(losses).tolist())  # the only wait for the device; DeBERTa's code has some of its own
-    _check_finite(found, training.step - len(found))
-    return found
+    values = tuple(torch.stack(losses).tolist())  # the only wait for the device, DeBERTa's own code aside
+    _check_finite(values, training.step - len(values))
+    return values
 
 
 def one_step(training: Training, batch: Batch) -> torch.Tensor:
-    """Forward, backward, clip, move the weights; the loss. It may be recorded, so it must not look at a number."""
+    """Forward, backward, clip, update; returns the loss. A CUDA graph may record it, so no value may reach the host."""
     n_labels, loss = count_labels(batch), torch.zeros((), device=batch.labels.device)
     for part in batch.parts(training.accumulation):
         with training.precision:
@@ -128,7 +128,7 @@ def one_step(training: Training, batch: Batch) -> torch.Tensor:
         loss += part_loss.detach()
     if training.optim.max_grad_norm is not None:
         training.scaler.unscale_(training.optimizer)
-        clip_grad_norm(training.weights, training.optim.max_grad_norm)  # of those that have a gradient
+        clip_grad_norm(training.weights, training.optim.max_grad_norm)  # those that have a gradient
     training.scaler.step(training.optimizer)  # without scaling: optimizer.step()
     training.scaler.update()
     training.optimizer.zero_grad(set_to_none=True)
@@ -136,12 +136,12 @@ def one_step(training: Training, batch: Batch) -> torch.Tensor:
 
 
 def count_labels(batch: Batch) -> torch.Tensor:
-    """Labels of a batch, at least 1, as a tensor: the host does not look at it."""
+    """Number of labels of a batch, at least 1, as a tensor on its device."""
     return (batch.labels != IGNORE).sum().clamp(min=1)
 
 
 def mean_loss(model: torch.nn.Module, batch: Batch, n_labels: torch.Tensor | None = None) -> torch.Tensor:
-    """Mean loss over the labels of a batch, or over those of the whole that it is a part of; 0 where there are none."""
+    """Mean loss over the labels of a batch, 0 without any; for a part of a batch give the batch's `n_labels`."""
     return summed_loss(batch.logits(model), batch.labels) / (count_labels(batch) if n_labels is None else n_labels)
 
 
@@ -159,13 +159,13 @@ def _check_finite(losses: tuple[float, ...], before: int) -> None:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """A split's result.
+class EvaluatedSplit:
+    """Loss and predictions on a split. Its places are words, or texts.
 
     Attributes:
-        loss: Mean loss a label.
-        predicted: (places,) predicted label, or number; NO_PREDICTION where no subword stands for the word.
-        probability: (places,) of the predicted label; not a number where there is none.
+        loss: Mean loss per label.
+        predicted: (places,) predicted label, or number; NO_PREDICTION where a word has no subword in the input.
+        probability: (places,) of the predicted label; NaN where there is none.
     """
 
     loss: float
@@ -174,23 +174,23 @@ class Evaluation:
 
 
 @torch.inference_mode()
-def evaluate(training: Training, split: Split) -> Evaluation:
-    """Predict a whole split, without dropout. The model is left in evaluation mode."""
+def evaluate(training: Training, split: Split) -> EvaluatedSplit:
+    """Predict a whole split without dropout; leaves the model in evaluation mode."""
     model, examples = training.loaded.model.eval(), split.examples
-    loss, found = torch.zeros((), device=training.device), _Found(len(examples))
+    loss, outputs = torch.zeros((), device=training.device), _Outputs(len(examples))
     groups = list(batches_by_length(examples, EVAL_BATCH_SIZE))
-    for group, batch in zip(groups, training.feed_of(split).batches(groups), strict=True):
+    for group, batch in zip(groups, training.loader_for(split).batches(groups), strict=True):
         with training.precision:
             logits = batch.logits(model)
         loss += summed_loss(logits, batch.labels)
-        found.add(logits, group, examples)
+        outputs.add(logits, group, examples)
     n_labels = sum(int((example.labels != IGNORE).sum()) for example in examples)
-    predicted, probability = found.numbers() if split.gold.dtype.kind == "f" else found.classes()
-    return Evaluation(loss.item() / max(n_labels, 1), predicted, probability)
+    predicted, probability = outputs.numbers() if split.gold.dtype.kind == "f" else outputs.classes()
+    return EvaluatedSplit(loss.item() / max(n_labels, 1), predicted, probability)
 
 
-class _Found:
-    """The best label of every subword, batch after batch, and where each example's places are among them."""
+class _Outputs:
+    """The most probable label of every subword, in the order of the batches, and where each example's places are."""
 
     def __init__(self, n_examples: int) -> None:
         self._labels: list[torch.Tensor] = []
@@ -200,7 +200,7 @@ class _Found:
         self._n = 0
 
     def add(self, logits: torch.Tensor, group: Sequence[int], examples: Sequence[Example]) -> None:
-        """Keep a batch's logits (examples, subwords, labels) of the examples of these indices."""
+        """Add a batch's logits (examples, subwords, labels) for the examples of these indices."""
         best, label = logits.max(dim=-1)
         self._labels.append(label.flatten())
         self._logits.append(best.flatten())
@@ -211,7 +211,7 @@ class _Found:
         self._n += label.numel()
 
     def classes(self) -> tuple[np.ndarray, np.ndarray]:
-        """(places,) predicted label and its probability."""
+        """The predicted label and its probability, (places,) each."""
         places = np.concatenate(self._places)
         labels, log_probabilities = _on_cpu(self._labels), _on_cpu(self._log_probabilities)
         missing = places < 0
@@ -221,11 +221,11 @@ class _Found:
         )
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
-        """(places,) predicted number, and no probability."""
+        """The predicted number, and NaN for its probability, (places,) each."""
         places = np.concatenate(self._places)
         return _on_cpu(self._logits)[places].astype(np.float64), np.full(len(places), np.nan)
 
 
 def _on_cpu(parts: list[torch.Tensor]) -> np.ndarray:
-    found: np.ndarray = torch.cat(parts).cpu().numpy()
-    return found
+    values: np.ndarray = torch.cat(parts).cpu().numpy()
+    return values

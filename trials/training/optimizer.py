@@ -13,9 +13,9 @@ from trials.training.lazy_adamw import LazyAdamW, make_lazy
 
 
 def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = False) -> torch.optim.AdamW:
-    """AdamW over what learns; biases and LayerNorm weights do not decay, each part may have its own rate.
+    """AdamW over the trained parameters, without decay on biases and LayerNorm, with the learning rates of each part.
 
-    `capturable`: its steps may be recorded as CUDA graphs, and its rates are tensors that a recorded step reads.
+    `capturable`: steps may be recorded as CUDA graphs; the learning rates are tensors that a recorded step reads.
     """
     rates = {id(p): rate for modules, rate in part_rates(loaded, optim) for m in modules for p in m.parameters()}
     groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
@@ -40,7 +40,7 @@ def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = F
 
 
 def part_rates(loaded: LoadedModel, optim: OptimSpec) -> list[tuple[Sequence[torch.nn.Module], float]]:
-    """The peak rate of each part: the head's own, then `layer_decay` times less from layer to layer downwards."""
+    """The peak learning rate of each part: the head's, then from layer to layer downwards times `layer_decay`."""
     parts, decay = loaded.parts, optim.layer_decay or 1.0
     below = [((layer,), optim.lr * decay**depth) for depth, layer in _from_the_top(parts.encoder_layers)]
     lowest = [((parts.embeddings,), optim.lr * decay ** (len(parts.encoder_layers) + 1))]
@@ -52,7 +52,7 @@ def _from_the_top(layers: Sequence[torch.nn.Module]) -> Iterator[tuple[int, torc
 
 
 def lr_share(step: int, n_steps: int, warmup: float, schedule: str = "linear") -> float:
-    """The share of the peak rate at a step (from 0): up over the warm-up's steps, then down to zero or level."""
+    """The fraction of the peak rate at a step (from 0): rising during warm-up, then falling to zero or constant."""
     n_warmup = math.ceil(warmup * n_steps)
     if step < n_warmup:
         return step / n_warmup

@@ -1,4 +1,4 @@
-"""How a trial's optimiser steps, epochs, evaluations and examples relate; arithmetic only."""
+"""Arithmetic of a trial's optimiser steps, epochs, evaluations and examples."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def steps_an_epoch(spec: TrialSpec) -> int:
 
 
 def evaluation_steps(n_steps: int, epochs: int, eval_every: float) -> list[int]:
-    """The steps after which dev is evaluated: every `eval_every` epochs, and at the end."""
-    if eval_every * n_steps <= epochs:  # less than a step, which may be far less
+    """The steps after which dev is evaluated: every `eval_every` epochs, and after the last step."""
+    if eval_every * n_steps <= epochs:  # at most one step between two evaluations
         return list(range(1, n_steps + 1))
     n_evaluations = math.ceil(epochs / eval_every - 1e-9)
     stops = {round(k * eval_every * n_steps / epochs) for k in range(1, n_evaluations)}
@@ -22,6 +22,6 @@ def evaluation_steps(n_steps: int, epochs: int, eval_every: float) -> list[int]:
 
 
 def examples_seen(spec: TrialSpec, step: int) -> int:
-    """Train examples up to a step, repeats included."""
+    """Number of train examples up to a step, repeats included."""
     epochs, steps = divmod(step, steps_an_epoch(spec))
     return epochs * spec.train_size + min(steps * spec.optim.batch_size, spec.train_size)

@@ -1,4 +1,4 @@
-"""Nested train subsets: the first `size` of one order, so that 200 sentences are inside 800."""
+"""Nested train subsets: the first `size` of one random order, so that 800 sentences contain the 200."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from trials.seeding import numpy_stream
 
 
 def nested_subset(n: int, size: int, seed: int) -> np.ndarray:
-    """Indices (size,) of a train subset of `n` sentences; under one seed a smaller one begins a larger one."""
+    """Indices (size,) of a train subset of `n` sentences; for one seed a smaller subset is a prefix of a larger one."""
     assert 0 < size <= n, f"a subset of {size} of {n}"
     return numpy_stream(seed, "subset").permutation(n)[:size]
 
 
 def stratified_subset(classes: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """The same of examples with classes (n,), so that every class has its share of every subset.
+    """Indices (size,) of a nested train subset, stratified by the `classes` (n,) of the examples.
 
-    With m classes a subset of k examples holds of a class with share p between p k - d and p k + d, where d is
-    1 - 1 / (2 m - 2): the best that nested subsets can do (Tijdeman 1980, the chairman assignment problem), and the
-    nearest whole number of examples where there are two classes.
+    With m classes, a subset of k examples has between p k - d and p k + d of a class with share p, where d is
+    1 - 1 / (2 m - 2): the best possible for nested subsets (Tijdeman 1980, the chairman assignment problem), and with
+    two classes the nearest whole number.
     """
     assert 0 < size <= len(classes), f"a subset of {size} of {len(classes)}"
     rng = numpy_stream(seed, "subset")
@@ -30,7 +30,7 @@ def stratified_subset(classes: np.ndarray, size: int, seed: int) -> np.ndarray:
 
 
 def _turns(shares: np.ndarray, size: int) -> Iterator[int]:
-    """Whose turn it is: of the classes that are due, the one whose turn could wait least."""
+    """The class of each successive example: among the classes that are due, the one that can wait least."""
     if len(shares) == 1:
         yield from [0] * size
         return

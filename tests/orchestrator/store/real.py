@@ -19,6 +19,7 @@ from orchestrator.store.contents import KEYS
 from tests.builders import expanded, write_sweep
 from tests.small_sweeps import POS, write_bank
 from trials.run import run_trial
+from trials.settings import CheckpointTimes
 from trials.training.checkpoint import Checkpoints
 
 
@@ -53,7 +54,7 @@ def make_real(folder: Path) -> Real:
 
 def _interrupt(store: Path, sweep: Path) -> None:
     spec = expanded(sweep)[-1]
-    checkpoints = Checkpoints(StoredCheckpoints(str(store), spec.trial_id, 1), epochs=1)
+    checkpoints = Checkpoints(StoredCheckpoints(str(store), spec.trial_id, 1), CheckpointTimes(epochs=1))
     records, recorder = run_trial(spec, checkpoints=checkpoints), Recorder(open_store(store))
     recorder.started(spec, 1)
     recorder.evaluated(spec, next(records))

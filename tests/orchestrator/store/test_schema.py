@@ -8,12 +8,12 @@ import pytest
 from orchestrator.store.columns import COLUMNS
 from orchestrator.store.schema import EPOCHS, METRICS, TABLES, TRIALS, epochs_schema
 from trials.metrics.metric import METRICS as REGISTERED
-from trials.metrics.metric import Metric, register
+from trials.metrics.metric import TaskMetric, register
 from trials.record import RECORD_COLUMNS
 from trials.tasks import TASKS
 from trials.tasks.task import as_score
 
-ERROR_RATE = Metric(
+ERROR_RATE = TaskMetric(
     "error_rate",
     label="error rate",
     about="Share of wrong labels.",

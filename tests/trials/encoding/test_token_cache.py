@@ -10,7 +10,7 @@ import pytest
 
 from tests.trials.conftest import TrialMaker
 from trials.cache.node_cache import BYTES_VARIABLE
-from trials.encoding.encoded_corpus import Encoded
+from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.encoding.token_cache import kept_or_encoded, token_key
 from trials.encoding.tokenize import _tokenised
 from trials.spec import TrialSpec
@@ -27,11 +27,11 @@ def key_of(spec: TrialSpec) -> str:
     return token_key(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
 
 
-def encoded(spec: TrialSpec) -> Encoded:
+def encoded(spec: TrialSpec) -> EncodedCorpus:
     return _tokenised(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
 
 
-def never() -> Encoded:
+def never() -> EncodedCorpus:
     raise AssertionError("encoded a second time")
 
 

@@ -17,7 +17,7 @@ from tests.builders import write_conllu, write_table
 from tests.trials.conftest import TrialMaker
 from trials.datasets.corpus import Text
 from trials.draft import DraftError, Lookup, TrialDraft
-from trials.encoding.encoded_corpus import Encoded
+from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.encoding.tokenize import encode_for
 from trials.metrics.classes import binary_f1, matthews, pearson, spearman
 from trials.models.load import load_model
@@ -153,7 +153,7 @@ def test_no_prediction_is_an_error() -> None:
 
 
 @pytest.fixture
-def numbers(make_trial: TrialMaker, texts: Path) -> tuple[Encoded, Any]:
+def numbers(make_trial: TrialMaker, texts: Path) -> tuple[EncodedCorpus, Any]:
     spec = make_trial("bert", task="stsb", data={"folder": str(texts), "columns": COLUMNS})
     return encode_for(spec), spec
 
@@ -161,7 +161,7 @@ def numbers(make_trial: TrialMaker, texts: Path) -> tuple[Encoded, Any]:
 COLUMNS = {"text": "sentence1", "pair": "sentence2", "label": "score"}
 
 
-def test_a_regression_learns_numbers_by_the_mean_squared_error(numbers: tuple[Encoded, Any]) -> None:
+def test_a_regression_learns_numbers_by_the_mean_squared_error(numbers: tuple[EncodedCorpus, Any]) -> None:
     data, spec = numbers
     model = load_model(spec.model, head="text", n_outputs=1, dropout=0.0, init=torch.Generator()).model.eval()
     batch = collate(data.train.examples[:5], 0, CPU)

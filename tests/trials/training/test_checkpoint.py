@@ -18,9 +18,10 @@ from trials.errors import PreemptedError
 from trials.hardware.energy import EnergyMeter
 from trials.record import EpochRecord
 from trials.run import run_trial
+from trials.settings import CheckpointTimes
 from trials.spec import TrialSpec
 from trials.training.checkpoint import Checkpoints
-from trials.training.checkpoint_validation import Kept
+from trials.training.checkpoint_validation import Checkpoint
 
 CPU = torch.device("cpu")
 MEASURED = {"setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "time"}
@@ -135,21 +136,23 @@ def test_energy_of_before_and_after_an_interruption_adds_up_if_both_are_known(
 
 def test_keeping_a_trial_changes_nothing_in_it(make_trial: TrialMaker) -> None:
     spec, kept = make_trial(dropout=0.3), Memory()
-    often = list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept, seconds=0.0)))
+    often = list(run_trial(spec, device=CPU, checkpoints=Checkpoints(kept, CheckpointTimes(seconds=0.0))))
     assert numbers(often) == numbers(whole(spec))
     assert len(kept.steps) == 11  # after every step but the last
 
 
 def test_by_epochs_it_is_kept_at_evaluations_only(make_trial: TrialMaker) -> None:
     kept = Memory()
-    list(run_trial(make_trial(optim={"epochs": 5}), device=CPU, checkpoints=Checkpoints(kept, epochs=2)))
+    list(
+        run_trial(make_trial(optim={"epochs": 5}), device=CPU, checkpoints=Checkpoints(kept, CheckpointTimes(epochs=2)))
+    )
     assert kept.steps == [12, 24]
 
 
 def test_by_share_it_is_kept_at_evaluations_that_took_long_beside_it(make_trial: TrialMaker) -> None:
     never, always = Memory(), Memory()
-    list(run_trial(make_trial(), device=CPU, checkpoints=Checkpoints(never, share=1e-6)))
-    list(run_trial(make_trial(), device=CPU, checkpoints=Checkpoints(always, share=1e6)))
+    list(run_trial(make_trial(), device=CPU, checkpoints=Checkpoints(never, CheckpointTimes(share=1e-6))))
+    list(run_trial(make_trial(), device=CPU, checkpoints=Checkpoints(always, CheckpointTimes(share=1e6))))
     assert (never.steps, always.steps) == ([], [6])
 
 
@@ -165,7 +168,7 @@ def test_frozen_weights_are_not_kept(make_trial: TrialMaker) -> None:
 def test_a_damaged_checkpoint_is_none(data: st.DataObject, kept_trial: tuple[TrialSpec, bytes]) -> None:
     spec, content = kept_trial
     cut = data.draw(st.integers(0, len(content) - 1))
-    assert Kept.read(content[:cut], spec, CPU) is None
+    assert Checkpoint.read(content[:cut], spec, CPU) is None
 
 
 @pytest.fixture(scope="module")
@@ -179,10 +182,10 @@ def kept_trial(make_any_trial: TrialMaker) -> tuple[TrialSpec, bytes]:
 
 def test_one_of_another_trial_or_device_is_none(kept_trial: tuple[TrialSpec, bytes]) -> None:
     spec, content = kept_trial
-    assert Kept.read(content, spec, CPU) is not None
-    assert Kept.read(content, spec.model_copy(update={"seed": 99}), torch.device("cuda")) is None
+    assert Checkpoint.read(content, spec, CPU) is not None
+    assert Checkpoint.read(content, spec.model_copy(update={"seed": 99}), torch.device("cuda")) is None
     other = TrialSpec.model_validate({**spec.model_dump(), "seed": 99})
-    assert Kept.read(content, other, CPU) is None
+    assert Checkpoint.read(content, other, CPU) is None
 
 
 def without_energy(content: bytes) -> bytes:

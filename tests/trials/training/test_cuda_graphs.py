@@ -15,9 +15,9 @@ from trials.errors import DivergedError
 from trials.run import new_model, new_training, train_subset
 from trials.spec import TrialSpec
 from trials.training.batching import Batch, shuffled_batches
-from trials.training.cuda_graphs import GRAPHS_VARIABLE, LENGTHS, Recorder, StepGraphs, graphs_wanted, model_state
-from trials.training.device_loader import Feed
-from trials.training.gradual_unfreezing import Thawing
+from trials.training.cuda_graphs import GRAPHS_VARIABLE, LENGTHS, GraphRecorder, StepGraphs, graphs_wanted, model_state
+from trials.training.device_loader import DeviceLoader
+from trials.training.gradual_unfreezing import GradualUnfreezing
 from trials.training.loop import Training, evaluate
 
 CPU = torch.device("cpu")
@@ -49,7 +49,7 @@ class Rerunning:
 class Recorders(list[Rerunning]):
     """Every recorder that was made."""
 
-    def new(self) -> Recorder:
+    def new(self) -> GraphRecorder:
         self.append(Rerunning())
         return self[-1]
 
@@ -81,8 +81,8 @@ def test_twenty_steps_have_the_losses_of_the_eager_loop(
     family: str, settings: dict[str, Any], make_trial: TrialMaker
 ) -> None:
     spec, recorders = spec_of(make_trial, family, optim=settings | {"batch_size": 2}), Recorders()
-    eager = Thawing(spec, start(spec, graphs=False)).train_to(20)
-    losses = Thawing(spec, start(spec, graphs=True, recorders=recorders)).train_to(20)
+    eager = GradualUnfreezing(spec, start(spec, graphs=False)).train_to(20)
+    losses = GradualUnfreezing(spec, start(spec, graphs=True, recorders=recorders)).train_to(20)
     (recorder,) = recorders
     assert losses == pytest.approx(eager, abs=1e-6)
     assert eager[-1] < eager[0]
@@ -95,7 +95,7 @@ def test_a_thaw_drops_what_was_recorded_and_an_evaluation_does_not(make_trial: T
     spec, losses = spec_of(make_trial, freeze=freeze, thaw_every=1), []
     for recorders in (None, Recorders()):
         training = start(spec, graphs=recorders is not None, recorders=recorders)
-        thawing = Thawing(spec, training)
+        thawing = GradualUnfreezing(spec, training)
         found: tuple[float, ...] = ()
         for stop in (3, 9, 20):
             found += thawing.train_to(stop)
@@ -122,7 +122,7 @@ def test_a_loss_that_is_not_finite_is_found_in_replays_too(make_trial: TrialMake
     spec = spec_of(make_trial, optim={"lr": 1e25, "warmup": 0.0, "max_grad_norm": None})
     training = start(spec, graphs=True, recorders=Recorders())
     with pytest.raises(DivergedError, match=r"the training loss is (nan|inf) at step \d+; lower optim\.lr\."):
-        Thawing(spec, training).train_to(20)
+        GradualUnfreezing(spec, training).train_to(20)
 
 
 # --- When what is recorded
@@ -215,8 +215,10 @@ def test_cuda_graphs_have_the_losses_of_the_eager_loop(freeze: Any, precision: s
     spec = spec_of(make_trial, freeze=freeze, precision=precision, **thaw)
     eager = start(spec, GPU, graphs=False)
     batches = shuffled_batches(len(eager.examples), spec.optim.batch_size, np.random.default_rng(0))
-    eager.fed = Feed(eager.examples, eager.pad_id, GPU, multiple=LENGTHS, square_mask=True).batches(batches)
+    eager.device_batches = DeviceLoader(eager.examples, eager.pad_id, GPU, multiple=LENGTHS, square_mask=True).batches(
+        batches
+    )
     eager_losses, graph_losses = (
-        Thawing(spec, training).train_to(20) for training in (eager, start(spec, GPU, graphs=True))
+        GradualUnfreezing(spec, training).train_to(20) for training in (eager, start(spec, GPU, graphs=True))
     )
     assert graph_losses == pytest.approx(eager_losses, abs=1e-5 if precision == "fp32" else 1e-2)

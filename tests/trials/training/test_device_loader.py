@@ -23,7 +23,7 @@ from trials.run import new_model, new_training, train_subset
 from trials.spec import TrialSpec
 from trials.tasks.task import Example
 from trials.training.batching import Batch, collate, shuffled_batches, square_mask, takes_square_mask
-from trials.training.device_loader import Feed, one_ahead
+from trials.training.device_loader import DeviceLoader, one_ahead
 from trials.training.freezing import train_mode
 from trials.training.loop import Training, evaluate, train_steps
 
@@ -66,9 +66,9 @@ def test_rows_on_the_device_are_the_batches_of_collate(
     examples = [sentence(n, types=types, states=states) for n in lengths]
     chosen = [order.randrange(len(examples)) for _ in range(5)]
     for resident in (False, True):
-        feed = Feed(examples, 9, CPU, resident=resident)
+        loader = DeviceLoader(examples, 9, CPU, resident=resident)
         for group in (chosen, np.array(chosen)):
-            (batch,) = feed.batches([group])
+            (batch,) = loader.batches([group])
             assert equal(batch, collate([examples[i] for i in chosen], 9, CPU))
 
 
@@ -77,7 +77,9 @@ def test_the_one_label_of_a_text_is_not_padded(lengths: list[int], label: float)
     examples = [text(n, label) for n in lengths]
     for resident in (False, True):
         for multiple in (1, 16):
-            (batch,) = Feed(examples, 99, CPU, resident=resident, multiple=multiple).batches([range(len(examples))])
+            (batch,) = DeviceLoader(examples, 99, CPU, resident=resident, multiple=multiple).batches(
+                [range(len(examples))]
+            )
             assert batch.labels.tolist() == [[label]] * len(examples)
             assert torch.equal(batch.mask, (batch.ids != 99).long())
 
@@ -87,8 +89,8 @@ def test_a_length_is_rounded_up_but_never_beyond_the_longest_example(
     lengths: list[int], types: bool, states: bool, multiple: int
 ) -> None:
     examples = [sentence(n, types=types, states=states) for n in lengths]
-    ways = [Feed(examples, 9, CPU, resident=resident, multiple=multiple) for resident in (False, True)]
-    (one,), (other,) = (feed.batches([[0]]) for feed in ways)
+    ways = [DeviceLoader(examples, 9, CPU, resident=resident, multiple=multiple) for resident in (False, True)]
+    (one,), (other,) = (loader.batches([[0]]) for loader in ways)
     assert equal(one, other)
     assert one.ids.shape[1] == one.labels.shape[1] == min(-(-lengths[0] // multiple) * multiple, max(lengths))
     assert one.mask.sum() == lengths[0]
@@ -96,7 +98,7 @@ def test_a_length_is_rounded_up_but_never_beyond_the_longest_example(
 
 
 def test_on_a_cpu_nothing_is_kept_a_second_time() -> None:
-    assert not Feed([sentence(3)], 0, CPU).resident
+    assert not DeviceLoader([sentence(3)], 0, CPU).resident
 
 
 def test_an_item_is_asked_for_before_the_one_before_it_is_given_out() -> None:
@@ -115,7 +117,7 @@ def test_an_item_is_asked_for_before_the_one_before_it_is_given_out() -> None:
 
 def test_index_batches_that_end_too_early_are_no_endless_wait(make_trial: TrialMaker) -> None:
     training = start(make_trial())
-    training.fed = Feed(training.examples, 0, CPU, resident=True).batches([[0, 1], [2]])
+    training.device_batches = DeviceLoader(training.examples, 0, CPU, resident=True).batches([[0, 1], [2]])
     assert len(train_steps(training, 2)) == 2
     with pytest.raises(StopIteration):
         train_steps(training, 1)
@@ -124,10 +126,10 @@ def test_index_batches_that_end_too_early_are_no_endless_wait(make_trial: TrialM
 def test_a_split_is_put_on_the_device_once(make_trial: TrialMaker) -> None:
     spec = make_trial()
     training, data = start(spec), encode_for(spec)
-    first, dev = evaluate(training, data.dev), training.feed_of(data.dev)
+    first, dev = evaluate(training, data.dev), training.loader_for(data.dev)
     assert evaluate(training, data.dev).loss == first.loss
-    assert training.feed_of(data.dev) is dev
-    assert training.feed_of(data.test) is not dev
+    assert training.loader_for(data.dev) is dev
+    assert training.loader_for(data.test) is not dev
 
 
 @pytest.mark.parametrize("task", ["pos", "mrpc", "stsb"])
@@ -139,7 +141,9 @@ def test_a_trial_on_resident_examples_has_the_losses_of_one_on_collated_ones(
     for resident in (False, True):
         training = start(spec)
         batches = shuffled_batches(len(training.examples), 4, np.random.default_rng(0))
-        training.fed = Feed(training.examples, training.pad_id, CPU, resident=resident).batches(batches)
+        training.device_batches = DeviceLoader(training.examples, training.pad_id, CPU, resident=resident).batches(
+            batches
+        )
         losses.append(train_steps(training, 12))
     assert losses[0] == losses[1]
 
@@ -202,9 +206,9 @@ class Waits(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def waits_of(training: Training, n: int, **feed: Any) -> int:
+def waits_of(training: Training, n: int, **loader: Any) -> int:
     batches = shuffled_batches(len(training.examples), 4, np.random.default_rng(0))
-    training.fed = Feed(training.examples, training.pad_id, CPU, **feed).batches(batches)
+    training.device_batches = DeviceLoader(training.examples, training.pad_id, CPU, **loader).batches(batches)
     waits = Waits()
     with waits:
         train_steps(training, n)
@@ -227,8 +231,8 @@ def test_adapters_look_at_no_number_either(make_trial: TrialMaker) -> None:
 def test_an_evaluation_looks_at_its_loss_alone(make_trial: TrialMaker) -> None:
     spec = make_trial("roberta")
     training, data = start(spec), encode_for(spec)
-    feed = Feed(data.dev.examples, training.pad_id, CPU, resident=True, square_mask=True)
-    training._feeds[id(data.dev.examples)] = feed
+    loader = DeviceLoader(data.dev.examples, training.pad_id, CPU, resident=True, square_mask=True)
+    training._loaders[id(data.dev.examples)] = loader
     waits = Waits()
     with waits:
         evaluate(training, data.dev)
@@ -244,8 +248,8 @@ def test_an_evaluation_looks_at_its_loss_alone(make_trial: TrialMaker) -> None:
 def test_batches_reach_a_gpu_whole(resident: bool, states: bool) -> None:
     examples = [sentence(n, states=states) for n in np.random.default_rng(0).integers(1, 400, 256)]
     order = [np.random.default_rng(n).integers(0, 256, 32) for n in range(200)]
-    feed = Feed(examples, 9, GPU, resident=resident)
-    for chosen, batch in zip(order, feed.batches(order), strict=True):
+    loader = DeviceLoader(examples, 9, GPU, resident=resident)
+    for chosen, batch in zip(order, loader.batches(order), strict=True):
         assert equal(batch.each(torch.Tensor.cpu), collate([examples[i] for i in chosen], 9, CPU))
 
 
