@@ -89,7 +89,18 @@ def test_status_reads_the_store_only(done: Done) -> None:
 
 def test_the_command_that_a_cut_launch_prints_resumes_it(sweep: Path, tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("permafrost")
-    words = [script, "launch", "--sweep", sweep, "--store", "my store", "--cluster", "inline", "--max-trials", "1"]
+    words: list[str | Path] = [
+        script,
+        "launch",
+        "--sweep",
+        sweep,
+        "--store",
+        "my store",
+        "--cluster",
+        "inline",
+        "--max-trials",
+        "1",
+    ]
     cut = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=environment())
     assert cut.returncode == 143, cut.stderr
     printed, shown = printed_commands(cut.stderr)
