@@ -1,0 +1,114 @@
+"""Intervals over seeds and sentences: the formula, where it degenerates, and the error of either end by simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from orchestrator.analysis.two_way import ends, estimate, interval, p_at_least, p_at_most
+from tests.orchestrator.analysis.frames import Floats
+
+SAMPLES = 20_000  # an error rate of 5 % has a standard error of 0.15 %
+
+
+def losses(rng: np.random.Generator, *shape: int, seeds: float = 1.0, sentences: float = 1.0) -> Floats:
+    """(..., seeds, sentences) normal losses of mean 0 whose seeds and sentences vary that much, and the rest by 1."""
+    by_seed = seeds * rng.standard_normal((*shape[:-1], 1))
+    by_sentence = sentences * rng.standard_normal((*shape[:-2], 1, shape[-1]))
+    found: Floats = by_seed + by_sentence + rng.standard_normal(shape)
+    return found
+
+
+def test_variance_and_degrees_of_freedom_are_those_of_the_formula() -> None:
+    x = losses(np.random.default_rng(0), 4, 30)
+    v_s, v_i, v_2 = x.mean(1).var(ddof=1) / 4, x.mean(0).var(ddof=1) / 30, x.var(ddof=1) / 120
+    v = max(v_s + v_i - v_2, v_s, v_i)
+    found = estimate(x)
+    assert found.mean == pytest.approx(x.mean())
+    assert found.variance == pytest.approx(v)
+    assert found.df == pytest.approx(v**2 / (v_s**2 / 3 + max(v_i - v_2, 0) ** 2 / 29))
+
+
+def test_many_settings_at_once_give_what_each_gives_alone() -> None:
+    x = losses(np.random.default_rng(1), 3, 2, 5, 20)
+    low, high = ends(estimate(x), 0.025)
+    alone = interval(x[2, 1])
+    assert (alone.low, alone.high) == (pytest.approx(low[2, 1]), pytest.approx(high[2, 1]))
+    assert (alone.n_seeds, alone.n_sentences, alone.ranges_over) == (5, 20, "seeds and sentences")
+
+
+def test_whole_seeds_give_students_lower_end_and_a_farther_upper_one() -> None:
+    values = np.array([0.01, 0.02, 0.04, 0.05])
+    low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
+    found = interval(values)
+    assert found.low == pytest.approx(low)
+    assert found.high is not None
+    assert high < found.high <= values.mean() + 2 * (high - values.mean())
+    assert (found.n_sentences, found.seeds_share, found.ranges_over) == (None, 1.0, "seeds (on this dev set)")
+
+
+def test_without_a_seed_effect_the_interval_is_students_over_sentences() -> None:
+    x = np.repeat(np.random.default_rng(2).standard_normal((1, 400)), 3, axis=0)
+    found = interval(x)
+    low, high = stats.t.interval(0.95, 399, x[0].mean(), stats.sem(x[0]))
+    assert found.low == pytest.approx(low, abs=0.03 * (high - low))  # but for V2 and the sentences' skewness
+    assert found.high == pytest.approx(high, abs=0.03 * (high - low))
+    assert found.seeds_share == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("values", "note"),
+    [
+        (np.ones((1, 9)), "one seed: an interval needs two"),
+        (np.array([0.3]), "one seed: an interval needs two"),
+        (np.full((3, 9), 0.1), "all values are equal: no spread"),
+    ],
+)
+def test_one_seed_or_no_spread_gives_no_interval_and_says_why(values: Floats, note: str) -> None:
+    found = interval(values)
+    assert (found.low, found.high, found.df, found.note) == (None, None, None, note)
+    assert found.mean == pytest.approx(values.mean())
+
+
+def test_a_missing_value_is_refused() -> None:
+    with pytest.raises(ValueError, match="1 of 6 values are not finite"):
+        interval(np.array([[0.0, 1.0, np.nan], [0.0, 1.0, 2.0]]))
+
+
+def test_no_sentences_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 seeds and 0 sentences have no mean"):
+        estimate(np.empty((3, 0)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.integers(2, 8), st.integers(1, 40), st.floats(0.0005, 0.4))
+def test_a_p_value_is_the_tail_whose_end_lies_on_the_limit(seed: int, n: int, sentences: int, tail: float) -> None:
+    of = estimate(losses(np.random.default_rng(seed), n, sentences) + 0.3)
+    low, high = ends(of, tail)
+    assert p_at_least(of, high) == pytest.approx(tail, rel=1e-6)
+    assert p_at_most(of, low) == pytest.approx(tail, rel=1e-6)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10**6), st.floats(0.001, 1000))
+def test_the_interval_does_not_depend_on_the_unit(seed: int, unit: float) -> None:
+    x = losses(np.random.default_rng(seed), 4, 12)
+    assert np.array(ends(estimate(unit * x), 0.025)) == pytest.approx(unit * np.array(ends(estimate(x), 0.025)))
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_a_large_loss_is_ruled_out_wrongly_in_5_percent_of_exponential_samples(n: int) -> None:
+    of = estimate(np.random.default_rng(n).exponential(1, (SAMPLES, n, 1)))
+    assert (p_at_least(of, 1.0) <= 0.025).mean() <= 0.055  # 5 % and three standard errors
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_normal_samples_are_covered_in_93_to_97_percent(n: int) -> None:
+    rng = np.random.default_rng(n)
+    for seeds, sentences in [(1.0, 0.0), (0.3, 3.0), (0.0, 1.0)]:
+        low, high = ends(estimate(losses(rng, 4000, n, 50, seeds=seeds, sentences=sentences)), 0.025)
+        covered = ((low <= 0) & (high >= 0)).mean()
+        assert 0.93 <= covered <= 0.978, (seeds, sentences)  # 97 % and three standard errors
