@@ -16,7 +16,6 @@ from flask import Response, request
 
 from dashboards.app import controls as control
 from dashboards.app.callbacks import add_callbacks
-from dashboards.app.components import part_id
 from dashboards.app.page_cache import Screen
 from dashboards.app.shell import shell
 from dashboards.data.frames import Frames
@@ -25,8 +24,9 @@ from dashboards.data.tables import FORMATS, formatted
 from dashboards.report.html import as_html
 from dashboards.report.sections import sections
 from dashboards.report.write import versions_of
+from dashboards.views.components import part_id
 from dashboards.views.part import compute
-from dashboards.views.registry import find_part
+from dashboards.views.registry import PARTS
 from dashboards.views.theme import LIGHT
 from trials.errors import NothingMatchedError
 
@@ -115,7 +115,7 @@ def _exports(app: dash.Dash, screen: Screen) -> None:
     """Files of what a page shows, by the page's own query."""
 
     def export(name: str, kind: str) -> Response:
-        part = find_part(name)
+        part = PARTS.get(name)
         if part is None or kind not in FORMATS:
             return Response("There is no such figure or format.\n", 404, mimetype="text/plain")
         selection = screen.select(f"?{request.query_string.decode('utf-8', 'replace')}")

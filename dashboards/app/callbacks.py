@@ -15,18 +15,14 @@ from flask import Response, request
 from plotly.io.json import to_json_plotly
 
 from dashboards.app import controls as control
-from dashboards.app.components import figure_of, notices, part_card, part_id, table
 from dashboards.app.page_cache import Screen, look_of
-from dashboards.app.trial_page import trial_page
-from dashboards.app.trials_grid import GRID, answer_rows
-from dashboards.app.view_extras import extra, header_words
 from dashboards.data.page_query import parse_query
 from dashboards.data.provenance import provenance
 from dashboards.data.selection import Selection
-from dashboards.views.registry import VIEWS, View, find_part
+from dashboards.views.components import figure_of, notices, part_card, part_id, table
+from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
 from trials.errors import StoreError
 
-_TRIAL = "/trial/"
 _CHOSEN = (*control.NAMES, "theme")
 _SHOWN_PROBLEMS = 8
 
@@ -39,6 +35,9 @@ def add_callbacks(app: dash.Dash, screen: Screen) -> None:
     _add_news(app, screen)
     _add_controls(app, screen)
     _add_watch(app, screen)
+    for view in VIEWS.values():
+        if view.add_callbacks is not None:
+            view.add_callbacks(app, screen.select)
 
 
 # --- Pages
@@ -65,25 +64,21 @@ def _add_pages(app: dash.Dash, screen: Screen) -> None:
 def _page(screen: Screen, state: PageState) -> tuple[Any, str]:
     """Components of a page, and which controls it has."""
     path = state["path"]
-    if path.startswith(_TRIAL):
-        trial_id = unquote(path.removeprefix(_TRIAL))
-        return trial_page(screen.frames, screen.look(), trial_id, look_of(state)), "controls"
+    prefix, _, item = path.rpartition("/")
+    if prefix in ITEM_PAGES:
+        return ITEM_PAGES[prefix].build(screen.look(), unquote(item), look_of(state)), "controls"
     view = VIEWS.get(path)
     if view is None:
         words = "There is no such page. The views are at the top."
         return dmc.Alert(words, title="Not found", color="red"), "controls"
     selection = screen.select(state["search"])
-    title = html.Div([dmc.Title(view.name, order=1, size="h3"), dmc.Text(view.question)])
+    title = html.Div([dmc.Title(view.title, order=1, size="h3"), dmc.Text(view.question)])
     first, *others = view.parts or (None,)
     drawn = [] if first is None else [part_card(first, screen.drawn(first, state))]
-    cards = [*_more(view, selection, screen), *drawn, *(part_card(part, None) for part in others)]
+    content = [html.Div(view.content(selection), id=part_id("content", path))] if view.content else []
+    cards = [*content, *drawn, *(part_card(part, None) for part in others)]
     shown = " ".join(f"show-{name}" for name in view.controls)
     return dmc.Stack([title, *cards], gap="md"), f"controls {shown}"
-
-
-def _more(view: View, selection: Selection, screen: Screen) -> list[Any]:
-    """What a view shows besides its parts."""
-    return [html.Div(extra(view, selection, screen.frames), id=part_id("extra", view.path))] if view.has_more else []
 
 
 # --- What is new on a page
@@ -96,7 +91,7 @@ def _add_news(app: dash.Dash, screen: Screen) -> None:
     """
 
     def part(scheme: str, name: str, opened: str = "") -> Response:
-        found = find_part(name)
+        found = PARTS.get(name)
         if found is None:
             return Response("There is no such figure.\n", 404, mimetype="text/plain")
         search = f"?{request.query_string.decode('utf-8', 'replace')}"
@@ -115,20 +110,20 @@ def _add_news(app: dash.Dash, screen: Screen) -> None:
         prevent_initial_call=True,
     )
     def show_numbers(opened: str | None, state: PageState, name: Mapping[str, str]) -> Any:
-        found = find_part(name["part"])
+        found = PARTS.get(name["part"])
         return no_update if opened is None or found is None else table(screen.drawn(found, state))
 
     @app.callback(
-        output=Output(part_id("extra", MATCH), "children"),
+        output=Output(part_id("content", MATCH), "children"),
         inputs={"state": Input("state", "data"), "version": Input("version", "data")}
-        | {"name": State(part_id("extra", MATCH), "id")},
+        | {"name": State(part_id("content", MATCH), "id")},
         prevent_initial_call=True,
     )
-    def show_extra(state: PageState, version: int, name: Mapping[str, str]) -> Any:
+    def show_content(state: PageState, version: int, name: Mapping[str, str]) -> Any:
         view = VIEWS.get(name["part"])
-        if view is None or state["path"] != view.path:
+        if view is None or view.content is None or state["path"] != view.path:
             return no_update
-        return extra(view, screen.select(state["search"]), screen.frames)
+        return view.content(screen.select(state["search"]))
 
 
 # --- Controls
@@ -180,7 +175,7 @@ def _around(selection: Selection) -> dict[str, Any]:
         notices(selection.snapshot.problems[:_SHOWN_PROBLEMS], "red", "Some of the store cannot be read"),
         notices([selection.incomplete] if selection.incomplete else [], "blue", "Incomplete"),
     )
-    about, ray = header_words(selection)
+    about, ray = _header_words(selection)
     empty = f"store {selection.snapshot.address}"
     return {
         "notices": dmc.Stack([alert for alert in alerts if alert is not None], gap="xs"),
@@ -190,11 +185,22 @@ def _around(selection: Selection) -> dict[str, Any]:
     }
 
 
+def _header_words(selection: Selection) -> tuple[dict[str, Any], Any]:
+    """What the header says of the sweep, and the way to its Ray."""
+    sweep, last = selection.sweep, selection.snapshot.last_row
+    if sweep is None:
+        return {"words": "empty store", "last_row": None}, None
+    left = (selection.trials["state"].isin(["planned", "missing", "running"])).any()
+    word = "running" if sweep.is_running else "stopped" if left else "finished"
+    ray = dmc.Anchor("Ray", href=sweep.ray, size="xs", target="_blank") if sweep.ray else None
+    return {"words": f"{sweep.name}: {word}", "last_row": last}, ray
+
+
 # --- The store
 
 
 def _add_watch(app: dash.Dash, screen: Screen) -> None:
-    """Whether there is anything new; and rows of the grid."""
+    """Whether the store has anything new."""
 
     @app.callback(
         Output("version", "data"), Input("tick", "n_intervals"), State("version", "data"), prevent_initial_call=True
@@ -205,12 +211,3 @@ def _add_watch(app: dash.Dash, screen: Screen) -> None:
         except StoreError:
             return no_update  # a place that does not answer may do so at the next tick
         return no_update if found == version else found
-
-    @app.callback(
-        Output(GRID, "getRowsResponse"),
-        Input(GRID, "getRowsRequest"),
-        State("state", "data"),
-        prevent_initial_call=True,
-    )
-    def show_rows(asked: Mapping[str, Any] | None, state: PageState) -> Any:
-        return no_update if asked is None else answer_rows(screen.select(state["search"]), asked)

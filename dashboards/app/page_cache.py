@@ -12,7 +12,7 @@ from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.page_query import Query, parse_query
 from dashboards.data.selection import Selection, select
 from dashboards.views.part import Drawn, Part, compute
-from dashboards.views.registry import find_part
+from dashboards.views.registry import PARTS
 from dashboards.views.theme import DARK, LIGHT, Look
 
 _SELECTIONS, _DRAWN = 4, 12  # kept of the newest snapshot; of a large store one takes some megabytes
@@ -62,9 +62,7 @@ class Screen:
             return self._draw(self.look(), part.name, *_asked(state["search"]), look_of(state))
 
     def _computed(self, snapshot: Snapshot, name: str, query: Query, notices_: tuple[str, ...], look: Look) -> Drawn:
-        part = find_part(name)
-        assert part is not None, name
-        found = compute(part, self._select(snapshot, query, notices_), look)
+        found = compute(PARTS[name], self._select(snapshot, query, notices_), look)
         if found.figure is not None:
             found.figure["layout"]["uirevision"] = f"{name}{query.search()}"  # an empty one would keep nothing
         return found

@@ -63,7 +63,7 @@ def shell(version: int) -> Any:
 
 def _links() -> list[Any]:
     return [
-        dmc.NavLink(label=view.name, href=view.path, id={"link": view.path}, refresh=False) for view in VIEWS.values()
+        dmc.NavLink(label=view.title, href=view.path, id={"link": view.path}, refresh=False) for view in VIEWS.values()
     ]
 
 

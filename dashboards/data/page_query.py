@@ -21,7 +21,7 @@ COSTS = {
 }
 AXES = {"epoch": "epochs", "train_s": "seconds of training"}
 THEMES = ("auto", "light", "dark")
-STATES = ("any", "ended well", "ended otherwise", "not ended")
+STATES = ("any", "completed or pruned", "failed", "not ended")
 _LONGEST = 300
 
 

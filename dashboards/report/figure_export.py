@@ -12,7 +12,7 @@ from dashboards.data.selection import select
 from dashboards.data.tables import FORMATS, formatted
 from dashboards.report.pictures import KINDS, Studio
 from dashboards.views.part import Drawn, Part, compute
-from dashboards.views.registry import VIEWS, find_part
+from dashboards.views.registry import PARTS
 from dashboards.views.theme import DARK, LIGHT
 from trials.errors import ConfigError, NothingMatchedError
 
@@ -31,15 +31,14 @@ def export_figure(frames: Frames, name: str, url: str, path: Path) -> tuple[str,
         NothingMatchedError: there is nothing to show.
         MissingError: a picture is asked for, and there is no Chromium.
     """
-    part = find_part(name)
+    part = PARTS.get(name)
     if part is None:
-        known = ", ".join(part.name for view in VIEWS.values() for part in view.parts)
-        raise ConfigError(f"{name}: no such figure. Known: {known}.")
+        raise ConfigError(f"{name}: no such figure. Known: {', '.join(PARTS)}.")
     query, notices = parse_query(urlsplit(url).query if "?" in url else url)
     selection = select(frames.refresh(), query)
     drawn = compute(part, selection, DARK if query.theme == "dark" else LIGHT)
-    if drawn.empty:
-        raise NothingMatchedError(f"{name}: {drawn.empty}")
+    if drawn.why_empty:
+        raise NothingMatchedError(f"{name}: {drawn.why_empty}")
     content = _content(part, drawn, path)
     try:
         path.write_bytes(content)

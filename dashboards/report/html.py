@@ -20,7 +20,7 @@ from dashboards.report.pictures import PLOTLY_JS
 from dashboards.report.sections import Section
 from dashboards.views.theme import PLOTLY_CONFIG
 
-MOST_ROWS = 400
+MAX_ROWS = 400
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -28,7 +28,7 @@ body { font: 15px/1.5 system-ui, 'Segoe UI', Roboto, sans-serif; color: #1a1b1e;
   max-width: 1100px; padding: 16px; }
 h1, h2, h3 { line-height: 1.2; } h2 { margin-top: 48px; border-top: 2px solid #dee2e6; padding-top: 16px; }
 .answers li { font-weight: 600; margin: 6px 0; }
-.about, footer { color: #495057; font-size: 13px; overflow-wrap: anywhere; }
+.method, footer { color: #495057; font-size: 13px; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px; }
 th, td { padding: 3px 10px; border-bottom: 1px solid #dee2e6; text-align: left; white-space: nowrap; }
 .number { text-align: right; } summary { cursor: pointer; padding: 6px 0; } a { color: #1864ab; }
@@ -84,22 +84,23 @@ def _section(section: Section) -> Iterator[str]:
     for part, drawn in section.parts:
         key = f"{section.key}-{part.name}"
         yield f'<figure id="{key}"><h3>{html.escape(part.title)}</h3>'
+        yield f"<figcaption>{html.escape(part.caption)}</figcaption>"
         table = _table(drawn.table)
         if drawn.figure is None:
             yield table
         else:
             height = int(drawn.figure["layout"].get("height", 380))
-            label = html.escape(f"{part.title}; its numbers follow", quote=True)
+            label = html.escape(f"{part.title}; a table follows", quote=True)
             place = f'data-figure="{key}-data" style="min-height:{height}px"'
             yield f'<div {place} role="group" aria-label="{label}"></div>'
             yield f'<script type="application/json" id="{key}-data">{_embedded(drawn.figure)}</script>'
-            yield f"<details><summary>The numbers</summary>{table}</details>"
-        yield f'<figcaption class="about">{html.escape(part.about)}</figcaption></figure>'
+            yield f"<details><summary>Table</summary>{table}</details>"
+        yield f'<p class="method">{html.escape(part.method)}</p></figure>'
     yield "<h3>Method</h3>"
     yield from (f"<p>{html.escape(line)}</p>" for line in section.method)
     if section.empty:
         items = (f"<li>{html.escape(f'{title}: {why}')}</li>" for title, why in section.empty)
-        yield f"<details><summary>Figures that have nothing to show</summary><ul>{''.join(items)}</ul></details>"
+        yield f"<details><summary>Figures without data</summary><ul>{''.join(items)}</ul></details>"
     yield f"<footer>{html.escape(section.provenance.line())}</footer></section>"
 
 
@@ -108,7 +109,7 @@ def _forecast(forecast: Forecasts | None) -> Iterator[str]:
         return
     yield '<section id="forecast"><h2>Forecast and what happened</h2><ul>'
     yield from (f"<li>{html.escape(line)}</li>" for line in forecast.lines)
-    yield f'</ul>{_table(forecast.table)}<p class="about">{html.escape(ABOUT)}</p></section>'
+    yield f'</ul>{_table(forecast.table)}<p class="method">{html.escape(ABOUT)}</p></section>'
 
 
 def _table(frame: pd.DataFrame) -> str:
@@ -118,10 +119,10 @@ def _table(frame: pd.DataFrame) -> str:
     )
     rows = (
         "".join(f"<td{c}>{html.escape(word)}</td>" for word, c in zip(row, classes, strict=True))
-        for row in rows_of(frame.head(MOST_ROWS))
+        for row in rows_of(frame.head(MAX_ROWS))
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
-    more = f"<p>The first {MOST_ROWS} of {len(frame):,} rows; the CSV has all.</p>" if len(frame) > MOST_ROWS else ""
+    more = f"<p>The first {MAX_ROWS} of {len(frame):,} rows; the CSV has all.</p>" if len(frame) > MAX_ROWS else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="wide" tabindex="0" role="region" aria-label="table">{table}</div>{more}'
 

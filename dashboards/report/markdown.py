@@ -9,7 +9,7 @@ from dashboards.data.tables import as_markdown
 from dashboards.report.forecasts import ABOUT, Forecasts
 from dashboards.report.sections import Section
 
-MOST_ROWS = 60
+MAX_ROWS = 60
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
@@ -24,7 +24,7 @@ def _forecast(forecast: Forecasts | None) -> Iterator[str]:
     yield "\n## Forecast and what happened\n\n"
     yield from (f"- {_plain(line)}\n" for line in forecast.lines)
     yield f"\n{_plain(ABOUT)}\n\n"
-    if len(forecast.table) <= MOST_ROWS:
+    if len(forecast.table) <= MAX_ROWS:
         yield as_markdown(forecast.table)
     else:
         yield f"{len(forecast.table):,} rows: `tables/forecast.csv`.\n"
@@ -36,11 +36,13 @@ def _lines(sweep: str, sections: Sequence[Section]) -> Iterator[str]:
         yield f"\n## {_plain(section.title)}\n\n"
         yield from (f"- {_plain(line)}\n" for line in section.answers)
         for part, drawn in section.parts:
-            yield f"\n### {_plain(part.title)}\n\n{_plain(part.about)}\n\n"
-            if len(drawn.table) <= MOST_ROWS:
+            yield f"\n### {_plain(part.title)}\n\n{_plain(part.caption)}\n\n"
+            if len(drawn.table) <= MAX_ROWS:
                 yield as_markdown(drawn.table)
             else:
                 yield f"{len(drawn.table):,} rows: `tables/{section.key}-{part.name}.csv`.\n"
+            if part.method:
+                yield f"\n{_plain(part.method)}\n"
         yield "\n### Method\n\n"
         yield from (f"{_plain(line)}\n\n" for line in section.method)
         yield f"{_plain(section.provenance.line())}\n"

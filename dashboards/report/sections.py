@@ -10,9 +10,9 @@ from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import Query
 from dashboards.data.provenance import Provenance, provenance
 from dashboards.data.selection import Selection, select
-from dashboards.report.method import answers, method
 from dashboards.views.part import Drawn, Part, compute
-from dashboards.views.registry import VIEWS
+from dashboards.views.registry import PARTS
+from dashboards.views.report import answers, method
 from dashboards.views.theme import LIGHT
 from trials.errors import NothingMatchedError
 
@@ -85,8 +85,7 @@ def _each(snapshot: Snapshot, query: Query, key: str) -> Iterator[Query]:
 
 def _section(number: int, selection: Selection, versions: dict[str, str]) -> Section:
     query = selection.query
-    parts = [part for view in VIEWS.values() for part in view.parts]
-    drawn = [(part, compute(part, selection, LIGHT)) for part in parts]
+    drawn = [(part, compute(part, selection, LIGHT)) for part in PARTS.values()]
     setup = f", {query.setup}" if query.setup else ""
     return Section(
         key=f"s{number}",
@@ -94,6 +93,6 @@ def _section(number: int, selection: Selection, versions: dict[str, str]) -> Sec
         selection=selection,
         answers=answers(selection),
         method=method(selection, versions),
-        parts=tuple((part, found) for part, found in drawn if not found.empty),
-        empty=tuple((part.title, found.empty) for part, found in drawn if found.empty),
+        parts=tuple((part, found) for part, found in drawn if not found.why_empty),
+        empty=tuple((part.title, found.why_empty) for part, found in drawn if found.why_empty),
     )

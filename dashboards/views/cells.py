@@ -1,4 +1,7 @@
-"""What figures of several views need: the cells of a selection in order, and where they stand on an axis."""
+"""Which settings a figure shows, over which trials, and where they stand on its axis.
+
+A cell is a setting: everything that two trials have in common but the seed.
+"""
 
 from __future__ import annotations
 
@@ -7,104 +10,155 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.theme import Look, axis
+from dashboards.views.drawing import (
+    count,
+    freeze_name,
+    name,
+    short,
+)
+from dashboards.views.theme import axis
 from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.savings import COUNTED
 
-KEYS = ["train_size", "cell", "freeze", "strategy", "depth", "embeddings", "n_layers"]
-LABELLED = 16  # beyond so many places an axis names train sizes only
-MOST_TICKS = 20  # and of these not more: Plotly measures and turns every word, 200 of them took over a second
+KEYS = ["train_size", "cell", "baseline", "freeze", "strategy", "depth", "embeddings", "n_layers"]
+MAX_CELLS = 30  # in a figure that draws a line or a row per cell
+_ORDER = ["train_size", "depth", "strategy", "embeddings", "cell"]
+_MAX_LABELLED = 16  # above this an axis names train sizes only
+MAX_TICKS = 20  # Plotly measures and rotates every label: 200 of them took over a second
 
 
 class Cells(NamedTuple):
-    """The cells of a selection.
+    """The cells of a selection, described over their completed trials.
 
     Attributes:
-        table: One row a cell, by train size, depth, strategy and embeddings: `KEYS`, those of `describe_cells`, and
-            `planned`.
-        value_name: What is described.
-        incomplete: In words, where trials are missing; else empty.
+        table: One row per cell, by train size, depth, strategy and embeddings: `KEYS`, the columns of `describe_cells`,
+            and `planned` (trials).
+        value_name: Name of the score.
     """
 
     table: pd.DataFrame
     value_name: str
-    incomplete: str
 
 
 def cells_of(selection: Selection) -> Cells:
-    """Every cell, described over its completed trials."""
+    """Every cell of a selection."""
     trials = selection.trials
-    described = describe_cells(
-        trials, ["cell"], selection.column
-    )  # by one key: by all of them takes five times as long
+    described = describe_cells(trials, ["cell"], selection.column)  # grouping by all keys takes five times as long
     planned = trials["cell"].value_counts().rename("planned")
-    table = (
-        trials.drop_duplicates("cell")[KEYS]
-        .merge(described, on="cell")
-        .merge(planned, left_on="cell", right_index=True)
-    )
-    order = ["train_size", "depth", "strategy", "embeddings", "cell"]
-    return Cells(table.sort_values(order, ignore_index=True), selection.value_name, selection.incomplete)
+    table = trials.drop_duplicates("cell")[KEYS].merge(described, on="cell")
+    table = table.merge(planned, left_on="cell", right_index=True)
+    return Cells(table.sort_values(_ORDER, ignore_index=True), selection.value_name)
+
+
+class ShownCells(NamedTuple):
+    """The cells that fit into a figure.
+
+    Attributes:
+        table: One row per cell with `KEYS`, by train size, depth, strategy and embeddings.
+        note: Which cells are left out; empty if none is.
+    """
+
+    table: pd.DataFrame
+    note: str
+
+
+def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS, *, sizes: int | None = None) -> ShownCells:
+    """The cells of the largest train sizes, `at_most` in all and of at most `sizes` sizes; no size is shown in part
+    unless the largest alone has too many.
+    """
+    cells = trials.drop_duplicates("cell")[KEYS].sort_values(_ORDER, ignore_index=True)
+    counts = cells["train_size"].value_counts().sort_index(ascending=False)
+    fits = max(1, int((counts.cumsum() <= at_most).sum()))
+    shown = counts.index[: fits if sizes is None else min(fits, sizes)]
+    table = cells[cells["train_size"].isin(shown)].head(at_most).reset_index(drop=True)
+    if len(table) == len(cells):
+        return ShownCells(table, "")
+    named = ", ".join(f"{size:,}" for size in sorted(shown)[:6]) + (", ..." if len(shown) > 6 else "")
+    plural = "s" * (len(shown) != 1)
+    words = f"{len(table)} of {len(cells)} settings are drawn: train size{plural} {named}."
+    return ShownCells(table, f"{words} Select train sizes to see others.")
+
+
+def completed_of(trials: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """The completed trials of some cells."""
+    return trials[(trials["state"] == "completed") & trials["cell"].isin(cells["cell"])]
+
+
+class OneDevice(NamedTuple):
+    """Trials whose costs may be compared.
+
+    Attributes:
+        trials: Those of one device; all of them if the cost is counted, not measured.
+        note: Which devices are left out; empty if none is.
+    """
+
+    trials: pd.DataFrame
+    note: str
+
+
+def one_device(trials: pd.DataFrame, cost: str) -> OneDevice:
+    """The trials of the device that most of them ran on: time, memory and energy of two devices do not compare."""
+    if cost in COUNTED or not len(trials):
+        return OneDevice(trials, "")
+    counts = trials["device"].value_counts()
+    unnamed = int(trials["device"].isna().sum())
+    if not len(counts):
+        return OneDevice(trials.iloc[:0], "No trial has its device recorded.")
+    others = [f"{short(device)} ({count(n, 'trial')})" for device, n in counts.iloc[1:].items()]
+    others += [f"an unrecorded device ({count(unnamed, 'trial')})"] * bool(unnamed)
+    shown = trials[trials["device"] == counts.index[0]]
+    note = f"Only trials on {short(counts.index[0])} are drawn, not those on {', '.join(others)}." if others else ""
+    return OneDevice(shown, note)
 
 
 class Places(NamedTuple):
-    """Where cells stand on an axis: a block a train size, in it a place a freeze.
+    """Where cells stand on an axis: a block per train size, in it a place per freeze.
 
     Attributes:
-        at: Cell to its place.
-        ticks, words: Of the axis.
+        at: Cell to its position.
+        ticks, labels: Of the axis; labels are escaped.
         title: Of the axis.
     """
 
     at: dict[str, float]
     ticks: list[float]
-    words: list[str]
+    labels: list[str]
     title: str
+
+    def axis(self) -> dict[str, Any]:
+        """The x axis of a figure with these places."""
+        return axis(self.title, tickvals=self.ticks, ticktext=self.labels, showgrid=False)
 
 
 def places(table: pd.DataFrame) -> Places:
-    """Places for the rows of `Cells.table`."""
+    """Positions of the cells of a table with `KEYS` and `n`."""
     freezes = list(dict.fromkeys(table.sort_values(["depth", "strategy", "embeddings"])["freeze"]))
     sizes = sorted(table["train_size"].unique().tolist())
     index = {freeze: n for n, freeze in enumerate(freezes)}
     block = {size: n * (len(freezes) + 1) for n, size in enumerate(sizes)}
     at = {row.cell: float(block[row.train_size] + index[row.freeze]) for row in table.itertuples()}
-    if len(at) <= LABELLED:
-        words = [_tick(row.freeze, row.train_size, row.n, several=len(sizes) > 1) for row in table.itertuples()]
-        return Places(at, list(at.values()), words, "frozen" + (", train size" if len(sizes) > 1 else ""))
+    if len(at) <= _MAX_LABELLED:
+        several = len(sizes) > 1
+        labels = [_label(row.freeze, row.train_size, row.n, several=several) for row in table.itertuples()]
+        return Places(at, list(at.values()), labels, "frozen" + (", train size" if several else ""))
     middle = (len(freezes) - 1) / 2
-    named = sizes[:: -(-len(sizes) // MOST_TICKS)]
+    named = sizes[:: -(-len(sizes) // MAX_TICKS)]
     return Places(
         at, [block[size] + middle for size in named], [f"{size:,}" for size in named], "train size (sentences)"
     )
 
 
-def _tick(freeze: str, size: int, n: int, *, several: bool) -> str:
-    return f"{freeze}<br>{size:,}<br>n={n}" if several else f"{freeze}<br>n={n}"
+def places_of(cells: pd.DataFrame, trials: pd.DataFrame) -> Places:
+    """Positions of some cells, labelled with how many of the trials each has."""
+    counts = cells["cell"].map(trials["cell"].value_counts()).fillna(0).astype(int)
+    return places(cells.assign(n=counts))
 
 
-def colour(look: Look, depth: int, n_layers: int) -> str:
-    """Of a depth; the baseline has the colour of the text."""
-    return look.text if depth == 0 else look.depth(depth, n_layers)
+def _label(freeze: str, size: int, n: int, *, several: bool) -> str:
+    words = name(freeze_name(freeze)).replace(" + ", "<br>+ ")
+    return f"{words}<br>{size:,}<br>n={n}" if several else f"{words}<br>n={n}"
 
 
-def percent(values: pd.Series) -> list[float | None]:
-    """Shares as percent, rounded to what a screen can show; None where there is none."""
-    return [None if pd.isna(value) else round(100 * float(value), 4) for value in values]
-
-
-def freeze_axis(spots: Places) -> dict[str, Any]:
-    """The axis of places."""
-    return axis(spots.title, tickvals=spots.ticks, ticktext=spots.words, showgrid=False)
-
-
-def interval_bars(table: pd.DataFrame, look: Look) -> dict[str, Any]:
-    """Intervals of the rows of `Cells.table`, upwards."""
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": percent(table["high"] - table["mean"]),
-        "arrayminus": percent(table["mean"] - table["low"]),
-        "color": look.text,
-        "thickness": 1.5,
-        "width": 5,
-    }
+def setting_columns(table: pd.DataFrame) -> dict[str, pd.Series]:
+    """The columns by which every table names a setting."""
+    return {"train size (sentences)": table["train_size"], "frozen": table["freeze"].map(freeze_name)}

@@ -1,34 +1,39 @@
-"""Choose: how many layers do I freeze? One answer a train size, and the figure it rests on."""
+"""Choose: how many layers do I freeze? One answer per train size, and the figure behind it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from dashboards.data.frames import Snapshot
 from dashboards.data.selection import Selection
 from dashboards.views import non_inferiority
-from dashboards.views.part import Part
+from dashboards.views.drawing import (
+    count,
+    freeze_name,
+)
+from dashboards.views.part import Part, why_empty
 from dashboards.views.recommendation import ERROR, recommended
+from dashboards.views.view import SHARED_CONTROLS, View
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
 from trials.settings import FreezeSpec
 
-MOST_SIZES = 6  # each takes tests of its own
+MAX_SIZES = 6  # each needs tests of its own
 
 
-class Answer(NamedTuple):
+class SizeAnswer(NamedTuple):
     """What to freeze at one train size.
 
     Attributes:
         train_size: Sentences or texts.
         decided: Whether anything is recommended.
         verdict: `decided`, or `not decidable: 4 more seeds`.
-        sentence: The answer in words with its figures.
+        sentence: The answer with its numbers.
         freeze: Label of what is recommended; empty if nothing is.
-        runner_up: Label of the next best, or if nothing is decided of what is most worth further seeds; or empty.
-        further_seeds: About how many more would decide; 0 if none are needed, None if none are likely to.
-        snippet: Of a sweep's file, what freezes so; empty if nothing is recommended.
+        runner_up: Label of the next best setting or, if nothing is recommended, of the one most worth further seeds.
+        further_seeds: About how many more seeds would decide; 0 if none are needed, None if more are unlikely to help.
+        snippet: The YAML that freezes so; empty if nothing is recommended.
     """
 
     train_size: int
@@ -46,36 +51,35 @@ class Answers(NamedTuple):
 
     Attributes:
         answers: The largest train size first.
-        note: What is left out, in words.
+        note: What is left out; empty if nothing is.
     """
 
-    answers: tuple[Answer, ...]
+    answers: tuple[SizeAnswer, ...]
     note: str
 
 
 def prepare_answers(selection: Selection) -> Answers:
-    """An answer for each train size, of which only the largest are asked where there are many."""
+    """An answer for each train size, or for the largest if there are many."""
     sizes, note = _sizes(selection)
     return Answers(tuple(_answer(selection, size) for size in sizes), note)
 
 
 def _sizes(selection: Selection) -> tuple[list[int], str]:
     sizes = sorted(selection.trials["train_size"].unique().tolist(), reverse=True)
-    if len(sizes) <= MOST_SIZES:
+    if len(sizes) <= MAX_SIZES:
         return sizes, ""
-    return sizes[
-        :MOST_SIZES
-    ], f"The {MOST_SIZES} largest of {len(sizes)} train sizes are answered; choose others above."
+    note = f"The {MAX_SIZES} largest of {len(sizes)} train sizes are answered; select others above."
+    return sizes[:MAX_SIZES], note
 
 
-def _answer(selection: Selection, size: int) -> Answer:
+def _answer(selection: Selection, size: int) -> SizeAnswer:
     rows = selection.trials[selection.trials["train_size"] == size]
     try:
         found = recommended(selection, rows)
-    except ValueError as error:  # of the rows: two baselines, or two trials of one seed
-        return Answer(size, False, "not decidable", f"Not decidable: {error}.", "", "", None, "")
+    except ValueError as error:  # two baselines, or two trials with one seed
+        return SizeAnswer(size, False, "not decidable", f"Not decidable: {error}.", "", "", None, "")
     labels = rows.drop_duplicates("cell").set_index("cell")["freeze"]
-    return Answer(
+    return SizeAnswer(
         train_size=size,
         decided=found.decided,
         verdict="decided" if found.decided else _undecided(found.further_seeds),
@@ -90,7 +94,7 @@ def _answer(selection: Selection, size: int) -> Answer:
 def _undecided(seeds: int | None) -> str:
     if seeds is None:
         return "not decidable"
-    return f"not decidable: {seeds} more seed{'s' * (seeds != 1)}"
+    return f"not decidable: {count(seeds, 'more seed')}"
 
 
 def _snippet(snapshot: Snapshot, cell: str) -> str:
@@ -99,7 +103,7 @@ def _snippet(snapshot: Snapshot, cell: str) -> str:
 
 
 def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
-    """What to write in a sweep's file under `trial`."""
+    """The key `trial` of a sweep file that freezes so."""
     depth = f", depth: {freeze.depth}" if freeze.strategy in FREEZE_STRATEGIES else f", layers: {list(freeze.layers)}"
     if freeze.strategy in FREEZE_STRATEGIES and len(possible_depths(freeze.strategy, n_layers)) == 1:
         depth = ""
@@ -109,16 +113,16 @@ def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
 
 
 def answers_table(info: Answers) -> pd.DataFrame:
-    """A row a train size."""
+    """One row per train size."""
     return pd.DataFrame(
         {
             "train size (sentences)": [answer.train_size for answer in info.answers],
             "verdict": [answer.verdict for answer in info.answers],
-            "freeze": [answer.freeze for answer in info.answers],
+            "freeze": [freeze_name(answer.freeze) for answer in info.answers],
             "answer": [answer.sentence for answer in info.answers],
-            "runner-up": [answer.runner_up for answer in info.answers],
+            "second choice": [freeze_name(answer.runner_up) for answer in info.answers],
             "further seeds": pd.Series([answer.further_seeds for answer in info.answers], dtype=object),
-            "of a sweep's file": [answer.snippet for answer in info.answers],
+            "YAML snippet": [answer.snippet for answer in info.answers],
         }
     )
 
@@ -126,10 +130,37 @@ def answers_table(info: Answers) -> pd.DataFrame:
 ANSWER = Part(
     "choose-answer",
     "What to freeze",
-    "The cell that saves most among those that are shown to lose no more than the tolerance, for each train size; the "
-    f"chance that a recommended cell truly loses more is at most {100 * ERROR:g} %. What to write in a sweep's file "
-    "stands beside it.",
+    "The setting that saves most among those shown to lose no more than the tolerance, for each train size.",
     prepare_answers,
     answers_table,
+    method=f"The chance that a recommended setting truly loses more than the tolerance is at most {100 * ERROR:g} %.",
 )
-PARTS = (ANSWER, non_inferiority.FOREST)
+
+
+def answer_cards(selection: Selection) -> Any:
+    """The answer at each train size, with the YAML that freezes so and the second choice."""
+    import dash_mantine_components as dmc
+
+    if why_empty(selection):
+        return None
+    cards = []
+    for answer in prepare_answers(selection).answers:
+        found = f"freeze {freeze_name(answer.freeze)}" if answer.decided else answer.verdict
+        lines = [dmc.Text(answer.sentence)]
+        if answer.runner_up:
+            lines.append(dmc.Text(f"Second choice: {freeze_name(answer.runner_up)}.", size="sm"))
+        if answer.snippet:
+            lines.append(dmc.Code(answer.snippet, block=True))
+        title, colour = f"Train size {answer.train_size:,}: {found}", "green" if answer.decided else "yellow"
+        cards.append(dmc.Alert(dmc.Stack(lines, gap="xs"), title=title, color=colour, variant="outline", mb="sm"))
+    return cards
+
+
+VIEW = View(
+    "/choose",
+    "Choose",
+    "How many layers do I freeze?",
+    (ANSWER, non_inferiority.FOREST),
+    (*SHARED_CONTROLS, "tolerance", "cost", "budget"),
+    content=answer_cards,
+)

@@ -1,4 +1,4 @@
-"""Which label is taken for which, and how freezing changes that."""
+"""Which labels are confused, and how freezing changes that."""
 
 from __future__ import annotations
 
@@ -12,28 +12,33 @@ import pandas as pd
 
 from dashboards.data.predictions import CUT_OFF, confusion, predictions_of
 from dashboards.data.selection import Selection
-from dashboards.views.marks import name, with_note
+from dashboards.views.compared_cells import ComparedCells, compared_cells, first_seeds
+from dashboards.views.drawing import (
+    count,
+    freeze_name,
+    name,
+    with_note,
+)
 from dashboards.views.part import Part
-from dashboards.views.tag_cell import Beside, beside, first_seeds
 from dashboards.views.theme import Figure, Look, axis, layout
 
-SEEDS = 5  # of each cell that are read
-MOST_LABELS = 30
+SEEDS = 5  # of each cell
+MAX_LABELS = 30
 OTHERS = "(others)"
 Matrix = npt.NDArray[np.float64]
 
 
 class Confusion(NamedTuple):
-    """Row-normalised confusion of a cell, and its difference to the baseline's.
+    """Row-normalised confusion matrices of a cell and its baseline.
 
     Attributes:
         labels: Of the rows, the most frequent gold label first; the last may stand for all rarer ones.
-        columns: Of the columns: `labels`, and `CUT_OFF` where a word had no prediction.
-        counts, baseline: (labels, columns) how often, over the seeds.
-        seeds: How many trials of the cell and of the baseline.
-        beside: The cells.
+        columns: Of the columns: `labels`, and `CUT_OFF` if any word has no prediction.
+        counts, baseline: (labels, columns) counts of the cell and of the baseline, summed over seeds.
+        seeds: Number of trials of the cell and of the baseline.
+        cells: The cell and its baseline.
         split: dev or test.
-        note: What could not be shown as asked, in words.
+        note: What could not be shown as requested; empty if everything could.
     """
 
     labels: tuple[str, ...]
@@ -41,18 +46,18 @@ class Confusion(NamedTuple):
     counts: Matrix
     baseline: Matrix
     seeds: tuple[int, int]
-    beside: Beside
+    cells: ComparedCells
     split: str
     note: str
 
     @property
     def shares(self) -> Matrix:
-        """Of each gold label; NaN where it does not occur."""
+        """(labels, columns) share of each gold label; NaN if it does not occur."""
         return _normalised(self.counts)
 
     @property
     def difference(self) -> Matrix:
-        """Shares minus the baseline's."""
+        """(labels, columns) shares minus the baseline's."""
         return _normalised(self.counts) - _normalised(self.baseline)
 
 
@@ -63,16 +68,16 @@ def _normalised(counts: Matrix) -> Matrix:
 
 
 def prepare_confusion(selection: Selection) -> Confusion:
-    """Pooled over at most `SEEDS` seeds of each cell whose predictions were kept."""
-    cells, split = beside(selection), selection.query.split
+    """Pooled over at most `SEEDS` seeds of each cell that have stored predictions."""
+    cells, split = compared_cells(selection), selection.query.split
     trials = first_seeds(cells.trials, SEEDS)
-    found = predictions_of(selection.snapshot, trials, split) if not cells.why else {}
+    found = predictions_of(selection.snapshot, trials, split) if not cells.why_empty else {}
     ids = {cell: set(rows["trial_id"]) for cell, rows in trials.groupby("cell")}
     sides = [[found[i] for i in found if i in ids.get(cell, ())] for cell in (cells.cell, cells.baseline)]
     pooled = [_pooled([confusion(one) for one in side]) for side in sides]
     labels, columns, folded = _labels(pooled)
     ours, base = (_matrix(counts, labels, columns) for counts in pooled)
-    rare = f"{folded} rarer labels are put together as {OTHERS}." if folded else ""
+    rare = f"{count(folded, 'rarer label')} combined as {OTHERS}." if folded else ""
     note = " ".join(filter(None, [cells.note, rare]))
     return Confusion(labels, columns, ours, base, (len(sides[0]), len(sides[1])), cells, split, note)
 
@@ -83,39 +88,40 @@ def _pooled(counts: Sequence[pd.Series]) -> pd.Series:
 
 
 def _labels(pooled: Sequence[pd.Series]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-    """(labels of rows, of columns, how many are folded)."""
+    """(labels of the rows, labels of the columns, number of labels combined into one)."""
     support = pd.concat([counts.groupby("gold").sum() for counts in pooled]).groupby(level=0).sum()
     guessed = {label for counts in pooled for label in counts.index.get_level_values("predicted")}
     order = sorted(support.index, key=lambda label: (-support[label], label))
     order += sorted(guessed - set(order) - {CUT_OFF})
-    folded = max(0, len(order) - MOST_LABELS)
-    labels = (*order[:MOST_LABELS], *([OTHERS] * bool(folded)))
+    folded = max(0, len(order) - MAX_LABELS)
+    labels = (*order[:MAX_LABELS], *([OTHERS] * bool(folded)))
     return labels, (*labels, *([CUT_OFF] * (CUT_OFF in guessed))), folded
 
 
 def _matrix(counts: pd.Series, labels: Sequence[str], columns: Sequence[str]) -> Matrix:
     rows, cols = ({label: n for n, label in enumerate(names)} for names in (labels, columns))
     matrix = np.zeros((len(labels), len(columns)))
-    for (gold, predicted), count in counts.items():
-        matrix[rows.get(gold, len(labels) - 1), cols.get(predicted, len(labels) - 1)] += count
+    for (gold, predicted), n in counts.items():
+        matrix[rows.get(gold, len(labels) - 1), cols.get(predicted, len(labels) - 1)] += n
     return matrix
 
 
-def no_confusion(info: Confusion) -> str:
-    """In words."""
-    if info.beside.why:
-        return info.beside.why
-    lacking = [who for who, n in zip((info.beside.freeze, "the baseline"), info.seeds, strict=True) if not n]
+def why_no_confusion(info: Confusion) -> str:
+    """Why there is no matrix to show; empty if there is one."""
+    if info.cells.why_empty:
+        return info.cells.why_empty
+    sides = zip((freeze_name(info.cells.freeze), "the baseline"), info.seeds, strict=True)
+    lacking = [who for who, n in sides if not n]
     if not lacking:
         return ""
     return (
-        f"No predictions on {info.split} were kept of {' and of '.join(lacking)}. Launch with `predictions: all` in "
-        "the sweep's file to keep them; of a regression there are none."
+        f"No predictions on {info.split} are stored for {' and for '.join(lacking)}. Set `predictions: all` in the "
+        "sweep file and launch again to store them. Regression has none."
     )
 
 
 def draw_confusion(info: Confusion, look: Look) -> Figure:
-    """Left: shares of each gold label; right: how much more, or less, than the baseline's."""
+    """Left: shares of each gold label; right: their change against the baseline."""
     rows, columns = ([name(label, 24) for label in names] for names in (info.labels, info.columns))
     widest = float(np.nanmax(np.abs(info.difference), initial=0.0)) or 0.01
     shares = {
@@ -124,7 +130,7 @@ def draw_confusion(info: Confusion, look: Look) -> Figure:
         "hovertemplate": "gold %{y}, predicted %{x}: %{z:.2f} %<extra></extra>",
     }  # fmt: skip
     change = {
-        **_map(info.difference, rows, columns, "minus the baseline's (points)", 1.0),
+        **_map(info.difference, rows, columns, "minus baseline (points)", 1.0),
         "xaxis": "x2", "colorscale": look.diverging(), "zmin": -100 * widest, "zmax": 100 * widest, "zmid": 0,
         "hovertemplate": "gold %{y}, predicted %{x}: %{z:+.2f} points<extra></extra>",
     }  # fmt: skip
@@ -136,7 +142,7 @@ def draw_confusion(info: Confusion, look: Look) -> Figure:
         xaxis2={**axis("predicted", **across), "domain": [0.56, 1], "linecolor": look.muted},
         height=int(np.clip(220 + 20 * len(rows), 360, 900)),
     )
-    return with_note({"data": [shares, change], "layout": drawn}, look, info.beside.words, info.note, width=48)
+    return with_note({"data": [shares, change], "layout": drawn}, look, info.cells.caption, info.note, width=48)
 
 
 def _map(values: Matrix, rows: list[str], columns: list[str], title: str, at: float) -> dict[str, Any]:
@@ -146,7 +152,7 @@ def _map(values: Matrix, rows: list[str], columns: list[str], title: str, at: fl
 
 
 def confusion_table(info: Confusion) -> pd.DataFrame:
-    """A row a pair of labels that occurs in either cell, the largest change first."""
+    """One row per pair of labels that occurs in either cell, the largest change first."""
     at, to = np.nonzero((info.counts > 0) | (info.baseline > 0))
     table = pd.DataFrame(
         {
@@ -154,22 +160,23 @@ def confusion_table(info: Confusion) -> pd.DataFrame:
             "predicted": [info.columns[column] for column in to],
             "words": info.counts[at, to].astype(np.int64),
             "share of gold (%)": (100 * info.shares[at, to]).round(4),
-            "baseline's words": info.baseline[at, to].astype(np.int64),
-            "minus the baseline's (points)": (100 * info.difference[at, to]).round(4),
+            "words, baseline": info.baseline[at, to].astype(np.int64),
+            "minus baseline (points)": (100 * info.difference[at, to]).round(4),
         }
     )
-    order = table["minus the baseline's (points)"].abs().sort_values(ascending=False, kind="stable").index
+    order = table["minus baseline (points)"].abs().sort_values(ascending=False, kind="stable").index
     return table.loc[order].reset_index(drop=True)
 
 
 CONFUSION = Part(
     "tags-confusion",
-    "Which label is taken for which",
-    f"Left: of each gold label, how many per cent were predicted as which, pooled over at most {SEEDS} seeds whose "
-    "predictions were kept. Right: that minus the baseline's, white where nothing changed. Labels by frequency; words "
-    f"that the input had no room for are {CUT_OFF}.",
+    "Confusion of labels",
+    "Left: what each gold label is predicted as. Right: the change against the baseline.",
     prepare_confusion,
     confusion_table,
     draw_confusion,
-    no_confusion,
+    why_no_confusion,
+    method=f"Predictions of at most {SEEDS} seeds are pooled. Rows are gold labels, the most frequent first, and add "
+    f"up to 100 %. Words beyond the maximum input length have no prediction and count as {CUT_OFF}. The setting "
+    "compared is the selected freeze (by default the deepest) at the largest train size selected.",
 )

@@ -1,4 +1,4 @@
-"""Curves: how fast does it converge? Means by evaluation; steps are in `steps`, epochs to the best in `speed`."""
+"""Curves: how fast does it converge? Mean scores and losses after each evaluation."""
 
 from __future__ import annotations
 
@@ -10,38 +10,29 @@ import pandas as pd
 from dashboards.data.page_query import AXES
 from dashboards.data.selection import Selection
 from dashboards.views import speed, steps
-from dashboards.views.marks import (
-    axis_name,
-    cell_colour,
-    cell_symbol,
-    cell_words,
-    completed_of,
-    few_cells,
-    numbers,
-    one_device,
-    panels,
-    with_note,
-)
+from dashboards.views.cells import completed_of, one_device, setting_columns, shown_cells
+from dashboards.views.drawing import axis_name, cell_colour, cell_name, cell_symbol, numbers, panels, with_note
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
+from dashboards.views.view import SHARED_CONTROLS, View
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL
 from orchestrator.analysis.moments import Moments, t_ends
 from trials.metrics.metric import metric_label
 
 Row = dict[str, Any]
-_MOST_MARKERS = 12  # of a line; between them it stays a line, whose every point still tells its value
+_MAX_MARKERS = 12  # per line; points without a marker still show their value on hover
 
 
 class Curves(NamedTuple):
     """Means over the completed seeds of each cell, by evaluation.
 
     Attributes:
-        lines: `panel`, `cell`, `epoch`, `x`, `n`, `mean`, `low`, `high`; a row a point, by cell and epoch.
-        cells: Those drawn; `marks.KEYS`.
+        lines: One row per point, by cell and epoch: `panel`, `cell`, `epoch`, `x`, `n`, `mean`, `low`, `high`.
+        cells: Those drawn; `cells.KEYS`.
         x_title: With its unit.
         panels: The y axis of each panel, from the top.
-        scale: From `mean` to what is drawn: 100 for shares.
-        note: What is left out, in words.
+        scale: Factor from `mean` to what is drawn: 100 for shares.
+        note: What is left out; empty if nothing is.
     """
 
     lines: pd.DataFrame
@@ -53,7 +44,7 @@ class Curves(NamedTuple):
 
 
 def prepare_quality(selection: Selection) -> Curves:
-    """The chosen metric on dev; of test there are no curves, as it is scored once."""
+    """The selected metric on dev; test is scored once and has no curve."""
     trials = selection.trials
     own = str(trials["metric"].iloc[0])
     metric = selection.query.metric or own
@@ -66,8 +57,8 @@ def prepare_loss(selection: Selection) -> Curves:
 
 
 def _curves(selection: Selection, columns: dict[str, str], scale: float) -> Curves:
-    few = few_cells(selection.trials)
-    done = completed_of(selection.trials, few.table)
+    shown = shown_cells(selection.trials)
+    done = completed_of(selection.trials, shown.table)
     in_seconds = selection.query.axis == "train_s"
     alone = one_device(done, "train_s" if in_seconds else "trainable_params")
     parts = [
@@ -77,11 +68,11 @@ def _curves(selection: Selection, columns: dict[str, str], scale: float) -> Curv
     seconds = _seconds(selection, alone.trials) if in_seconds else None
     lines["x"] = lines["epoch"] if seconds is None else _looked_up(lines, seconds)
     title = AXES["train_s"] + " (mean)" if in_seconds else AXES["epoch"]
-    return Curves(lines, few.table, title, tuple(columns), scale, " ".join(filter(None, [few.note, alone.note])))
+    return Curves(lines, shown.table, title, tuple(columns), scale, " ".join(filter(None, [shown.note, alone.note])))
 
 
 def _with_interval(found: pd.DataFrame) -> pd.DataFrame:
-    """With the ends of Student's 95 % interval, NaN below three seeds."""
+    """Adds the ends of Student's 95 % interval, NaN below three seeds."""
     n, mean, std = (found[name].to_numpy(dtype=np.float64) for name in ("n", "mean", "std"))
     low, high = t_ends(Moments(n, mean, std, np.zeros(len(n))), 0.95)
     enough = n >= LEAST_FOR_INTERVAL
@@ -90,7 +81,7 @@ def _with_interval(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _seconds(selection: Selection, trials: pd.DataFrame) -> pd.Series:
-    """Mean seconds of training up to an evaluation, by (cell, epoch)."""
+    """Mean training time in seconds up to an evaluation, by (cell, epoch)."""
     sql = """
         WITH summed AS (
             SELECT cell, epoch, sum(train_s) OVER (PARTITION BY t ORDER BY step) AS seconds
@@ -108,20 +99,20 @@ def _looked_up(lines: pd.DataFrame, seconds: pd.Series) -> pd.Series:
     return pd.Series(seconds.reindex(keys).to_numpy(), index=lines.index)
 
 
-def no_curves(info: Curves) -> str:
-    """In words."""
-    return "" if info.lines["mean"].notna().any() else f"No evaluation has {' or '.join(info.panels)}."
+def why_no_curves(info: Curves) -> str:
+    """Why there is no curve to show; empty if there is one."""
+    return "" if info.lines["mean"].notna().any() else f"No evaluation has recorded {' or '.join(info.panels)}."
 
 
 def draw_curves(info: Curves, look: Look) -> Figure:
-    """A line a cell, with its band."""
+    """A line per cell, with a band for its interval."""
     several = info.cells["train_size"].nunique() > 1
     data: list[Row] = []
     points = dict(iter(info.lines.groupby(["cell", "panel"], sort=False)))
     for row in info.cells.itertuples():
         for panel in range(len(info.panels)):
             if (row.cell, panel) in points:
-                words = cell_words(row, several=several)
+                words = cell_name(row, several=several)
                 data += _line(points[row.cell, panel], row, look, info.scale, panel, words)
     x = axis(info.x_title, rangemode="tozero")
     if len(info.panels) == 1:
@@ -143,7 +134,7 @@ def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, panel: int, 
         "y": numbers(points["mean"], scale),
         "customdata": list(zip(points["n"].tolist(), points["epoch"].tolist(), strict=True)),
         "line": {"color": colour, "dash": look.strategy(str(row.strategy))[2], "width": 2},
-        "marker": {"symbol": cell_symbol(look, row), "size": 6, "color": colour, "maxdisplayed": _MOST_MARKERS},
+        "marker": {"symbol": cell_symbol(look, row), "size": 6, "color": colour, "maxdisplayed": _MAX_MARKERS},
         "hovertemplate": "%{y:.4~f} after %{customdata[1]:.3~f} epochs<br>mean of n=%{customdata[0]}"
         f"<extra>{words}</extra>",
     }
@@ -154,34 +145,33 @@ def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, panel: int, 
     band = {
         **shared,
         "mode": "lines",
-        "name": f"{words}, 95 %",
+        "name": f"{words}, 95 % interval",
         "showlegend": False,
         "x": numbers(np.concatenate([xs[banded], xs[banded][::-1]])),
         "y": numbers(np.concatenate([high[banded], low[banded][::-1]]), scale),
         "fill": "toself",
-        "fillcolor": faint(colour),
+        "fillcolor": translucent(colour),
         "line": {"width": 0, "color": colour},
         "hoverinfo": "skip",
     }
     return [band, line]
 
 
-def faint(colour: str, opacity: float = 0.15) -> str:
-    """A colour `#RRGGBB` as that of a band."""
+def translucent(colour: str, opacity: float = 0.15) -> str:
+    """A colour `#RRGGBB` with an opacity."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
 
 
 def curves_table(info: Curves) -> pd.DataFrame:
-    """A row a point."""
+    """One row per point."""
     both = info.lines.merge(info.cells[["cell", "freeze", "train_size"]], on="cell", how="left")
     figures = {name: (info.scale * both[name]).round(4) for name in ("mean", "low", "high")}
     names = {"mean": "mean", "low": "95 % from", "high": "95 % to"}
     return pd.DataFrame(
         {
-            "what": both["panel"].map(dict(enumerate(info.panels))),
-            "train size (sentences)": both["train_size"],
-            "frozen": both["freeze"],
+            "measure": both["panel"].map(dict(enumerate(info.panels))),
+            **setting_columns(both),
             "epoch": both["epoch"].round(4),
             **({} if info.x_title == AXES["epoch"] else {info.x_title: both["x"].round(3)}),
             "n": both["n"],
@@ -192,23 +182,31 @@ def curves_table(info: Curves) -> pd.DataFrame:
 
 QUALITY = Part(
     "curves-quality",
-    "Quality by evaluation",
-    "Mean over the completed seeds of a cell, and Student's 95 % interval where three seeds or more were evaluated. "
-    "A curve ends where its last trial stopped: nothing is carried on, so the end of a curve may be a mean of fewer "
-    "seeds (n is told at each point). Seconds of training are the mean time in optimiser steps up to that evaluation.",
+    "Score by epoch",
+    "Mean dev score of each setting after each evaluation, with its 95 % interval from three seeds on.",
     prepare_quality,
     curves_table,
     draw_curves,
-    no_curves,
+    why_no_curves,
+    method="Means over completed trials, with Student's interval. A curve ends where its last trial stopped, so its "
+    "end may be the mean of fewer seeds (hover over a point to see n). Seconds of training are the mean time in "
+    "optimiser steps up to that evaluation.",
 )
 LOSS = Part(
     "curves-loss",
-    "Loss by evaluation",
-    "Above: training loss, the mean of the steps since the evaluation before. Below: loss on dev. Means and 95 % "
-    "intervals as above.",
+    "Loss by epoch",
+    "Mean training loss (top) and dev loss (bottom) of each setting.",
     prepare_loss,
     curves_table,
     draw_curves,
-    no_curves,
+    why_no_curves,
+    method="Training loss is the mean over the steps since the previous evaluation. Bands are Student's 95 % interval "
+    "from three seeds on.",
 )
-PARTS = (QUALITY, LOSS, *steps.PARTS, *speed.PARTS)
+VIEW = View(
+    "/curves",
+    "Curves",
+    "How fast does it converge?",
+    (QUALITY, LOSS, steps.STEPS, speed.SPEED),
+    (*SHARED_CONTROLS, "axis"),
+)

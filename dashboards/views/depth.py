@@ -1,4 +1,4 @@
-"""Depth answers what freezing costs: every trial by what is frozen; means and paired differences stand beside."""
+"""Depth: what does freezing cost? The scores of all trials by what is frozen."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views import forest, means
-from dashboards.views.cells import Cells, Places, cells_of, colour, freeze_axis, interval_bars, percent, places
-from dashboards.views.marks import name
+from dashboards.views import factors, forest, means, published
+from dashboards.views.cells import Cells, Places, cells_of, places, setting_columns
+from dashboards.views.drawing import cell_colour, cell_symbol, freeze_name, mean_marks, name
 from dashboards.views.part import Part
 from dashboards.views.published import Overlay, overlay, published_columns, published_traces
 from dashboards.views.theme import Figure, Look, axis, dodge, layout
+from dashboards.views.view import SHARED_CONTROLS, View
 
-MOST_DOTS = 5000
+MAX_DOTS = 5000
 _BINS = 60
 _BOXES_FROM = 5
-_OUTLINED = 1000  # more dots have no outline, which takes a third of their drawing; their symbols tell strategies apart
+_MAX_OUTLINED = 1000  # an outline takes a third of the drawing time; symbols still tell strategies apart
 
 
 class Strip(NamedTuple):
-    """Every completed trial at its cell's place.
+    """Every completed trial at the place of its cell.
 
     Attributes:
+        cells: Mean and interval of each.
+        places: Of the cells.
         dots: `trial_id`, `cell`, `seed`, `freeze`, `train_size`, `x`, `y` (percent).
-        published: Numbers of studies that may stand beside them.
+        published: Published numbers that may be shown with them.
     """
 
     cells: Cells
@@ -36,7 +39,7 @@ class Strip(NamedTuple):
 
 
 def prepare_strip(selection: Selection) -> Strip:
-    """Dots stand beside each other in the order of their seeds, the same in every cell."""
+    """Dots of a cell stand next to each other in the order of their seeds, which is the same in every cell."""
     cells = cells_of(selection)
     spots = places(cells.table)
     done = selection.completed
@@ -57,17 +60,17 @@ def prepare_strip(selection: Selection) -> Strip:
 
 
 def draw_strip(info: Strip, look: Look) -> Figure:
-    """Dots, boxes from five seeds on, mean and interval from three on; a heatmap above 5,000 dots."""
+    """Dots, boxes from five seeds on, mean and interval from three seeds on; a heatmap above 5,000 dots."""
     table = info.cells.table
-    if len(info.dots) > MOST_DOTS:
+    if len(info.dots) > MAX_DOTS:
         data = [_density(info, look), _baselines(info, look), *_extremes(info, look)]
     else:
         data = [_baselines(info, look), *_boxes(info, look), *_dots(info, look)]
-    data += [*_means(table, info.places, look), *published_traces(info.published, info.places.at, look)]
+    data += [_means(table, info.places, look), *published_traces(info.published, info.places.at, look)]
     y = axis(f"{info.cells.value_name} (%)")
     return {
         "data": data,
-        "layout": layout(look, x=freeze_axis(info.places), y=y, height=420),
+        "layout": layout(look, x=info.places.axis(), y=y, height=420),
     }
 
 
@@ -76,23 +79,23 @@ def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
     traces = []
     for row in first.itertuples():
         dots = info.dots[info.dots["freeze"] == row.freeze]
-        colour_, symbol, _ = look.strategy(row.strategy)
+        colour = cell_colour(look, row)
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": name(row.freeze),
+                "name": name(freeze_name(row.freeze)),
                 "x": dots["x"].round(4).tolist(),
                 "y": dots["y"].round(4).tolist(),
                 "customdata": dots[["trial_id", "seed", "train_size"]].to_numpy().tolist(),
                 "marker": {
-                    "symbol": f"{symbol}-open" if row.embeddings else symbol,
+                    "symbol": cell_symbol(look, row),
                     "size": 8,
                     "opacity": 0.75,
-                    "color": colour(look, row.depth, row.n_layers),
+                    "color": colour,
                     "line": {
-                        "width": 2 if row.embeddings else int(len(info.dots) <= _OUTLINED),
-                        "color": colour_ if not row.embeddings else colour(look, row.depth, row.n_layers),
+                        "width": 2 if row.embeddings else int(len(info.dots) <= _MAX_OUTLINED),
+                        "color": colour if row.embeddings else look.strategy(row.strategy)[0],
                     },
                 },
                 "hovertemplate": "%{y:.2f} %<br>%{fullData.name}, seed %{customdata[1]}, train size %{customdata[2]:,}"
@@ -128,7 +131,7 @@ def _boxes(info: Strip, look: Look) -> list[dict[str, Any]]:
 
 
 def _density(info: Strip, look: Look) -> dict[str, Any]:
-    """How many trials lie where: a column a place, over all of the range."""
+    """The number of trials by score: a column per place."""
     at = info.dots["cell"].map(info.places.at).to_numpy(dtype=np.float64)
     xs = np.array(sorted(set(info.places.at.values())))
     edges = np.linspace(info.dots["y"].min(), info.dots["y"].max() + 1e-9, _BINS + 1)
@@ -146,7 +149,7 @@ def _density(info: Strip, look: Look) -> dict[str, Any]:
 
 
 def _extremes(info: Strip, look: Look) -> list[dict[str, Any]]:
-    """The best and the worst trial, which a heatmap would hide."""
+    """The best and the worst trial, which the heatmap would hide."""
     found = info.dots.loc[[info.dots["y"].idxmax(), info.dots["y"].idxmin()]]
     return [
         {
@@ -165,35 +168,30 @@ def _extremes(info: Strip, look: Look) -> list[dict[str, Any]]:
     ]
 
 
-def _means(table: pd.DataFrame, spots: Places, look: Look) -> list[dict[str, Any]]:
+def _means(table: pd.DataFrame, spots: Places, look: Look) -> dict[str, Any]:
     shown = table[~table["dots_only"] & table["mean"].notna()]
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "mean, 95 %",
-            "x": [spots.at[cell] for cell in shown["cell"]],
-            "y": percent(shown["mean"]),
-            "error_y": interval_bars(shown, look),
-            "marker": {"symbol": "line-ew-open", "size": 16, "color": look.text, "line": {"width": 2}},
-            "customdata": shown[["freeze", "n"]].to_numpy().tolist(),
-            "hovertemplate": "mean %{y:.2f} %<br>%{customdata[0]}, n=%{customdata[1]}<extra></extra>",
-        }
-    ]
+    return mean_marks(
+        [spots.at[cell] for cell in shown["cell"]],
+        shown,
+        look,
+        scale=100,
+        customdata=[[name(freeze_name(row.freeze)), row.n] for row in shown.itertuples()],
+        hovertemplate="mean %{y:.2f} %<br>%{customdata[0]}, n=%{customdata[1]}<extra></extra>",
+    )
 
 
 def _baselines(info: Strip, look: Look) -> dict[str, Any]:
-    """A line across each train size at its baseline's mean: one trace with gaps, as a shape each takes far longer."""
+    """A line across each train size at its baseline's mean: one trace with gaps, as separate shapes draw far slower."""
     ends: dict[int, list[float]] = {}
     means: dict[int, float] = {}
     for row in info.cells.table.itertuples():
         ends.setdefault(row.train_size, []).append(info.places.at[row.cell])
-        if row.depth == 0 and not row.embeddings and pd.notna(row.mean):
+        if row.cell == row.baseline and pd.notna(row.mean):
             means[row.train_size] = 100 * row.mean
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": "the baseline's mean",
+        "name": "baseline mean",
         "x": [x for size in means for x in (min(ends[size]) - 0.5, max(ends[size]) + 0.5, None)],
         "y": [y for mean in means.values() for y in (round(mean, 4), round(mean, 4), None)],
         "line": {"color": look.text, "width": 1, "dash": "dot"},
@@ -203,27 +201,38 @@ def _baselines(info: Strip, look: Look) -> dict[str, Any]:
 
 
 def strip_table(info: Strip) -> pd.DataFrame:
-    """A row a dot."""
+    """One row per trial."""
     dots = info.dots.sort_values(["train_size", "freeze", "seed"])
-    columns = {
-        "trial_id": "trial",
-        "freeze": "frozen",
-        "train_size": "train size (sentences)",
-        "y": f"{info.cells.value_name} (%)",
-    }
-    table = dots[["trial_id", "freeze", "train_size", "seed", "y"]].rename(columns=columns).round(4)
+    score = {f"{info.cells.value_name} (%)": dots["y"].round(4)}
+    table = pd.DataFrame({"trial": dots["trial_id"], **setting_columns(dots), "seed": dots["seed"], **score})
     return table.assign(**published_columns(info.published, dots["cell"]))
 
 
 STRIP = Part(
     "depth-strip",
-    "Every trial by what is frozen",
-    "A dot is a completed trial; those of one seed stand at the same side of their cells. Lines with bars: mean and "
-    "95 % interval (the wider of t and logit), from three seeds on; boxes: quartiles, from five on. Dotted: the "
-    "baseline's mean. Hollow diamonds: published numbers of the same metric, split, corpus and train size. Click a "
-    "dot to open its trial.",
+    "Scores by what is frozen",
+    "Each dot is one completed trial. Click a dot to open its trial.",
     prepare_strip,
     strip_table,
     draw_strip,
+    method="Trials with the same seed stand at the same side of each setting. Horizontal marks: mean with 95 % "
+    "interval (the wider of Student's t and the logit interval), from three seeds on. Boxes: quartiles, from five "
+    "seeds on. Dotted line: mean of the baseline. Hollow diamonds: published numbers for the same metric, split, "
+    "corpus and train size.",
 )
-PARTS = (STRIP, forest.FOREST, means.BARS, means.TABLE)
+VIEW = View(
+    "/depth",
+    "Depth",
+    "What does freezing cost?",
+    (
+        STRIP,
+        forest.FOREST,
+        means.BARS,
+        means.TABLE,
+        published.PUBLISHED,
+        factors.ANOVA,
+        factors.STABILITY,
+        factors.EXPECTED,
+    ),
+    (*SHARED_CONTROLS, "study", "axis"),
+)

@@ -1,4 +1,4 @@
-"""How entities go wrong: missed, spurious, of the wrong type, with a wrong boundary."""
+"""Entity errors: missed, spurious, wrong type, wrong boundary."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pandas as pd
 
 from dashboards.data.predictions import EntityErrors, entity_errors, has_spans, predictions_of
 from dashboards.data.selection import Selection
-from dashboards.views.marks import name, numbers, with_note
+from dashboards.views.compared_cells import ComparedCells, compared_cells, first_seeds
+from dashboards.views.drawing import freeze_name, interval_bars, name, numbers, with_note, without_few
 from dashboards.views.part import Part
-from dashboards.views.tag_cell import Beside, beside, first_seeds
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.analysis.describe import describe_cells
 
@@ -19,28 +19,28 @@ KINDS = {"missed": "missed", "spurious": "spurious", "wrong_type": "wrong type",
 
 
 class Entities(NamedTuple):
-    """Errors of spans, counted.
+    """Counts of entity errors.
 
     Attributes:
-        trials: A row a trial: `cell`, `trial_id`, `seed` and the fields of `EntityErrors`.
-        means: A row a cell and kind: `cell`, `kind`, `n`, `mean`, `low`, `high`, `dots_only`.
-        beside: The cells.
+        trials: One row per trial: `cell`, `trial_id`, `seed` and the fields of `EntityErrors`.
+        means: One row per cell and kind of error: `cell`, `kind`, `n`, `mean`, `low`, `high` (NaN below three seeds).
+        cells: The cell and its baseline.
         split: dev or test.
-        why: Why there is nothing; else empty.
+        why_empty: Why there is nothing to show; empty if there is something.
     """
 
     trials: pd.DataFrame
     means: pd.DataFrame
-    beside: Beside
+    cells: ComparedCells
     split: str
-    why: str
+    why_empty: str
 
 
 def prepare_entities(selection: Selection) -> Entities:
-    """Of at most `SEEDS` seeds of each cell whose predictions were kept."""
-    cells, split = beside(selection), selection.query.split
+    """Over at most `SEEDS` seeds of each cell that have stored predictions."""
+    cells, split = compared_cells(selection), selection.query.split
     trials = first_seeds(cells.trials, SEEDS)
-    found = predictions_of(selection.snapshot, trials, split) if not cells.why else {}
+    found = predictions_of(selection.snapshot, trials, split) if not cells.why_empty else {}
     with_spans = {trial_id: one for trial_id, one in found.items() if has_spans(one)}
     rows = [
         {
@@ -57,57 +57,52 @@ def prepare_entities(selection: Selection) -> Entities:
     return Entities(counted, _means(counted), cells, split, _why(cells, counted, bool(found), split))
 
 
-def _why(cells: Beside, counted: pd.DataFrame, kept: bool, split: str) -> str:
-    if cells.why:
-        return cells.why
-    if not kept:
-        return f"No predictions on {split} were kept. Launch with `predictions: all` in the sweep's file to keep them."
-    return "" if len(counted) else "The labels of this task are no entities (no B- and I- tags)."
+def _why(cells: ComparedCells, counted: pd.DataFrame, has_predictions: bool, split: str) -> str:
+    if cells.why_empty:
+        return cells.why_empty
+    if not has_predictions:
+        return f"No predictions on {split} are stored. Set `predictions: all` in the sweep file and launch again."
+    return "" if len(counted) else "This task has no entities (no B- and I- tags)."
 
 
 def _means(counted: pd.DataFrame) -> pd.DataFrame:
     long = counted.melt(["cell"], list(KINDS), "kind", "count")
-    return describe_cells(long, ["cell", "kind"], "count")[["cell", "kind", "n", "mean", "low", "high", "dots_only"]]
+    return without_few(describe_cells(long, ["cell", "kind"], "count"))[["cell", "kind", "n", "mean", "low", "high"]]
 
 
-def no_entities(info: Entities) -> str:
-    """In words."""
-    return info.why
+def why_no_entities(info: Entities) -> str:
+    """Why there is nothing to show; empty if there is something."""
+    return info.why_empty
 
 
 def draw_entities(info: Entities, look: Look) -> Figure:
-    """Bars from zero beside each other, a dot a trial."""
-    cells = ((info.beside.baseline, "baseline", look.text, ""), _own(info.beside, look))
+    """A bar per cell and kind of error, and a dot per trial."""
+    cells = ((info.cells.baseline, "baseline", look.text, ""), _own(info.cells, look))
     data: list[dict[str, Any]] = []
     for number, (cell, words, colour, pattern) in enumerate(cells):
         rows = info.means[info.means["cell"] == cell].set_index("kind").reindex(list(KINDS))
         data += [_bars(rows, words, colour, pattern, number, look), _dots(info, cell, words, number, look)]
     ticks = {"tickvals": list(range(len(KINDS))), "ticktext": list(KINDS.values())}
-    y = axis(f"entities on {info.split}, mean of a trial", rangemode="tozero")
+    y = axis(f"entities per trial ({info.split}, mean)", rangemode="tozero")
     drawn = layout(look, x=axis("", showgrid=False, **ticks), y=y, barmode="overlay")
-    return with_note({"data": data, "layout": drawn}, look, info.beside.words, info.beside.note)
+    return with_note({"data": data, "layout": drawn}, look, info.cells.caption, info.cells.note)
 
 
-def _own(cells: Beside, look: Look) -> tuple[str, str, str, str]:
-    return cells.cell, name(cells.freeze), look.depth(cells.depth, cells.n_layers), "/"
+def _own(cells: ComparedCells, look: Look) -> tuple[str, str, str, str]:
+    return cells.cell, name(freeze_name(cells.freeze)), look.depth(cells.depth, cells.n_layers), "/"
 
 
 def _bars(rows: pd.DataFrame, words: str, colour: str, pattern: str, number: int, look: Look) -> dict[str, Any]:
-    sure = rows["dots_only"].eq(False)
     return {
         "type": "bar",
         "name": words,
         "x": [n + _shift(number) for n in range(len(rows))],
         "y": numbers(rows["mean"]),
         "width": 0.36,
-        "error_y": {
-            "type": "data", "symmetric": False, "color": look.muted, "thickness": 1.5, "width": 4,
-            "array": numbers((rows["high"] - rows["mean"]).where(sure)),
-            "arrayminus": numbers((rows["mean"] - rows["low"]).where(sure)),
-        },
+        "error_y": interval_bars(rows, look.muted),
         "marker": {"color": colour, "pattern": {"shape": pattern}},
         "hovertemplate": f"%{{y:,.1f}} entities<extra>{words}</extra>",
-    }  # fmt: skip
+    }
 
 
 def _shift(number: int) -> float:
@@ -132,9 +127,9 @@ def _dots(info: Entities, cell: str, words: str, number: int, look: Look) -> dic
 
 
 def entities_table(info: Entities) -> pd.DataFrame:
-    """A row a trial."""
+    """One row per trial."""
     t = info.trials
-    who = t["cell"].map({info.beside.baseline: "none", info.beside.cell: info.beside.freeze})
+    who = t["cell"].map({info.cells.baseline: "none", info.cells.cell: freeze_name(info.cells.freeze)})
     return pd.DataFrame(
         {
             "frozen": who,
@@ -148,14 +143,15 @@ def entities_table(info: Entities) -> pd.DataFrame:
 
 ENTITIES = Part(
     "tags-entities",
-    "How entities go wrong",
-    "Gold and predicted spans are matched one to one, in this order. Correct: type and both borders are those of a "
-    "gold span. Wrong type: both borders, but another type. Wrong boundary: the type and at least one word of a gold "
-    "span, but another border. A gold span that is left is missed, a predicted one spurious; so one that shares a "
-    f"word with a gold span of another type and other borders counts as both. Means over at most {SEEDS} seeds whose "
-    "predictions were kept, Student's 95 % interval from three on; a dot is a trial.",
+    "Entity errors",
+    "Mean number of entities that a trial misses, invents, or gives a wrong type or boundary.",
     prepare_entities,
     entities_table,
     draw_entities,
-    no_entities,
+    why_no_entities,
+    method="Gold and predicted spans are matched one to one, in this order. Correct: same type and boundaries. Wrong "
+    "type: same boundaries, another type. Wrong boundary: same type and at least one shared word, other boundaries. "
+    "Remaining gold spans are missed, remaining predicted spans spurious; a prediction that shares only a word with a "
+    f"gold span of another type counts as both. Means over at most {SEEDS} seeds with stored predictions; Student's "
+    "95 % interval from three on; dots are trials.",
 )

@@ -1,98 +1,78 @@
-"""Each cell beside its baseline, paired by seed."""
+"""The difference of each setting to its baseline, paired by seed."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.cells import percent
-from dashboards.views.marks import with_note
+from dashboards.views.cells import KEYS, setting_columns
+from dashboards.views.drawing import Diamonds, cell_name, forest_plot, with_note
 from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, layout, zero_line
+from dashboards.views.theme import Figure, Look
 from orchestrator.analysis.paired import differences
+
+MAX_EXACT = 60  # exact tests of more cells take seconds
+MAX_ROWS = 80  # of the figure
+NO_PAIRS = "No trial has a completed baseline with the same seed. Run the baseline (freeze: none)."
 
 
 class Forest(NamedTuple):
-    """Each cell beside its baseline, paired by seed.
+    """Differences to the baseline.
 
     Attributes:
-        table: Rows of `analysis.paired.differences` with `freeze`, `train_size`, `depth`, `n_layers`, `strategy`.
+        table: One row per cell: the columns of `analysis.paired.differences` and `cells.KEYS`.
+        value_name: Name of the score.
     """
 
     table: pd.DataFrame
     value_name: str
 
 
-MOST_EXACT = 60  # exact tests of more cells take seconds
-MOST_ROWS = 80  # of the figure
-
-
 def prepare_forest(selection: Selection) -> Forest:
     """Differences of every cell that has a baseline."""
     trials = selection.trials
-    described = trials.drop_duplicates("cell")[
-        ["cell", "freeze", "train_size", "depth", "n_layers", "strategy", "embeddings"]
-    ]
-    few = described["cell"].nunique() <= MOST_EXACT
+    cells = trials.drop_duplicates("cell")[KEYS]
+    few = len(cells) <= MAX_EXACT
     found = differences(trials, selection.column, exact="all" if few else ())
-    table = found.merge(described, on="cell").sort_values(["train_size", "depth", "strategy", "embeddings"])
+    new = [name for name in KEYS if name == "cell" or name not in found]
+    table = found.merge(cells[new], on="cell").sort_values(["train_size", "depth", "strategy", "embeddings"])
     return Forest(table.reset_index(drop=True), selection.value_name)
 
 
 def why_no_forest(info: Forest) -> str:
-    """In words."""
+    """Why there is no difference to show; empty if there is one."""
     if not len(info.table):
         return "Only the baseline is here, so there is nothing to compare with it."
-    if not (info.table["n_pairs"] > 0).any():
-        return "No trial has a completed baseline of the same seed: run the sweep's baseline (freeze: none)."
-    return ""
+    return "" if (info.table["n_pairs"] > 0).any() else NO_PAIRS
 
 
 def draw_forest(info: Forest, look: Look) -> Figure:
-    """Points with intervals, zero drawn; hollow where the difference is not decided."""
+    """Points with intervals; hollow if the difference is not significant."""
     paired = info.table[info.table["n_pairs"] > 0]
-    table = paired[-MOST_ROWS:]
-    note = f"The {MOST_ROWS} of {len(paired)} cells with the largest train sizes; the table has all."
-    words = [f"{r.freeze}, {r.train_size:,} (n={r.n_pairs})" for r in table.itertuples()]
-    colours = [look.depth(r.depth, r.n_layers) for r in table.itertuples()]
+    table = paired[-MAX_ROWS:]
+    labels = [f"{cell_name(row, several=True)} (n={row.n_pairs})" for row in table.itertuples()]
     half = table["n_pairs"] >= 2
-    data = {
-        "type": "scatter",
-        "mode": "markers",
-        "showlegend": False,
-        "name": "difference",
-        "x": percent(table["mean"]),
-        "y": words,
-        "error_x": {
-            "type": "data", "symmetric": False, "color": look.muted, "thickness": 1.5, "width": 4,
-            "array": percent((table["high"] - table["mean"]).where(half)),
-            "arrayminus": percent((table["mean"] - table["low"]).where(half)),
-        },
-        "marker": {
-            "symbol": ["diamond" if decided else "diamond-open" for decided in table["decided"]],
-            "size": 11, "color": colours, "line": {"width": 1.5, "color": look.text},
-        },
-        "customdata": [[verdict] for verdict in table["verdict"]],
-        "hovertemplate": "%{x:+.2f} points<br>%{customdata[0]}<extra>%{y}</extra>",
-    }  # fmt: skip
-    x = axis(f"{info.value_name} minus the baseline's (points)")
-    y = {"autorange": "reversed", "automargin": True, "showgrid": False, "type": "category"}
-    height = int(np.clip(90 + 24 * len(table), 220, 2000))
-    drawn = layout(look, x=x, y=y, height=height, shapes=[zero_line(look)])
-    drawn["margin"] = {**drawn["margin"], "l": 12 + 7 * min(max(map(len, words)), 40)}  # else drawn twice
-    return with_note({"data": [data], "layout": drawn}, look, note if len(paired) > MOST_ROWS else "")
+    marks = Diamonds(
+        labels,
+        table["decided"].tolist(),
+        [look.depth(row.depth, row.n_layers) for row in table.itertuples()],
+        [[label, verdict] for label, verdict in zip(labels, table["verdict"], strict=True)],
+        "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
+    )
+    drawn = table.assign(low=table["low"].where(half), high=table["high"].where(half))
+    left_out = f"The {MAX_ROWS} of {len(paired)} settings with the largest train sizes; the table has all."
+    figure = forest_plot(drawn, marks, look, f"{info.value_name} minus baseline (points)")
+    return with_note(figure, look, left_out if len(paired) > MAX_ROWS else "")
 
 
 def forest_table(info: Forest) -> pd.DataFrame:
-    """A row a cell with all tests."""
+    """One row per setting with all tests."""
     t = info.table
     return pd.DataFrame(
         {
-            "train size (sentences)": t["train_size"],
-            "frozen": t["freeze"],
+            **setting_columns(t),
             "pairs": t["n_pairs"],
             "difference (points)": (100 * t["mean"]).round(4),
             "95 % from (points)": (100 * t["low"]).round(4),
@@ -110,11 +90,12 @@ def forest_table(info: Forest) -> pd.DataFrame:
 
 FOREST = Part(
     "depth-forest",
-    "Difference to the baseline, paired by seed",
-    "Each trial minus the baseline's of the same seed and train subset; Student's 95 % interval. Filled: decided at "
-    "5 % after Holm's correction over the cells of a train size.",
+    "Difference to the baseline",
+    "What each setting gains or loses against training everything; filled diamonds are significant at 5 %.",
     prepare_forest,
     forest_table,
     draw_forest,
     why_no_forest,
+    method="Each trial minus the baseline trial with the same seed and train subset; mean and Student's 95 % interval. "
+    "Significance is that of the paired t test after Holm's correction over the settings of one train size.",
 )

@@ -1,7 +1,7 @@
-"""Published numbers that may stand beside ours: where metric, split, corpus and train size are the same; else why not.
+"""Published numbers that may be compared with the selected trials, and why others may not.
 
-Which is which `published.comparison` decides; here are only the selected trials. Where the corpus is none of a
-study's, that is told from one spec and nothing is read.
+`published.comparison` decides: metric, split, corpus and train size must be the same. If a study has another corpus,
+one spec is enough to see it, and no row is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pandas as pd
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import Query
 from dashboards.data.selection import Selection
-from dashboards.views.marks import short
+from dashboards.views.drawing import short
 from orchestrator.published.comparison import Line, Side, compare_study
 from orchestrator.published.differences import corpus_refusal
 from orchestrator.published.study import STUDIES, Study, load_study
@@ -34,15 +34,15 @@ _LINES = [
 
 
 class Overlay(NamedTuple):
-    """Published numbers that may stand beside the selected trials.
+    """Published numbers that may be compared with the selected trials.
 
     Attributes:
-        points: Of the selected metric and split, one a cell and study: `cell`, `study`, `value`, `low`, `high` (0..1,
-            ends of a published range or NaN), `citation`.
-        lines: Every number that may be compared: `_LINES`, in the unit told.
-        refusals: Why others may not, in words.
-        differences: How the protocols of those drawn differ from ours.
-        errata: Of the numbers drawn.
+        points: For the selected metric and split, one per cell and study: `cell`, `study`, `value`, `low`, `high`
+            (0..1, ends of a published range or NaN), `citation`.
+        lines: Every number that may be compared: `_LINES`, in the unit named there.
+        refusals: Why others may not be compared.
+        differences: How the protocols of the studies drawn differ from ours.
+        errata: Known errors in the numbers drawn.
     """
 
     points: pd.DataFrame
@@ -55,13 +55,13 @@ class Overlay(NamedTuple):
 NOTHING = Overlay(pd.DataFrame(columns=_POINTS), pd.DataFrame(columns=_LINES), (), (), ())
 
 
-class _Answered(NamedTuple):
-    """What was laid over lately: a page asks for the same in several figures."""
+class _Cached(NamedTuple):
+    """A recent result: several figures of a page need the same one."""
 
     snapshot: weakref.ref[Snapshot]
     query: Query
     trials: pd.DataFrame
-    found: Overlay
+    overlay: Overlay
 
     def is_of(self, selection: Selection) -> bool:
         same = self.snapshot() is selection.snapshot and self.query == selection.query
@@ -69,18 +69,18 @@ class _Answered(NamedTuple):
 
 
 _IDENTITY = ["trial_id", "cell", "state"]
-_lately: deque[_Answered] = deque(maxlen=4)
+_recent: deque[_Cached] = deque(maxlen=4)
 
 
 def overlay(selection: Selection) -> Overlay:
-    """What the studies that the query names say of the selected cells."""
-    for answered in list(_lately):
-        if answered.is_of(selection):
-            return answered.found
+    """The numbers of the studies that the query names for the selected cells."""
+    for cached in list(_recent):
+        if cached.is_of(selection):
+            return cached.overlay
     found = _overlay(selection)
     if len(selection.trials):
         trials = selection.trials[_IDENTITY]
-        _lately.append(_Answered(weakref.ref(selection.snapshot), selection.query, trials, found))
+        _recent.append(_Cached(weakref.ref(selection.snapshot), selection.query, trials, found))
     return found
 
 
@@ -119,9 +119,9 @@ def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) ->
         (side, line) for side in sides for line in side.lines if _is_drawn(study, line, metric, selection.query.split)
     ]
     points = pd.DataFrame([_point(study, side, line, cells) for side, line in drawn], columns=_POINTS)
-    told = dict.fromkeys(side.group for side, _ in drawn)
-    differs = [words for side in sides if side.group in told for words in _differs(study, side, metric)]
-    errata = [words for side in sides if side.group in told for words in side.errata]
+    groups = dict.fromkeys(side.group for side, _ in drawn)
+    differs = [words for side in sides if side.group in groups for words in _differs(study, side, metric)]
+    errata = [words for side in sides if side.group in groups for words in side.errata]
     return Overlay(
         points.drop_duplicates(["study", "cell"], ignore_index=True),
         lines,
@@ -132,11 +132,11 @@ def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) ->
 
 
 def _fitting_sizes(study: Study, specs: Sequence[TrialSpec]) -> tuple[str, set[int]]:
-    """(why no trial can be compared, else empty; the train sizes that may be)."""
+    """(why no trial can be compared, empty if any can; the train sizes that can)."""
     first = specs[0]
     corpora = {key: corpus for key, corpus in study.corpora.items() if corpus.task == first.task}
     if not corpora:
-        return f"it has no corpus of the task {short(first.task)}", set()
+        return f"it has no corpus for the task {short(first.task)}", set()
     reasons = {key: corpus_refusal(corpus, first.data) for key, corpus in corpora.items()}
     if all(reasons.values()):
         return "; ".join(dict.fromkeys(short(reason, 200) for reason in reasons.values() if reason)), set()
@@ -144,13 +144,13 @@ def _fitting_sizes(study: Study, specs: Sequence[TrialSpec]) -> tuple[str, set[i
     published = {group.train_size or whole for group in study.results if reasons.get(group.corpus or "", "") is None}
     sizes = {spec.train_size for spec in specs} & published
     if not sizes:
-        told = ", ".join(f"{size:,}" for size in sorted(published))
-        return f"it has no train size of those selected, but {told}", set()
+        known = ", ".join(f"{size:,}" for size in sorted(published))
+        return f"it has none of the selected train sizes, only {known}", set()
     return "", sizes
 
 
 def _rows(trials: pd.DataFrame, selection: Selection) -> list[dict[str, Any]]:
-    """Rows of `trials` as the store has them, of what is compared."""
+    """The trials as rows of the store, with the columns that are compared."""
     cells = selection.snapshot.cells
     texts = {cell: cells[cell].spec.model_dump(mode="json") for cell in trials["cell"].unique()}
     tests = {name: trials[f"test:{name}"] for name in METRICS if f"test:{name}" in trials}
@@ -202,7 +202,7 @@ def _point(study: Study, side: Side, line: Line, cells: Mapping[tuple[str, int],
 
 def _differs(study: Study, side: Side, metric: str) -> list[str]:
     last = any(m.columns == (metric,) and m.epoch == "last" for m in study.metrics.values())
-    return [*side.differs, *(["it reports the last epoch, our dots are the best one"] * last)]
+    return [*side.differs, *(["it reports the last epoch, our dots are the best epoch"] * last)]
 
 
 def _lines(study: Study, sides: Sequence[Side], cells: Mapping[tuple[str, int], str]) -> pd.DataFrame:

@@ -1,22 +1,27 @@
-"""Overview answers: is the sweep complete and sane, and how far is it."""
+"""Overview: is the sweep complete and sane? The state of every trial, and how far the sweep is."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import html
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection
+from dashboards.views.drawing import (
+    cell_name,
+    count,
+    freeze_name,
+    short,
+)
 from dashboards.views.part import Part
 from dashboards.views.theme import STATES, Figure, Look, axis, layout
+from dashboards.views.view import View
 from orchestrator.store.schema import State
 
-MOST_MARKS = 5000
+MAX_SQUARES = 5000
 _LEFT = ("running", "planned", "missing")
-
-
-# --- Coverage
 
 
 class Coverage(NamedTuple):
@@ -25,33 +30,30 @@ class Coverage(NamedTuple):
     Attributes:
         rows: Labels of the cells, in order.
         seeds: In order.
-        states: (cells, seeds) the state of each trial; empty where the plan has none.
-        ids: Its trial ids, likewise.
-        done: Share of each cell's planned trials that are completed.
-        n_seeds: Planned trials of each cell.
+        states: (cells, seeds) state of each trial; empty if it is not planned.
+        ids: (cells, seeds) trial ids; empty if it is not planned.
+        completed: Share of each cell's planned trials that have completed.
+        planned: Number of planned trials of each cell.
     """
 
     rows: list[str]
     seeds: list[int]
     states: np.ndarray
     ids: np.ndarray
-    done: list[float]
-    n_seeds: list[int]
+    completed: list[float]
+    planned: list[int]
 
 
 def prepare_coverage(selection: Selection) -> Coverage:
-    """Cells by train size and depth, their trials by seed."""
+    """Cells by train size and depth, with their trials by seed."""
     trials = selection.trials.sort_values(["train_size", "depth", "strategy", "embeddings", "cell"])
     cells = trials.drop_duplicates("cell")
     several = cells["train_size"].nunique() > 1
-    labels = [f"{row.freeze}, {row.train_size:,}" if several else str(row.freeze) for row in cells.itertuples()]
+    labels = [cell_name(row, several=several) for row in cells.itertuples()]
     seeds = sorted(trials["seed"].unique().tolist())
     place = pd.Index(cells["cell"])
     at = place.get_indexer(trials["cell"]), pd.Index(seeds).get_indexer(trials["seed"])
-    states, ids = (
-        np.full((len(cells), len(seeds)), "", dtype=object),
-        np.full((len(cells), len(seeds)), "", dtype=object),
-    )
+    states, ids = (np.full((len(cells), len(seeds)), "", dtype=object) for _ in range(2))
     states[at], ids[at] = trials["state"].to_numpy(dtype=object), trials["trial_id"].to_numpy(dtype=object)
     complete = (trials["state"] == State.COMPLETED.value).groupby(trials["cell"].to_numpy(), sort=False)
     shares, counts = complete.mean().reindex(place), complete.size().reindex(place)
@@ -59,7 +61,7 @@ def prepare_coverage(selection: Selection) -> Coverage:
 
 
 def _distinct(labels: list[str]) -> list[str]:
-    """A category axis would put equal labels in one row."""
+    """The labels, numbered where they are equal: a category axis would put these into one row."""
     seen: dict[str, int] = {}
     out = []
     for label in labels:
@@ -69,21 +71,21 @@ def _distinct(labels: list[str]) -> list[str]:
 
 
 def draw_coverage(info: Coverage, look: Look) -> Figure:
-    """A field a trial, coloured and marked by its state; above 5,000 the share of each cell that is done."""
-    if info.states.size > MOST_MARKS:
-        return _shares(info, look)
+    """A square per trial, coloured and marked by its state; above 5,000 the share of each cell that has completed."""
+    if info.states.size > MAX_SQUARES:
+        return _completed_shares(info, look)
     known = [state for state in STATES if (info.states == state).any()]
     code = {state: n for n, state in enumerate(known)}
     z = [[code.get(state) for state in row] for row in info.states]
     marks = [[STATES[state][2] if state else "" for state in row] for row in info.states]
-    said = [
+    hover = [
         [f"{STATES[s][0]}, trial {i}" if s else "" for s, i in zip(*row, strict=True)]
         for row in zip(info.states, info.ids, strict=True)
     ]
     scale = [
         [edge, STATES[state][1]] for n, state in enumerate(known) for edge in (n / len(known), (n + 1) / len(known))
     ]
-    field = {
+    squares = {
         "type": "heatmap",
         "x": [f"seed {seed}" for seed in info.seeds],
         "y": info.rows,
@@ -99,7 +101,7 @@ def draw_coverage(info: Coverage, look: Look) -> Figure:
         "textfont": {"color": "#FFFFFF"},
         "customdata": [
             [[trial_id, words] for trial_id, words in zip(*row, strict=True)]
-            for row in zip(info.ids, said, strict=True)
+            for row in zip(info.ids, hover, strict=True)
         ],
         "hovertemplate": "%{y}, %{x}<br>%{customdata[1]}<extra></extra>",
         "name": "trials",
@@ -115,36 +117,35 @@ def draw_coverage(info: Coverage, look: Look) -> Figure:
     height = int(np.clip(110 + 22 * len(info.rows), 200, 1600))
     x = {"type": "category", "showgrid": False, "automargin": True}
     y = {"type": "category", "autorange": "reversed", "automargin": True, "showgrid": False}
-    return {"data": [field, *keys], "layout": layout(look, x=x, y=y, height=height, showlegend=True)}
+    return {"data": [squares, *keys], "layout": layout(look, x=x, y=y, height=height, showlegend=True)}
 
 
-def _shares(info: Coverage, look: Look) -> Figure:
+def _completed_shares(info: Coverage, look: Look) -> Figure:
     bars = {
         "type": "bar",
         "orientation": "h",
         "y": info.rows,
-        "x": [round(100 * share, 2) for share in info.done],
+        "x": [round(100 * share, 2) for share in info.completed],
         "marker": {"color": STATES["completed"][1]},
-        "customdata": info.n_seeds,
-        "hovertemplate": "%{y}: %{x:.0f} % of %{customdata} trials done<extra></extra>",
-        "name": "done",
+        "customdata": info.planned,
+        "hovertemplate": "%{y}: %{x:.0f} % of %{customdata} trials completed<extra></extra>",
+        "name": "completed",
     }
     y = {"type": "category", "autorange": "reversed", "automargin": True, "showgrid": False}
     return {"data": [bars], "layout": layout(look, x=axis("completed (% of planned)", range=[0, 100]), y=y, height=420)}
 
 
 def coverage_table(info: Coverage) -> pd.DataFrame:
-    """A row a cell: how many trials are in which state."""
+    """One row per cell: how many trials are in which state."""
     known = [state for state in STATES if (info.states == state).any()]
     counts = {STATES[state][0]: (info.states == state).sum(axis=1) for state in known}
-    return pd.DataFrame({"frozen, train size": info.rows, "planned": info.n_seeds, **counts})
-
-
-# --- Failures
+    return pd.DataFrame(
+        {"frozen, train size": [html.unescape(row) for row in info.rows], "planned": info.planned, **counts}
+    )
 
 
 class Failures(NamedTuple):
-    """Trials that ended neither completed nor pruned, grouped by what was said last."""
+    """Trials that ended neither completed nor pruned, grouped by the last line of their error."""
 
     table: pd.DataFrame
 
@@ -152,41 +153,21 @@ class Failures(NamedTuple):
 def prepare_failures(selection: Selection) -> Failures:
     """The most frequent reason first."""
     failed = selection.others
-    said = failed["error"].fillna("").astype(str).str.strip().str.rsplit("\n", n=1).str[-1].str.slice(0, 300)
-    rows = failed.assign(reason=said).groupby(["state", "reason"], sort=False)
+    errors = failed["error"].fillna("").astype(str).str.strip().str.rsplit("\n", n=1).str[-1].str.slice(0, 300)
+    rows = failed.assign(reason=errors).groupby(["state", "reason"], sort=False)
     table = rows.agg(trials=("trial_id", "size"), example=("trial_id", "first")).reset_index()
     table = table.sort_values("trials", ascending=False, kind="stable", ignore_index=True)
     return Failures(table.assign(state=table["state"].str.replace("_", " "))[["state", "trials", "reason", "example"]])
-
-
-COVERAGE = Part(
-    "overview-coverage",
-    "Coverage",
-    "A field a planned trial: rows are cells, columns seeds. Click a field to open its trial.",
-    prepare_coverage,
-    coverage_table,
-    draw_coverage,
-    about_states=True,
-)
-FAILURES = Part(
-    "overview-failures",
-    "Failures by reason",
-    "Trials that ended neither completed nor pruned; they are in no mean. The launch command tries them again.",
-    prepare_failures,
-    lambda info: info.table,
-    empty=lambda info: "" if len(info.table) else "No trial failed.",
-    about_states=True,
-)
-PARTS = (COVERAGE, FAILURES)
 
 
 class Progress(NamedTuple):
     """What the cards show.
 
     Attributes:
-        counts: Trials in each state that there are.
-        left_s: Expected seconds to the end, from the trials that ended last; None where it cannot be told.
-        best, baseline, cheapest: In words: the best cell, the baseline, the cheapest within the tolerance.
+        counts: Number of trials in each state that occurs.
+        left_s: Estimated seconds to the end, from the trials that ended last; None if unknown.
+        best, baseline, cheapest: The best setting, the baseline and the cheapest setting within the tolerance, with
+            their scores and costs; or why there is none.
     """
 
     counts: dict[str, int]
@@ -205,7 +186,7 @@ def prepare_progress(selection: Selection) -> Progress:
 
 
 def _left_s(selection: Selection, counts: dict[str, int]) -> float | None:
-    """From the pace of the last trials that ended, while a driver runs the sweep."""
+    """From the pace at which the last trials ended, while the sweep runs."""
     left = sum(counts.get(state, 0) for state in _LEFT)
     if selection.sweep is None or not selection.sweep.is_running or not left:
         return None
@@ -216,7 +197,7 @@ def _left_s(selection: Selection, counts: dict[str, int]) -> float | None:
 
 
 def _landmarks(selection: Selection) -> tuple[str, str, str]:
-    """Of the largest train size, whose scores alone can be compared."""
+    """Best, baseline and cheapest setting at the largest train size: scores of different sizes do not compare."""
     done = selection.completed
     if not len(done):
         return "", "", ""
@@ -231,10 +212,71 @@ def _landmarks(selection: Selection) -> tuple[str, str, str]:
     best = cells.loc[cells["score"].idxmax()]
     base = cells[cells.index == cells["baseline"]]
     if not len(base):
-        return _word(best), "no baseline", "needs a baseline"
+        return _card_text(best), "none completed", "needs the baseline"
     within = cells[cells["score"] >= base["score"].iloc[0] - selection.query.tolerance / 100]
-    return _word(best), _word(base.iloc[0]), _word(within.loc[within["cost"].idxmin()]) if len(within) else "none"
+    cheapest = _card_text(within.loc[within["cost"].idxmin()]) if within["cost"].notna().any() else "unknown"
+    return _card_text(best), _card_text(base.iloc[0]), cheapest
 
 
-def _word(row: pd.Series) -> str:
-    return f"{row['freeze']}: {100 * row['score']:.2f} % (n={row['n']}), {row['cost']:.1f} s"
+def _card_text(row: pd.Series) -> str:
+    cost = "" if pd.isna(row["cost"]) else f", {row['cost']:.1f} s"
+    return f"{short(freeze_name(row['freeze']))}: {100 * row['score']:.2f} % (n={row['n']}){cost}"
+
+
+def progress_cards(selection: Selection) -> Any:
+    """How far the sweep is, and its best, baseline and cheapest acceptable settings; what to run in an empty store."""
+    import dash_mantine_components as dmc
+
+    from dashboards.views.components import card
+
+    if selection.sweep is None:
+        store = selection.snapshot.address
+        words = f"{store} has no sweep yet. Run one: permafrost launch --store {store}"
+        return dmc.Alert(words, title="Empty store", color="blue", variant="outline")
+    found = prepare_progress(selection)
+    counts = ", ".join(f"{n:,} {STATES[state][0]}" for state, n in found.counts.items())
+    total = sum(found.counts.values())
+    done = found.counts.get("completed", 0)
+    left = "" if found.left_s is None else f"; about {_duration(found.left_s)} left"
+    points = count(selection.query.tolerance, "point")
+    cards = [
+        card("Trials", f"{done:,} of {total:,} completed", counts + left),
+        card("Best setting", found.best or "none yet", f"{selection.value_name} at the largest train size"),
+        card("Baseline", found.baseline or "none yet", "nothing frozen"),
+        card(
+            "Cheapest setting",
+            found.cheapest or "none yet",
+            f"mean within {points} of the baseline; see Choose for tests",
+        ),
+    ]
+    return dmc.SimpleGrid(cards, cols={"base": 1, "sm": 2, "lg": 4}, spacing="sm")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+COVERAGE = Part(
+    "overview-coverage",
+    "Coverage",
+    "Each square is one planned trial; rows are settings, columns are seeds. Click a square to open its trial.",
+    prepare_coverage,
+    coverage_table,
+    draw_coverage,
+    any_state=True,
+)
+FAILURES = Part(
+    "overview-failures",
+    "Failures by reason",
+    "Trials that ended neither completed nor pruned. Run the launch command again to retry them.",
+    prepare_failures,
+    lambda info: info.table,
+    why_empty=lambda info: "" if len(info.table) else "No trial failed.",
+    method="Failed trials enter no mean. The reason is the last line of the error.",
+    any_state=True,
+)
+VIEW = View("/", "Overview", "Is the sweep complete and sane?", (COVERAGE, FAILURES), content=progress_cards)

@@ -1,6 +1,6 @@
 """A part of a view: a figure with its table, or a table alone. `prepare` computes, `draw` only draws.
 
-Every part is registered under a name that addresses and exports use: `permafrost export depth-strip`.
+A part's name is used in addresses and exports: `permafrost export depth-strip`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.theme import Figure, Look, message
+from dashboards.views.theme import Figure, Look, empty_figure
 
 Info = TypeVar("Info")
 
@@ -23,62 +23,63 @@ class Part(Generic[Info]):
     """One figure or table.
 
     Attributes:
-        name: In addresses and file names.
-        title: Above it.
-        about: Below it: what is drawn, over what, and how intervals were made.
-        prepare: From the selected trials to what is shown, as values that a test compares.
-        draw: From there to a figure; None for a table alone.
-        table: From there to the table that says the same in numbers, with units in its column names.
-        empty: What to say where there is nothing to show; empty where there is something.
-        about_states: Whether it tells of trials in any state, and so of those of a sweep without a complete one.
+        name: Unique; part of addresses and file names.
+        title: Its heading.
+        caption: What it shows, in one line.
+        prepare: Computes what is shown from the selected trials, as values that a test can compare.
+        table: Turns these values into a table, with units in its column names.
+        draw: Turns them into a figure; None for a table alone.
+        why_empty: Why there is nothing to show; empty if there is something.
+        method: How it was computed.
+        any_state: Whether it shows trials in any state, so that it needs no completed one.
     """
 
     name: str
     title: str
-    about: str
+    caption: str
     prepare: Callable[[Selection], Info]
     table: Callable[[Info], pd.DataFrame]
     draw: Callable[[Info, Look], Figure] | None = None
-    empty: Callable[[Info], str] = lambda info: ""
-    about_states: bool = False
+    why_empty: Callable[[Info], str] = lambda info: ""
+    method: str = ""
+    any_state: bool = False
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A part that was computed.
+    """A computed part.
 
     Attributes:
         figure: None for a table alone.
-        make_table: Gives `table`.
-        empty: Why there is nothing; empty if there is something.
+        make_table: Makes `table`.
+        why_empty: Why there is nothing to show; empty if there is something.
     """
 
     figure: Figure | None
     make_table: Callable[[], pd.DataFrame]
-    empty: str
+    why_empty: str
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """Without rows where there is nothing to show; made when it is asked for, as most figures' never are."""
+        """The figure in numbers, without rows if there is nothing to show; most figures are never asked for it."""
         return self.make_table()
 
 
 def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
-    """A part of what is selected."""
-    words = "" if part.about_states and len(selection.trials) else why_empty(selection)
+    """A part for the selected trials."""
+    words = "" if part.any_state and len(selection.trials) else why_empty(selection)
     if not words:
         info = part.prepare(selection)
-        words = part.empty(info)
+        words = part.why_empty(info)
         if not words:
             return Drawn(_fitted(part.draw(info, look)) if part.draw else None, partial(part.table, info), "")
-    return Drawn(message(look, words) if part.draw else None, pd.DataFrame, words)
+    return Drawn(empty_figure(look, words) if part.draw else None, pd.DataFrame, words)
 
 
 def _fitted(figure: Figure) -> Figure:
-    """With room for its legend and the words at its axes, as Plotly draws all of a figure again where it has to make
-    room itself, which doubles the time of the first drawing.
+    """The figure with margins for its legend and axes: where Plotly has to make room itself, it draws twice.
 
-    Places in the legend are as wide as its longest name: Plotly's own estimate wraps or overlaps on a phone.
+    Legend entries are as wide as the longest name: Plotly's own estimate wraps or overlaps on a phone.
     """
     drawn = figure["layout"]
     margin, legend = drawn.get("margin"), drawn.get("legend")
@@ -93,12 +94,12 @@ def _fitted(figure: Figure) -> Figure:
     return figure
 
 
-# As Plotly lays a legend out in the page's width of a usual screen (pixels); elsewhere it makes room itself.
+# Pixels, as Plotly lays out a legend on a usual screen; on others it makes room itself.
 _WIDTH, _SYMBOL, _LINE, _BETWEEN_GROUPS, _COLORBAR = 1140, 45, 19, 10, 96
 
 
 def _legend_height(data: Sequence[Any], named: Sequence[Any], entry_width: float) -> float:
-    shown = len(named) > 1 or (len(data) > 1 and bool(named))  # a figure of one trace has none
+    shown = len(named) > 1 or (len(data) > 1 and bool(named))  # a figure with one trace has no legend
     if not shown:
         return 0
     rows = -(-len(named) // max(1, int(_WIDTH // (entry_width + _SYMBOL))))
@@ -107,13 +108,13 @@ def _legend_height(data: Sequence[Any], named: Sequence[Any], entry_width: float
 
 
 def why_empty(selection: Selection) -> str:
-    """Why there can be nothing in any figure, and the next command; empty if there may be something."""
+    """Why no figure can show anything, and what to do; empty if one may."""
     if selection.sweep is None:
         return "This store has no sweep yet. Run one: permafrost launch"
     if not len(selection.trials):
-        return "No trial is selected: take a filter back."
+        return "The filters exclude every trial. Remove one."
     if not len(selection.completed):
         states = selection.trials["state"].value_counts()
-        told = ", ".join(f"{n} {state.replace('_', ' ')}" for state, n in states.items())
-        return f"No trial is complete yet: {told}. See Overview for reasons; the same launch command goes on."
+        counts = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in states.items())
+        return f"No trial has completed yet: {counts}. Overview lists the reasons; run the launch command to resume."
     return ""

@@ -1,4 +1,4 @@
-"""Published numbers beside ours, drawn and tabled: hollow diamonds, and ours minus theirs."""
+"""Published numbers next to ours: hollow diamonds in figures, and a table of the differences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dashboards.views.marks import name, numbers
+from dashboards.views.drawing import freeze_name, interval_bars, name, numbers
 from dashboards.views.overlay import NOTHING as NOTHING
 from dashboards.views.overlay import Overlay as Overlay
 from dashboards.views.overlay import overlay as overlay
@@ -18,7 +18,7 @@ _FIGURES = ("theirs_low", "theirs_high", "ours", "ours_low", "ours_high", "diffe
 
 
 def published_traces(found: Overlay, at: Mapping[str, float], look: Look) -> list[dict[str, Any]]:
-    """A trace of hollow diamonds a study, at the places of the cells, in per cent."""
+    """One trace of hollow diamonds per study, at the places of the cells, in percent."""
     points = found.points[found.points["cell"].isin(list(at))]
     return [_diamonds(str(study), rows, at, look) for study, rows in points.groupby("study", sort=False)]
 
@@ -30,30 +30,22 @@ def _diamonds(study: str, rows: pd.DataFrame, at: Mapping[str, float], look: Loo
         "name": f"published: {name(study)}",
         "x": [at[cell] for cell in rows["cell"]],
         "y": numbers(rows["value"], 100),
-        "error_y": {
-            "type": "data", "symmetric": False, "color": look.muted, "thickness": 1.5, "width": 8,
-            "array": numbers(rows["high"] - rows["value"], 100),
-            "arrayminus": numbers(rows["value"] - rows["low"], 100),
-        },
+        "error_y": interval_bars(rows.rename(columns={"value": "mean"}), look.muted, scale=100),
         "marker": {"symbol": "diamond-open", "size": 13, "color": look.text, "line": {"width": 2, "color": look.text}},
         "customdata": [[name(citation, 90)] for citation in rows["citation"]],
-        "hovertemplate": "%{y:.2f} %<br>%{customdata[0]}<br>one published number, see Published for the differences"
-        "<extra></extra>",
-    }  # fmt: skip
+        "hovertemplate": "%{y:.2f} %<br>%{customdata[0]}<br>published number (protocols may differ)<extra></extra>",
+    }
 
 
-# --- Ours minus theirs
-
-
-def no_published(info: Overlay) -> str:
-    """In words."""
+def why_no_published(info: Overlay) -> str:
+    """Why no published number can be compared; empty if one can."""
     if len(info.lines):
         return ""
-    return " ".join(info.refusals) or "No published study is laid over (study: off)."
+    return " ".join(info.refusals) or "Published studies are switched off (study: off)."
 
 
 def published_table(info: Overlay) -> pd.DataFrame:
-    """A row a number that may be compared, shares in per cent; then a row a reason for what may not."""
+    """One row per comparable number, shares in percent; then one row per reason why others are not compared."""
     lines = info.lines
     scale = lines["unit"].map({"share": 100.0}).astype("float64").fillna(1.0)
     scaled = {key: (scale * lines[key].astype("float64")).round(4) for key in _FIGURES}
@@ -63,7 +55,7 @@ def published_table(info: Overlay) -> pd.DataFrame:
             "table": lines["source"],
             "metric": lines["metric"],
             "unit": lines["unit"].map(lambda unit: {"share": "%"}.get(unit, unit)),
-            "frozen": lines["freeze"],
+            "frozen": lines["freeze"].map(freeze_name),
             "published": scaled["theirs_low"],
             "published, to": scaled["theirs_high"].where(lines["theirs_low"] != lines["theirs_high"]),
             "ours": scaled["ours"],
@@ -71,7 +63,7 @@ def published_table(info: Overlay) -> pd.DataFrame:
             "95 % to": scaled["ours_high"],
             "n": lines["n"],
             "ours minus published": scaled["difference"],
-            "done otherwise": lines["differs"],
+            "protocol differences": lines["differs"],
             "errata": lines["errata"],
             "not compared": "",
         }
@@ -83,7 +75,7 @@ def published_table(info: Overlay) -> pd.DataFrame:
 
 
 def published_columns(found: Overlay, cells: pd.Series) -> dict[str, pd.Series]:
-    """A column a study, in the order of `cells`; none where none may stand beside them."""
+    """One column per study that has comparable numbers, in the order of `cells`."""
     return {
         f"published: {study} (%)": cells.map((100 * rows.set_index("cell")["value"]).round(4)).astype("float64")
         for study, rows in found.points.groupby("study", sort=False)
@@ -92,13 +84,12 @@ def published_columns(found: Overlay, cells: pd.Series) -> dict[str, pd.Series]:
 
 PUBLISHED = Part(
     "published-table",
-    "Ours minus published",
-    "Numbers of published studies whose metric, split, corpus and train size are ours, with what was done otherwise "
-    "and what is known to be wrong in them. Our side is the evaluation that the study reports, mean over seeds with "
-    "Student's 95 % interval; times are compared as shares saved of the own baseline's time, never as seconds. "
-    "Below: what may not be compared, and why.",
+    "Difference to published results",
+    "Our results minus published ones with the same metric, split, corpus and train size.",
     overlay,
     published_table,
-    empty=no_published,
+    why_empty=why_no_published,
+    method="Our side is the mean over seeds at the evaluation that the study reports, with Student's 95 % interval. "
+    "Times are compared as shares saved of the own baseline's time, never as seconds. The last rows name what is not "
+    "compared, and why.",
 )
-PARTS = (PUBLISHED,)

@@ -1,4 +1,4 @@
-"""What each cell saves of its baseline's parameters, training time, memory and energy."""
+"""What each setting saves of its baseline's parameters, training time, memory and energy."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ import pandas as pd
 
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
-from dashboards.views.marks import cell_words, few_cells, numbers, with_note
+from dashboards.views.cells import setting_columns, shown_cells
+from dashboards.views.drawing import (
+    cell_name,
+    count,
+    interval_bars,
+    name,
+    numbers,
+    row_axis,
+    with_note,
+)
 from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, layout, zero_line
+from dashboards.views.theme import Figure, Look, axis, layout, vertical_line
 from orchestrator.analysis.savings import savings
 
 _LOOKS = {
@@ -20,17 +29,17 @@ _LOOKS = {
     "peak_memory_bytes": ("#009E73", "triangle-up"),
     "energy_j": ("#CC79A7", "cross"),
 }
-_STEP = 0.2  # between the costs of one cell, in rows
+_STEP = 0.2  # between the costs of one setting, in rows
 
 
-class Saved(NamedTuple):
-    """Shares saved.
+class Savings(NamedTuple):
+    """Shares of the baseline's costs that are saved.
 
     Attributes:
-        table: A row a non-baseline cell and cost: columns of `analysis.savings.savings`, `freeze`, `train_size`, `row`
-            (of the cell, from the top).
-        absent: Costs that no cell has a figure of, and why, in words.
-        note: What is left out, in words.
+        table: One row per cell but the baseline, and cost: the columns of `analysis.savings.savings`, `freeze`,
+            `train_size`, `row` (of the cell, from the top).
+        absent: Which costs no cell has, and why; empty if there is none.
+        note: Which cells are left out; empty if none is.
     """
 
     table: pd.DataFrame
@@ -38,35 +47,35 @@ class Saved(NamedTuple):
     note: str
 
 
-def prepare_saved(selection: Selection) -> Saved:
+def prepare_savings(selection: Selection) -> Savings:
     """All four costs, paired by seed."""
-    few = few_cells(selection.trials)
-    trials = selection.trials[selection.trials["cell"].isin(few.table["cell"])]
+    shown = shown_cells(selection.trials)
+    trials = selection.trials[selection.trials["cell"].isin(shown.table["cell"])]
     found = savings(trials, list(_LOOKS))
-    others = few.table[few.table["cell"] != few.table["baseline"]].reset_index(drop=True)
+    others = shown.table[shown.table["cell"] != shown.table["baseline"]].reset_index(drop=True)
     described = others.assign(row=others.index)[["cell", "freeze", "train_size", "row"]]
     table = found.merge(described, on="cell").sort_values(["row"], kind="stable", ignore_index=True)
-    return Saved(table, _absent(table), few.note)
+    return Savings(table, _absent(table), shown.note)
 
 
 def _absent(table: pd.DataFrame) -> str:
-    told = []
+    absent = []
     for cost in _LOOKS:
         rows = table[table["cost"] == cost]
         if len(rows) and rows["saved"].isna().all():
-            told.append(f"{COSTS[cost]}: {', '.join(dict.fromkeys(rows['note']))}")
-    return f"Without a figure: {'; '.join(told)}." if told else ""
+            absent.append(f"{COSTS[cost]}: {', '.join(dict.fromkeys(rows['note']))}")
+    return f"Not available: {'; '.join(absent)}." if absent else ""
 
 
-def no_savings(info: Saved) -> str:
-    """In words."""
+def why_no_savings(info: Savings) -> str:
+    """Why there is no saving to show; empty if there is one."""
     if not len(info.table):
-        return "Only the baseline is here, so there is nothing that saves."
+        return "Only the baseline is here, so there is nothing to compare with it."
     return "" if info.table["saved"].notna().any() else info.absent
 
 
-def draw_saved(info: Saved, look: Look) -> Figure:
-    """A row a cell, a marker a cost; what has no figure says why."""
+def draw_savings(info: Savings, look: Look) -> Figure:
+    """A row per cell, a marker per cost, and the reason where a cost cannot be compared."""
     rows = info.table.drop_duplicates("row")
     several = rows["train_size"].nunique() > 1
     data = [_markers(cost, info.table, look) for cost in _LOOKS]
@@ -75,12 +84,9 @@ def draw_saved(info: Saved, look: Look) -> Figure:
     lacking = info.table[info.table["saved"].isna() & info.table["cost"].isin(shown)]
     if len(lacking):
         data.append(_reasons(lacking, look))
-    y = {
-        "tickvals": rows["row"].tolist(), "ticktext": [cell_words(row, several=several) for row in rows.itertuples()],
-        "range": [len(rows) - 0.5, -0.5], "automargin": True, "showgrid": False,
-    }  # fmt: skip
+    y = row_axis([cell_name(row, several=several) for row in rows.itertuples()])
     height = int(np.clip(140 + 44 * len(rows), 260, 1600))
-    drawn = layout(look, x=axis("saved of the baseline's (%)"), y=y, height=height, shapes=[zero_line(look)])
+    drawn = layout(look, x=axis("saved of the baseline (%)"), y=y, height=height, shapes=[vertical_line(look)])
     return with_note({"data": data, "layout": drawn}, look, info.absent, info.note)
 
 
@@ -99,44 +105,39 @@ def _markers(cost: str, table: pd.DataFrame, look: Look) -> dict[str, Any]:
         "name": COSTS[cost],
         "x": numbers(rows["saved"], 100, 2),
         "y": _at(rows),
-        "error_x": {
-            "type": "data", "symmetric": False, "color": look.muted, "thickness": 1.5, "width": 4,
-            "array": numbers(rows["high"] - rows["saved"], 100, 2),
-            "arrayminus": numbers(rows["saved"] - rows["low"], 100, 2),
-        },
+        "error_x": interval_bars(rows.rename(columns={"saved": "mean"}), look.muted, scale=100),
         "marker": {"symbol": symbol, "size": 10, "color": colour, "line": {"width": 1, "color": look.text}},
         "customdata": [[_basis(row)] for row in rows.itertuples()],
-        "hovertemplate": f"%{{x:.1f}} % of the {COSTS[cost]}<br>%{{customdata[0]}}<extra></extra>",
-    }  # fmt: skip
+        "hovertemplate": f"%{{x:.1f}} % of the {COSTS[cost]} saved<br>%{{customdata[0]}}<extra></extra>",
+    }
 
 
 def _basis(row: Any) -> str:
-    basis = f"{row.n_pairs} pairs" if row.n_pairs else "counted"
-    return f"{basis}; {row.note}" if row.note else basis
+    basis = count(row.n_pairs, "pair") if row.n_pairs else "counted"
+    return f"{basis}; {name(row.note)}" if row.note else basis
 
 
 def _reasons(rows: pd.DataFrame, look: Look) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "text",
-        "name": "no figure",
+        "name": "not available",
         "showlegend": False,
         "x": [0.0] * len(rows),
         "y": _at(rows),
-        "text": [f" {COSTS[row.cost]}: {row.note}" for row in rows.itertuples()],
+        "text": [f" {COSTS[row.cost]}: {name(row.note)}" for row in rows.itertuples()],
         "textposition": "middle right",
         "textfont": {"size": 11, "color": look.muted},
         "hoverinfo": "skip",
     }
 
 
-def saved_table(info: Saved) -> pd.DataFrame:
-    """A row a cell and cost."""
+def savings_table(info: Savings) -> pd.DataFrame:
+    """One row per cell and cost."""
     t = info.table
     return pd.DataFrame(
         {
-            "train size (sentences)": t["train_size"],
-            "frozen": t["freeze"],
+            **setting_columns(t),
             "cost": t["cost"].map(COSTS),
             "pairs": t["n_pairs"],
             "saved (%)": (100 * t["saved"]).round(3),
@@ -155,25 +156,40 @@ _COLUMNS = {
 }
 
 
-def wide_table(info: Saved) -> pd.DataFrame:
-    """A row a cell: what it needs and what it saves of each cost; costs without any figure are left out."""
+def costs_table(info: Savings) -> pd.DataFrame:
+    """One row per cell: each cost, the baseline's, and the share saved; costs that nobody measured are left out."""
     first = info.table.drop_duplicates("row").set_index("row")
-    table = pd.DataFrame({"train size (sentences)": first["train_size"], "frozen": first["freeze"]})
+    table = pd.DataFrame(setting_columns(first))
     for cost, (title, unit) in _COLUMNS.items():
         rows = info.table[info.table["cost"] == cost].set_index("row")
         if rows["saved"].notna().any():
             table[title] = (rows["cost_mean"] / unit).round(4)
-            table[f"baseline's {title}"] = (rows["baseline_mean"] / unit).round(4)
+            table[f"baseline: {title}"] = (rows["baseline_mean"] / unit).round(4)
             table[f"{COSTS[cost]} saved (%)"] = (100 * rows["saved"]).round(2)
     return table.reset_index(drop=True)
 
 
-_ABOUT = (
-    "Times, memory and energy are paired by seed, and only pairs that ran on one device count; Student's 95 % interval "
-    "on the logarithms of the ratios. Parameters are counted. Compute time is optimiser steps and the states of frozen "
-    "layers, without set-up and evaluation."
+_METHOD = (
+    "Time, memory and energy are paired by seed; only pairs that ran on one device count. Student's 95 % interval on "
+    "the logarithms of the ratios. Parameters are counted. Training time is optimiser steps and the pass through the "
+    "frozen layers, without set-up and evaluation."
 )
-SAVINGS = Part("cost-savings", "What is saved", _ABOUT, prepare_saved, saved_table, draw_saved, no_savings)
+SAVINGS = Part(
+    "cost-savings",
+    "What freezing saves",
+    "Share of the baseline's cost that each setting saves.",
+    prepare_savings,
+    savings_table,
+    draw_savings,
+    why_no_savings,
+    method=_METHOD,
+)
 TABLE = Part(
-    "cost-table", "Costs and savings", f"Means over the pairs. {_ABOUT}", prepare_saved, wide_table, empty=no_savings
+    "cost-table",
+    "Costs and savings",
+    "What each setting costs, what its baseline costs, and the share saved; means over the pairs.",
+    prepare_savings,
+    costs_table,
+    why_empty=why_no_savings,
+    method=_METHOD,
 )

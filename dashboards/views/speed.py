@@ -1,4 +1,4 @@
-"""How many epochs a trial takes to come near the best score, its own or the baseline's."""
+"""How many epochs a trial takes to reach 95 % of the best score, its own or the baseline's."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.cells import Places, places
-from dashboards.views.marks import (
+from dashboards.views.cells import Places, completed_of, places_of, setting_columns, shown_cells
+from dashboards.views.drawing import (
     axis_name,
     cell_colour,
+    cell_name,
     cell_symbol,
-    cell_words,
-    completed_of,
-    few_cells,
+    count,
+    mean_marks,
     numbers,
     panels,
-    ticks,
     with_note,
+    without_few,
 )
 from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, dodge
+from dashboards.views.theme import Figure, Look, dodge
 from orchestrator.analysis.convergence import baseline_best, epochs_to
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.store.schema import METRICS
 
 SHARE = 0.95
-MOST_DOTS = 5000
-TARGETS = ("own best", "baseline's best")
+MAX_DOTS = 5000
+TARGETS = ("its own best", "the baseline's best")
 Row = dict[str, Any]
 
 
@@ -36,10 +36,11 @@ class Speed(NamedTuple):
     """Epochs to a share of a best score.
 
     Attributes:
-        dots: A row a trial and target: `panel`, `trial_id`, `cell`, `seed`, `epoch` (NaN where never reached), `x`.
-        means: A row a cell and target: `panel`, `KEYS`, `n` (trials that reach it), `trials`, `mean`, `low`, `high`.
+        dots: One row per trial and target: `panel`, `trial_id`, `cell`, `seed`, `epoch` (NaN if never reached), `x`.
+        means: One row per cell and target: `panel`, `KEYS`, `n` (trials that reach it), `trials`, `mean`, `low`,
+            `high`.
         places: Of the cells.
-        note: What is left out, in words.
+        note: What is left out; empty if nothing is.
     """
 
     dots: pd.DataFrame
@@ -49,9 +50,9 @@ class Speed(NamedTuple):
 
 
 def prepare_speed(selection: Selection) -> Speed:
-    """Of completed trials, by the metric chosen, on dev."""
-    few = few_cells(selection.trials)
-    trials = completed_of(selection.trials, few.table)
+    """Over completed trials, by the selected metric on dev."""
+    shown = shown_cells(selection.trials)
+    trials = completed_of(selection.trials, shown.table)
     scored = _scored(selection, trials)
     best = baseline_best(scored, trials.assign(trial_id=trials["t"]))
     found = [epochs_to(scored, SHARE), epochs_to(scored, SHARE, best=best)]
@@ -61,16 +62,16 @@ def prepare_speed(selection: Selection) -> Speed:
     by_panel = [dots[dots["panel"] == panel] for panel in range(len(TARGETS))]
     means = pd.concat([describe_cells(own, ["panel", "cell"], "epoch") for own in by_panel])
     means["trials"] = dots.groupby(["panel", "cell"], sort=False).size().to_numpy()
-    means = few.table.merge(means, on="cell").sort_values("panel", kind="stable", ignore_index=True)
-    spots = places(few.table.assign(n=few.table["cell"].map(trials["cell"].value_counts()).fillna(0).astype(int)))
+    means = shown.table.merge(means, on="cell").sort_values("panel", kind="stable", ignore_index=True)
+    spots = places_of(shown.table, trials)
     seeds = sorted(dots["seed"].unique().tolist())
     index = dots["seed"].map({seed: n for n, seed in enumerate(seeds)})
     dots["x"] = dots["cell"].map(spots.at) + pd.Series(dodge(index.tolist(), len(seeds)), index=dots.index, dtype=float)
-    return Speed(dots, means, spots, few.note)
+    return Speed(dots, means, spots, shown.note)
 
 
 def _scored(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
-    """The evaluations with the chosen metric as `score`; numbers stand for ids, as texts of many rows take long."""
+    """The evaluations with the selected metric as `score`; `trial_id` is a number, which is faster than text."""
     metric = selection.query.metric
     own = metric in ("", str(selection.trials["metric"].iloc[0]))
     column = "score" if own else metric
@@ -82,34 +83,32 @@ def _scored(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
     return rows.rename(columns={"t": "trial_id"}).assign(**same)
 
 
-def no_speed(info: Speed) -> str:
-    """In words."""
-    return "" if info.dots["epoch"].notna().any() else "No trial has an evaluation with that metric above 0."
+def why_no_speed(info: Speed) -> str:
+    """Why there is nothing to show; empty if there is something."""
+    return "" if info.dots["epoch"].notna().any() else "No evaluation has a score above 0 by this metric."
 
 
 def draw_speed(info: Speed, look: Look) -> Figure:
-    """Dots are trials, bars across them means of those that come so far."""
+    """A dot per trial, and the mean of those that reach the target."""
     data: list[Row] = []
     several = info.means["train_size"].nunique() > 1
-    shown = info.dots[info.dots["epoch"].notna()]
-    dots = dict(iter(shown.groupby(["panel", "cell"], sort=False))) if len(shown) <= MOST_DOTS else {}
+    reached = info.dots[info.dots["epoch"].notna()]
+    dots = dict(iter(reached.groupby(["panel", "cell"], sort=False))) if len(reached) <= MAX_DOTS else {}
     for row in info.means.itertuples():
         if (row.panel, row.cell) in dots:
-            words = cell_words(row, several=several)
+            words = cell_name(row, several=several)
             data.append(_dots(dots[row.panel, row.cell], row, row.panel, look, words))
     data += [_means(info, panel, look) for panel in range(len(TARGETS))]
     titles = [f"epochs to {100 * SHARE:.0f} % of<br>{target}" for target in TARGETS]
-    x = axis(info.places.title, showgrid=False, **ticks(info.places))
-    return with_note(
-        {"data": data, "layout": panels(look, x, titles, rangemode="tozero")}, look, info.note, _lost(info)
-    )
+    drawn = panels(look, info.places.axis(), titles, rangemode="tozero")
+    return with_note({"data": data, "layout": drawn}, look, info.note, _unreached(info))
 
 
-def _lost(info: Speed) -> str:
-    lost = info.dots["epoch"].isna()
-    told = [f"{int(lost[info.dots['panel'] == n].sum())} trials never come near {t}" for n, t in enumerate(TARGETS)]
-    told = [words for words in told if not words.startswith("0 ")]
-    return f"{' and '.join(told)}; they are in no mean." if told else ""
+def _unreached(info: Speed) -> str:
+    counts = info.dots["epoch"].isna().groupby(info.dots["panel"]).sum().to_dict()
+    share = f"{100 * SHARE:.0f} %"
+    words = [f"{count(int(n), 'trial')} never reach {share} of {TARGETS[k]}" for k, n in counts.items() if n]
+    return f"{' and '.join(words)}; they are in no mean." if words else ""
 
 
 def _dots(dots: pd.DataFrame, row: Any, panel: int, look: Look, words: str) -> Row:
@@ -129,38 +128,27 @@ def _dots(dots: pd.DataFrame, row: Any, panel: int, look: Look, words: str) -> R
 
 
 def _means(info: Speed, panel: int, look: Look) -> Row:
-    rows = info.means[(info.means["panel"] == panel) & (info.means["n"] > 0)]
-    sure = ~rows["dots_only"]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "mean, 95 %",
-        "showlegend": panel == 0,
-        "yaxis": axis_name(panel),
-        "x": [info.places.at[cell] for cell in rows["cell"]],
-        "y": numbers(rows["mean"]),
-        "error_y": {
-            "type": "data", "symmetric": False, "color": look.text, "thickness": 1.5, "width": 5,
-            "array": numbers((rows["high"] - rows["mean"]).where(sure)),
-            "arrayminus": numbers((rows["mean"] - rows["low"]).where(sure)),
-        },
-        "marker": {"symbol": "line-ew-open", "size": 16, "color": look.text, "line": {"width": 2}},
-        "customdata": rows[["n", "trials"]].to_numpy(dtype=object).tolist(),
-        "hovertemplate": "mean %{y:.3~f} epochs<br>%{customdata[0]} of %{customdata[1]} trials come so "
-        "far<extra></extra>",
-    }  # fmt: skip
+    rows = without_few(info.means[(info.means["panel"] == panel) & (info.means["n"] > 0)])
+    return mean_marks(
+        [info.places.at[cell] for cell in rows["cell"]],
+        rows,
+        look,
+        showlegend=panel == 0,
+        yaxis=axis_name(panel),
+        customdata=rows[["n", "trials"]].to_numpy(dtype=object).tolist(),
+        hovertemplate="mean %{y:.3~f} epochs<br>over %{customdata[0]} of %{customdata[1]} trials<extra></extra>",
+    )
 
 
 def speed_table(info: Speed) -> pd.DataFrame:
-    """A row a cell and target."""
+    """One row per cell and target."""
     t = info.means
     return pd.DataFrame(
         {
-            f"{100 * SHARE:.0f} % of": t["panel"].map(dict(enumerate(TARGETS))),
-            "train size (sentences)": t["train_size"],
-            "frozen": t["freeze"],
+            f"epochs to {100 * SHARE:.0f} % of": t["panel"].map(dict(enumerate(TARGETS))),
+            **setting_columns(t),
             "trials": t["trials"],
-            "reach it": t["n"],
+            "trials that reach it": t["n"],
             "mean (epochs)": t["mean"].round(4),
             "median (epochs)": t["median"].round(4),
             "95 % from (epochs)": t["low"].round(4),
@@ -171,13 +159,12 @@ def speed_table(info: Speed) -> pd.DataFrame:
 
 SPEED = Part(
     "curves-speed",
-    "Epochs to nearly the best",
-    f"The first evaluation whose score reaches {100 * SHARE:.0f} % of a best score. Above: the trial's own best; "
-    "below: that of the baseline's trial of the same seed. Dots are trials; a bar across them is their mean, with "
-    "Student's 95 % interval from three on, over those that come so far: the others are counted in the table.",
+    f"Epochs to {100 * SHARE:.0f} % of the best score",
+    f"When a trial first reaches {100 * SHARE:.0f} % of its own best score (top) and of the baseline's (bottom).",
     prepare_speed,
     speed_table,
     draw_speed,
-    no_speed,
+    why_no_speed,
+    method="The baseline is the trial with the same seed. Dots are trials; horizontal marks are means over the trials "
+    "that reach the target, with Student's 95 % interval from three on. The table counts the others.",
 )
-PARTS = (SPEED,)

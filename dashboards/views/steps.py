@@ -1,4 +1,4 @@
-"""Curves of the training loss, a value a step: what Brown's study draws of its two models."""
+"""The training loss of every optimiser step, as in Brown's study."""
 
 from __future__ import annotations
 
@@ -11,23 +11,30 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.data.step_losses import SEEDS, lowest_seeds, step_losses
-from dashboards.views.marks import cell_colour, cell_words, completed_of, few_cells, numbers, with_note
+from dashboards.views.cells import completed_of, setting_columns, shown_cells
+from dashboards.views.drawing import (
+    cell_colour,
+    cell_name,
+    count,
+    numbers,
+    with_note,
+)
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
 
 Row = dict[str, Any]
-MOST_STEP_CELLS = 8
-_MOST_POINTS = 600  # of a line; an SVG of more is slow to draw
+MAX_CELLS = 8
+_MAX_POINTS = 600  # per line; SVG draws more slowly
 
 
 class Steps(NamedTuple):
     """The training loss of every step of a few trials.
 
     Attributes:
-        losses: `cell`, `trial_id`, `seed`, `step`, `loss`, `smooth`; by trial and step.
-        cells: Those drawn; `marks.KEYS`.
-        window: Steps that a smoothed value is the mean of.
-        note: What is left out and how it was smoothed, in words.
+        losses: One row per step, by trial and step: `cell`, `trial_id`, `seed`, `step`, `loss`, `smooth`.
+        cells: Those drawn; `cells.KEYS`.
+        window: Number of steps that a smoothed value averages.
+        note: How the losses were smoothed, and what is left out.
     """
 
     losses: pd.DataFrame
@@ -37,34 +44,34 @@ class Steps(NamedTuple):
 
 
 def prepare_steps(selection: Selection) -> Steps:
-    """The baseline and as many of the selected cells of the largest train size as fit, the shallowest first."""
-    few = few_cells(selection.trials, sizes=1)
-    cells = _baseline_first(few.table)
+    """The baseline and as many selected cells of the largest train size as fit, the shallowest first."""
+    shown = shown_cells(selection.trials, sizes=1)
+    cells = _baseline_first(shown.table)
     trials = lowest_seeds(completed_of(selection.trials, cells))
     losses = step_losses(selection.snapshot, trials).merge(trials[["trial_id", "cell", "seed"]], on="trial_id")
     losses = losses[np.isfinite(losses["loss"])].reset_index(drop=True)
     longest = int(losses.groupby("trial_id").size().max()) if len(losses) else 0
-    window = max(5, longest // 50) | 1  # odd, so that it has a middle
+    window = max(5, longest // 50) | 1  # odd, so that it is centred
     rolled = losses.groupby("trial_id", sort=False)["loss"].rolling(window, center=True, min_periods=1).mean()
     smooth = rolled.droplevel(0).reindex(losses.index) if len(losses) else losses["loss"]
-    left = len(few.table) - len(cells)
-    more = f"{left} more cells are not drawn: choose strategies." if left else ""
-    note = f"Thick: mean of {window} steps around each; thin: every step, the least and largest of a stretch."
-    return Steps(losses.assign(smooth=smooth), cells, window, " ".join(filter(None, [note, more, few.note])))
+    left = len(shown.table) - len(cells)
+    more = f"Not drawn: {count(left, 'more setting')}; select strategies to see others." if left else ""
+    note = f"Strong lines: mean of {window} steps. Faint lines: single steps."
+    return Steps(losses.assign(smooth=smooth), cells, window, " ".join(filter(None, [note, more, shown.note])))
 
 
 def _baseline_first(cells: pd.DataFrame) -> pd.DataFrame:
     is_baseline = cells["cell"] == cells["baseline"]
-    return pd.concat([cells[is_baseline], cells[~is_baseline]], ignore_index=True).head(MOST_STEP_CELLS)
+    return pd.concat([cells[is_baseline], cells[~is_baseline]], ignore_index=True).head(MAX_CELLS)
 
 
-def no_steps(info: Steps) -> str:
-    """In words."""
-    return "" if len(info.losses) else "The trials shown have kept no losses of single steps."
+def why_no_steps(info: Steps) -> str:
+    """Why there is no loss to show; empty if there is one."""
+    return "" if len(info.losses) else "The trials shown have no loss of single steps recorded."
 
 
 def draw_steps(info: Steps, look: Look) -> Figure:
-    """Faint: as it was; strong: smoothed; one colour and dash a cell, a line a seed."""
+    """Two lines per trial: single steps (faint) and smoothed (strong); a colour and dash per cell."""
     data: list[Row] = []
     by_cell = dict(iter(info.losses.groupby("cell")))
     for row in info.cells.itertuples():
@@ -78,10 +85,10 @@ def draw_steps(info: Steps, look: Look) -> Figure:
 
 
 def _step_lines(losses: pd.DataFrame, row: Any, seed: int, look: Look, *, first: bool) -> list[Row]:
-    colour, words = cell_colour(look, row), cell_words(row, several=False)
+    colour, words = cell_colour(look, row), cell_name(row, several=False)
     steps, raw = losses["step"].to_numpy(), losses["loss"].to_numpy()
-    thin, few = _extremes(raw, _MOST_POINTS), np.unique(np.linspace(0, len(raw) - 1, _MOST_POINTS).astype(int))
-    width = 1 if row.embeddings else 2.5  # as a hollow symbol elsewhere
+    thin, few = _extremes(raw, _MAX_POINTS), np.unique(np.linspace(0, len(raw) - 1, _MAX_POINTS).astype(int))
+    width = 1 if row.embeddings else 2.5  # as its symbol is hollow elsewhere
     shared = {"type": "scatter", "mode": "lines", "legendgroup": row.cell}
     return [
         {
@@ -98,11 +105,11 @@ def _step_lines(losses: pd.DataFrame, row: Any, seed: int, look: Look, *, first:
     ]  # fmt: skip
 
 
-def _extremes(values: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.intp]:
-    """Indices of the least and the largest value of each of `most` / 2 stretches, ascending: what a thin line shows."""
-    if len(values) <= most:
+def _extremes(values: npt.NDArray[np.float64], at_most: int) -> npt.NDArray[np.intp]:
+    """Ascending indices of the minimum and maximum of each of `at_most` / 2 intervals: what a thin line shows."""
+    if len(values) <= at_most:
         return np.arange(len(values))
-    edges = np.linspace(0, len(values), most // 2 + 1).astype(int)
+    edges = np.linspace(0, len(values), at_most // 2 + 1).astype(int)
     found = [start + at for start, end in pairwise(edges.tolist()) for at in _ends(values[start:end])]
     return np.unique(found)
 
@@ -112,13 +119,12 @@ def _ends(values: npt.NDArray[np.float64]) -> tuple[int, int]:
 
 
 def steps_table(info: Steps) -> pd.DataFrame:
-    """A row a step."""
+    """One row per step."""
     both = info.losses.merge(info.cells[["cell", "freeze", "train_size"]], on="cell")
     return pd.DataFrame(
         {
             "trial": both["trial_id"],
-            "train size (sentences)": both["train_size"],
-            "frozen": both["freeze"],
+            **setting_columns(both),
             "seed": both["seed"],
             "step": both["step"],
             "training loss": both["loss"].round(5),
@@ -130,12 +136,12 @@ def steps_table(info: Steps) -> pd.DataFrame:
 STEPS = Part(
     "curves-steps",
     "Training loss by step",
-    f"Each step's loss of at most {MOST_STEP_CELLS} cells (the baseline first) and their {SEEDS} lowest completed "
-    "seeds, and a mean over the steps around each, whose width the note tells; it is "
-    "shorter at both ends, and its line is thin where the embeddings are frozen.",
+    "Training loss of every optimiser step, smoothed (strong lines) and as measured (faint lines).",
     prepare_steps,
     steps_table,
     draw_steps,
-    no_steps,
+    why_no_steps,
+    method=f"At most {MAX_CELLS} settings of the largest train size (the baseline first) and their {SEEDS} lowest "
+    "completed seeds. The smoothed loss is a centred moving average, over fewer steps at both ends. Strong lines are "
+    "thinner if the embeddings are frozen. Faint lines show the minimum and maximum of each interval of steps.",
 )
-PARTS = (STEPS,)

@@ -1,16 +1,18 @@
-"""How figures look, light and dark: colours, symbols, dashes, and the layout that all share.
+"""How figures look in the light and the dark theme: colours, symbols, dashes, and the layout that all share.
 
-Depth is ordered: steps of cividis in depth order. Strategies are not: Okabe and Ito's colours, each with a symbol and a
-dash of its own, so that colour is never the only code. The baseline is the colour of the text.
+Depth is ordered and has the steps of cividis. Strategies are not ordered and have Okabe and Ito's colours, each with a
+symbol and a dash of its own, so that colour is never the only code. The baseline has the colour of the text.
 """
 
 from __future__ import annotations
 
+import html
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# Of every graph, on a page and in a file: plotly.js 4 would offer to upload the figure.
+# For every figure, on a page and in a file. By default plotly.js 4 offers to upload the figure.
 PLOTLY_CONFIG = {
     "displaylogo": False,
     "showSendToCloud": False,
@@ -34,7 +36,7 @@ _CIVIDIS = (
     "#00224E", "#123570", "#3B496C", "#575D6D", "#707173", "#8A8678", "#A59C74", "#C3B369", "#E1CC55", "#FEE838",
 )  # fmt: skip
 STATES = {
-    "completed": ("done", "#2E7D32", "✓"),
+    "completed": ("completed", "#2E7D32", "✓"),
     "running": ("running", "#0072B2", "▶"),
     "planned": ("planned", "#9AA5B1", "·"),
     "missing": ("missing", "#C9CED6", "○"),
@@ -52,9 +54,9 @@ class Look:
     """Colours of one theme.
 
     Attributes:
-        text, muted: Of words; `text` is the baseline's colour, too.
-        paper, grid: Of the ground and its lines.
-        dark: Whether the ground is dark.
+        text, muted: Colours of text; `text` is the colour of the baseline, too.
+        paper, grid: Colours of the background and its grid lines.
+        dark: Whether the background is dark.
     """
 
     text: str
@@ -64,7 +66,7 @@ class Look:
     dark: bool
 
     def depth(self, depth: int, n_layers: int) -> str:
-        """The step of a depth; not so near the ground that it could not be seen."""
+        """Colour of a depth; the steps that would vanish against the background are left out."""
         low, high = (2, 9) if self.dark else (0, 7)
         place = low + (high - low) * min(depth, n_layers) / max(n_layers, 1)
         return _CIVIDIS[round(place)]
@@ -75,12 +77,12 @@ class Look:
         return (known[0] or self.text, known[1], known[2])
 
     def scale(self) -> list[list[object]]:
-        """Cividis as a colour scale for shares of 0 to 1, light at 0 on a light ground."""
+        """Cividis as a colour scale from 0 to 1; 0 is next to the background."""
         steps = _CIVIDIS if self.dark else _CIVIDIS[::-1]
         return [[n / (len(steps) - 1), colour] for n, colour in enumerate(steps)]
 
     def diverging(self) -> list[list[object]]:
-        """Orange below zero, the ground at zero, blue above."""
+        """A colour scale that is orange below zero, the background at zero, and blue above."""
         return [[0.0, "#D55E00"], [0.5, self.paper], [1.0, "#0072B2"]]
 
 
@@ -89,12 +91,12 @@ DARK = Look(text="#E9ECEF", muted="#B4BAC1", paper="#1F2023", grid="#3A3D42", da
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
-    """An axis with its title, unit included."""
+    """An axis with a title, which includes the unit."""
     return {"title": {"text": title, "standoff": 8}, "automargin": True, **more}
 
 
 def layout(look: Look, *, x: Mapping[str, Any], y: Mapping[str, Any], height: int = 380, **more: Any) -> dict[str, Any]:
-    """What all figures share."""
+    """The layout that all figures share."""
     lines = {"gridcolor": look.grid, "linecolor": look.muted, "zerolinecolor": look.muted, "zeroline": False}
     return {
         "font": {"family": "system-ui, 'Segoe UI', Roboto, sans-serif", "size": 13, "color": look.text},
@@ -111,26 +113,23 @@ def layout(look: Look, *, x: Mapping[str, Any], y: Mapping[str, Any], height: in
     }
 
 
-def zero_line(look: Look) -> dict[str, Any]:
-    """Upright, through zero: no difference, nothing saved."""
+def vertical_line(look: Look, x: float = 0) -> dict[str, Any]:
+    """A line across the figure, by default at zero: no difference, nothing saved."""
     ink = {"color": look.text, "width": 1}
-    return {"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1, "line": ink}
+    return {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": ink}
 
 
-def message(look: Look, words: str) -> Figure:
-    """A figure that says why there is nothing to draw."""
+def empty_figure(look: Look, words: str) -> Figure:
+    """A figure that only says why there is nothing to draw."""
     hidden = {"visible": False, "fixedrange": True}
     note = {"text": _wrapped(words), "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
     return {"data": [], "layout": layout(look, x=hidden, y=hidden, height=220, annotations=[note])}
 
 
 def _wrapped(words: str, width: int = 60) -> str:
-    import html
-    import textwrap
-
     return "<br>".join(html.escape(line) for line in textwrap.wrap(words, width))
 
 
 def dodge(seed_index: Sequence[int], n_seeds: int, width: float = 0.6) -> list[float]:
-    """How far beside its place each dot stands, by the index of its seed; never at random, so that it stays there."""
+    """Horizontal offset of each dot, by the index of its seed: not random, so that a dot stays where it is."""
     return [(index + 0.5) / n_seeds * width - width / 2 if n_seeds > 1 else 0.0 for index in seed_index]

@@ -1,4 +1,4 @@
-"""How long training takes: bars by cell, a panel a device."""
+"""How long training takes, by setting and device."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.cells import Places, places
-from dashboards.views.marks import (
+from dashboards.views.cells import Places, completed_of, places_of, setting_columns, shown_cells
+from dashboards.views.drawing import (
+    BAR_PATTERNS,
     axis_name,
-    completed_of,
-    few_cells,
+    count,
+    freeze_name,
+    interval_bars,
     name,
     numbers,
     panels,
-    ticks,
     with_note,
+    without_few,
 )
 from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis
+from dashboards.views.theme import Figure, Look
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.trial_frame import TRAINING_COST
 
-MOST_DEVICES = 4
-_PATTERNS = {"first_k": "/", "last_k": "\\", "alternating": "x", "all_encoder": ".", "layers": "-"}
+MAX_DEVICES = 4
 
 
 class Times(NamedTuple):
     """Training times.
 
     Attributes:
-        table: A row a cell and device: `device`, `marks.KEYS`, `n`, `mean`, `low`, `high` (s), `steps_s` (the mean
-            without the states of frozen layers).
-        devices: The panels, that with most trials first.
+        table: One row per cell and device: `device`, `cells.KEYS`, `n`, `mean`, `low`, `high` (s), `steps_s` (mean time
+            in optimiser steps alone).
+        devices: One per panel; the one with most trials first.
         places: Of the cells.
-        note: What is left out, in words.
+        note: What is left out; empty if nothing is.
     """
 
     table: pd.DataFrame
@@ -45,24 +46,22 @@ class Times(NamedTuple):
 
 
 def prepare_times(selection: Selection) -> Times:
-    """Compute time of the completed trials; a trial whose device is not known counts under that."""
-    few = few_cells(selection.trials)
-    done = completed_of(selection.trials, few.table)
-    done = done.assign(device=done["device"].fillna("a device not recorded"))
+    """Training time of the completed trials, by device."""
+    shown = shown_cells(selection.trials)
+    done = completed_of(selection.trials, shown.table)
+    done = done.assign(device=done["device"].fillna("unrecorded device"))
     found = describe_cells(done, ["device", "cell"], TRAINING_COST)
     steps = done.groupby(["device", "cell"])["train_s"].mean().rename("steps_s").reset_index()
-    ends = {end: found[end].where(~found["dots_only"]) for end in ("low", "high")}
-    table = few.table.merge(found[["device", "cell", "n", "mean"]].assign(**ends), on="cell")
+    table = shown.table.merge(without_few(found)[["device", "cell", "n", "mean", "low", "high"]], on="cell")
     table = table.merge(steps, on=["device", "cell"])
-    devices = tuple(done["device"].value_counts().index[:MOST_DEVICES])
+    devices = tuple(done["device"].value_counts().index[:MAX_DEVICES])
     others = done["device"].nunique() - len(devices)
-    more = f"{others} more devices are in the table only." if others > 0 else ""
-    spots = places(few.table.assign(n=few.table["cell"].map(done["cell"].value_counts()).fillna(0).astype(int)))
-    return Times(table, devices, spots, " ".join(filter(None, [few.note, more])))
+    more = f"{count(others, 'more device')} in the table only." if others > 0 else ""
+    return Times(table, devices, places_of(shown.table, done), " ".join(filter(None, [shown.note, more])))
 
 
-def no_times(info: Times) -> str:
-    """In words."""
+def why_no_times(info: Times) -> str:
+    """Why there is no time to show; empty if there is one."""
     return "" if info.table["mean"].notna().any() else "No completed trial has its training time recorded."
 
 
@@ -74,7 +73,7 @@ def draw_times(info: Times, look: Look) -> Figure:
             seen = any(trace["legendgroup"] == strategy for trace in data)
             data.append(_bars(rows, str(strategy), panel, info.places, look, named=not seen))
     titles = [f"training time (s)<br>on {name(device, 40)}" for device in info.devices]
-    drawn = panels(look, axis(info.places.title, showgrid=False, **ticks(info.places)), titles, rangemode="tozero")
+    drawn = panels(look, info.places.axis(), titles, rangemode="tozero")
     return with_note({"data": data, "layout": {**drawn, "bargap": 0.25}}, look, info.note)
 
 
@@ -87,30 +86,26 @@ def _bars(rows: pd.DataFrame, strategy: str, panel: int, spots: Places, look: Lo
         "yaxis": axis_name(panel),
         "x": [spots.at[cell] for cell in rows["cell"]],
         "y": numbers(rows["mean"]),
-        "error_y": {
-            "type": "data", "symmetric": False, "color": look.text, "thickness": 1.5, "width": 4,
-            "array": numbers(rows["high"] - rows["mean"]), "arrayminus": numbers(rows["mean"] - rows["low"]),
-        },
-        "marker": {"color": look.strategy(strategy)[0], "pattern": {"shape": _PATTERNS.get(strategy, "")}},
-        "customdata": [[name(row.freeze), row.n, row.train_size] for row in rows.itertuples()],
+        "error_y": interval_bars(rows, look.text),
+        "marker": {"color": look.strategy(strategy)[0], "pattern": {"shape": BAR_PATTERNS.get(strategy, "")}},
+        "customdata": [[name(freeze_name(row.freeze)), row.n, row.train_size] for row in rows.itertuples()],
         "hovertemplate": "%{y:,.4~g} s<br>%{customdata[0]}, train size %{customdata[2]:,}, n=%{customdata[1]}"
         "<extra></extra>",
-    }  # fmt: skip
+    }
 
 
 def times_table(info: Times) -> pd.DataFrame:
-    """A row a cell and device."""
+    """One row per cell and device."""
     t = info.table
     return pd.DataFrame(
         {
             "device": t["device"],
-            "train size (sentences)": t["train_size"],
-            "frozen": t["freeze"],
+            **setting_columns(t),
             "n": t["n"],
             "training time (s)": t["mean"].round(4),
             "95 % from (s)": t["low"].round(4),
             "95 % to (s)": t["high"].round(4),
-            "of it optimiser steps (s)": t["steps_s"].round(4),
+            "in optimiser steps (s)": t["steps_s"].round(4),
         }
     )
 
@@ -118,10 +113,11 @@ def times_table(info: Times) -> pd.DataFrame:
 TIMES = Part(
     "cost-time",
     "Training time",
-    "Mean training time of a trial: optimiser steps and the states of frozen layers, without set-up, evaluation and "
-    "waiting. A panel a device: their heights do not compare. 95 % intervals from three seeds on.",
+    "Mean training time of a trial, one panel per device.",
     prepare_times,
     times_table,
     draw_times,
-    no_times,
+    why_no_times,
+    method="Training time is optimiser steps and the pass through the frozen layers, without set-up, evaluation and "
+    "waiting. Times of different devices do not compare. 95 % intervals (Student's t) from three seeds on.",
 )

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dashboards.app.trial_page import curve_figure, trial_page
 from dashboards.data.frames import Frames, Snapshot
 from dashboards.data.trial_outlook import trial_outlook
 from dashboards.views.theme import LIGHT
+from dashboards.views.trial_page import curve_figure, trial_page
 from orchestrator.forecast.curve import Outlook
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.outlook import end_sentence, more_sentence
@@ -68,7 +68,7 @@ def test_a_running_trial_is_drawn_on_to_its_end_with_a_dotted_band(store: Result
 
 def test_its_page_says_where_it_will_end_and_what_another_epoch_is_worth(store: ResultStore) -> None:
     frames = Frames(store)
-    page = str(trial_page(frames, frames.refresh(), RUNNING.trial_id, LIGHT))
+    page = str(trial_page(frames.refresh(), RUNNING.trial_id, LIGHT))
     assert "By epoch 9 its best score will probably be" in page
     assert "told from its own curve and 4 other trials." in page
     assert "Another epoch is worth about" in page
@@ -76,7 +76,7 @@ def test_its_page_says_where_it_will_end_and_what_another_epoch_is_worth(store: 
 
 def test_the_page_of_a_complete_trial_says_whether_another_epoch_would_have_helped(store: ResultStore) -> None:
     frames = Frames(store)
-    page = str(trial_page(frames, frames.refresh(), DONE[0].trial_id, LIGHT))
+    page = str(trial_page(frames.refresh(), DONE[0].trial_id, LIGHT))
     assert "By epoch 9" not in page
     assert "score to come" not in page
     assert page.count("Another epoch") == 1

@@ -46,15 +46,17 @@ def _sections(store: ResultStore, sweep: str = "made-up") -> list[Section]:
 def test_the_answers_name_baseline_depth_and_what_it_saves(store: ResultStore) -> None:
     said = "\n".join(_sections(store)[0].answers)
     assert re.search(r"Train size 800: without freezing, dev accuracy is \d\d\.\d\d % \(95 % .*\), n=5\.", said)
-    assert re.search(r"tolerance 1 points, by training time: Freeze \w+", said)
-    assert re.search(r"It saves \d+\.\d % trainable parameters, \d+\.\d % training time \(\d+\.\d to \d+\.\d\)", said)
+    assert re.search(r"tolerance 1 point, by training time: Freeze \w+", said)
+    assert re.search(
+        r"It saves \d+\.\d % of the trainable parameters, \d+\.\d % of the training time \(\d+\.\d to \d+\.\d\)", said
+    )
 
 
 def test_the_method_tells_what_somebody_needs_to_do_it_again(store: ResultStore) -> None:
     said = "\n".join(_sections(store)[0].method)
     for words in (
         "50 trials (50 completed)", "seed (0, 1, 2, 3, 4)", "200, 800", "learning rate 5e-05", "batches of 16",
-        "torch 2.13.0", "commit 0000", "config digest", "Holm", "files' digest dddddddddddd",
+        "torch 2.13.0", "commit 0000", "configuration digest", "Holm", "files' digest dddddddddddd",
     ):  # fmt: skip
         assert words in said
 

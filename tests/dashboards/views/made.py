@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from plotly.io.json import to_json_plotly
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
@@ -38,6 +39,26 @@ def made(
 def strictly(figure: Mapping[str, Any] | None) -> Any:
     """A figure as a browser gets it: by the standard JSON, which knows no NaN."""
     return json.loads(json.dumps(figure, allow_nan=False))
+
+
+_RAW_HTML = ("dangerouslySetInnerHTML", "dangerously_allow_html", "srcDoc", "__html")
+
+
+def html_of(component: object) -> str:
+    """What of a component the browser takes for markup: figures, Markdown, and properties that are raw HTML."""
+    return "".join(_html(json.loads(to_json_plotly(component))))
+
+
+def _html(node: object) -> Iterator[str]:
+    if isinstance(node, list):
+        for child in node:
+            yield from _html(child)
+    elif isinstance(node, dict):
+        if node.get("type") in ("Graph", "Markdown"):
+            yield json.dumps(node, ensure_ascii=False)
+        yield from (str(value) for key, value in node.items() if key in _RAW_HTML)
+        for child in node.values():
+            yield from _html(child)
 
 
 def drawn(part: Part[Any], selection: Selection) -> Drawn:

@@ -46,7 +46,7 @@ def test_a_budget_is_in_the_unit_of_the_cost(tmp_path: Path) -> None:
 def test_no_more_train_sizes_are_answered_than_there_is_time_for(tmp_path: Path) -> None:
     info = choose.prepare_answers(made(tmp_path / "s", trials=specs(train_sizes=range(100, 1100, 100))))
     assert [answer.train_size for answer in info.answers] == [1000, 900, 800, 700, 600, 500]
-    assert info.note == "The 6 largest of 10 train sizes are answered; choose others above."
+    assert info.note == "The 6 largest of 10 train sizes are answered; select others above."
 
 
 def test_without_a_baseline_there_is_no_answer(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_two_trials_of_one_seed_are_told_not_averaged(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", trials=specs(train_sizes=(200,)))
     doubled = replace(selection, trials=selection.trials.assign(seed=0))
     assert "two completed trials of seed 0" in choose.prepare_answers(doubled).answers[0].sentence
-    assert "two completed trials of seed 0" in non_inferiority.why_no_inferiority(
-        non_inferiority.prepare_inferiority(doubled)
+    assert "two completed trials of seed 0" in non_inferiority.why_no_non_inferiority(
+        non_inferiority.prepare_non_inferiority(doubled)
     )
 
 
@@ -88,10 +88,10 @@ def test_a_snippet_freezes_what_it_says(strategy: str, layers: tuple[int, ...], 
 
 
 def test_the_tolerance_is_a_band_and_a_filled_marker_passes(tmp_path: Path) -> None:
-    info = non_inferiority.prepare_inferiority(
+    info = non_inferiority.prepare_non_inferiority(
         made(tmp_path / "s", CLEAR, trials=specs(seeds=range(5), train_sizes=(200,)))
     )
-    figure = strictly(non_inferiority.draw_inferiority(info, LIGHT))
+    figure = strictly(non_inferiority.draw_non_inferiority(info, LIGHT))
     band = figure["layout"]["shapes"][0]
     assert (band["type"], band["x0"], band["x1"]) == ("rect", -1.0, 0)
     marks = dict(zip(info.table["freeze"], figure["data"][0]["marker"]["symbol"], strict=True))
@@ -101,7 +101,7 @@ def test_the_tolerance_is_a_band_and_a_filled_marker_passes(tmp_path: Path) -> N
 
 
 def test_a_cell_passes_only_with_its_bound_inside_the_tolerance(tmp_path: Path) -> None:
-    info = non_inferiority.prepare_inferiority(made(tmp_path / "s", CLEAR, trials=specs(seeds=range(6))))
+    info = non_inferiority.prepare_non_inferiority(made(tmp_path / "s", CLEAR, trials=specs(seeds=range(6))))
     inside = info.table["bound"] >= -info.tolerance / 100
     assert (inside == info.table["shown"]).all()
     assert info.table["shown"].sum() == 2
@@ -110,11 +110,15 @@ def test_a_cell_passes_only_with_its_bound_inside_the_tolerance(tmp_path: Path) 
 
 def test_what_was_not_tested_says_why(tmp_path: Path) -> None:
     strict = Invented(noise=0.001, score=lambda spec: 0.9 - 0.02 * spec.freeze.depth)
-    info = non_inferiority.prepare_inferiority(
+    info = non_inferiority.prepare_non_inferiority(
         made(tmp_path / "s", strict, trials=specs(seeds=range(5), train_sizes=(200,)))
     )
     told = dict(
-        zip(info.table["freeze"], non_inferiority.draw_inferiority(info, LIGHT)["data"][0]["customdata"], strict=True)
+        zip(
+            info.table["freeze"],
+            non_inferiority.draw_non_inferiority(info, LIGHT)["data"][0]["customdata"],
+            strict=True,
+        )
     )
-    assert "not tested, as a cell that freezes less has failed" in told["first 4"][1]
-    assert "not shown to lose at most 1 points" in told["first 2"][1]
+    assert "not tested: a setting that freezes less has failed" in told["first 4"][1]
+    assert "not shown to lose at most 1 point" in told["first 2"][1]

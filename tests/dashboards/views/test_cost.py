@@ -23,7 +23,7 @@ def test_the_front_holds_what_nothing_beats_in_score_and_parameters(tmp_path: Pa
     assert info.table["freeze"].tolist() == ["none", "first 2", "alternating", "first 4", "all"]
     assert info.table["on_front"].all()
     assert info.table["cost"].tolist() == pytest.approx([134.352401, 120.176657, 113.088785, 106.000913, 91.825169])
-    assert info.note.startswith("Only 5 of 10 cells are drawn: train size 800.")
+    assert info.note.startswith("5 of 10 settings are drawn: train size 800.")
 
 
 def test_a_cell_that_scores_less_and_costs_more_is_not_on_the_line(tmp_path: Path) -> None:
@@ -46,13 +46,13 @@ def test_a_measured_cost_is_that_of_one_device_and_says_so(tmp_path: Path) -> No
     selection = made(tmp_path / "s", TWO_DEVICES)
     info = cost.prepare_pareto(selection)
     assert set(info.table["n"]) == {2}
-    assert "cpu is drawn, not T4 (5 trials)" in info.note
+    assert "Only trials on cpu are drawn, not those on T4 (5 trials)" in info.note
     assert set(cost.prepare_params(selection).table["n"]) == {3}
 
 
 def test_a_cost_that_was_not_measured_is_told(tmp_path: Path) -> None:
     info = cost.prepare_pareto(made(tmp_path / "s", search="?cost=energy_j"))
-    assert cost.no_costs(info) == "No completed trial of the train size 800 has its energy recorded. " + info.note
+    assert cost.why_no_costs(info) == "No completed trial with train size 800 has its energy recorded. " + info.note
 
 
 def test_markers_carry_words_and_intervals(tmp_path: Path) -> None:
@@ -80,24 +80,24 @@ def test_two_seeds_have_no_interval(tmp_path: Path) -> None:
 
 
 def test_savings_have_a_row_a_cell_and_cost(tmp_path: Path) -> None:
-    info = savings.prepare_saved(made(tmp_path / "s", trials=specs(train_sizes=(200,))))
+    info = savings.prepare_savings(made(tmp_path / "s", trials=specs(train_sizes=(200,))))
     counted = info.table[info.table["cost"] == "trainable_params"]
     assert counted["freeze"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert counted["saved"].iloc[0] == pytest.approx(2 * 7_087_872 / 134_352_401)
-    assert info.absent.startswith("Without a figure: energy: ")
+    assert info.absent.startswith("Not available: energy: ")
 
 
 def test_a_cost_of_two_devices_is_told_in_place_of_a_figure(tmp_path: Path) -> None:
     apart = Invented(device=lambda spec: "T4" if spec.freeze.depth == 6 else "cpu")
-    info = savings.prepare_saved(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
-    figure = strictly(savings.draw_saved(info, LIGHT))
+    info = savings.prepare_savings(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
+    figure = strictly(savings.draw_savings(info, LIGHT))
     words = next(trace for trace in figure["data"] if trace["mode"] == "text")
     assert words["text"] == [" training time: different devices", " peak memory: different devices"]
     assert [round(y) for y in words["y"]] == [3, 3]
 
 
-def test_the_wide_table_leaves_out_costs_that_nobody_measured(tmp_path: Path) -> None:
-    table = savings.wide_table(savings.prepare_saved(made(tmp_path / "s", trials=specs(train_sizes=(200,)))))
+def test_the_costs_table_leaves_out_costs_that_nobody_measured(tmp_path: Path) -> None:
+    table = savings.costs_table(savings.prepare_savings(made(tmp_path / "s", trials=specs(train_sizes=(200,)))))
     assert table["frozen"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert not [column for column in table if "energy" in column]
     assert table["trainable parameters (millions)"].iloc[0] == 120.1767
@@ -121,8 +121,8 @@ def test_a_trial_without_a_device_is_in_a_panel_of_its_own(tmp_path: Path) -> No
     selection = made(tmp_path / "s")
     unnamed = selection.trials.assign(device=selection.trials["device"].where(selection.trials["seed"] != 2))
     info = times.prepare_times(replace(selection, trials=unnamed))
-    assert info.devices == ("cpu", "a device not recorded")
+    assert info.devices == ("cpu", "unrecorded device")
     assert times.times_table(info).groupby("device")["n"].unique().map(list).to_dict() == {
-        "a device not recorded": [1],
+        "unrecorded device": [1],
         "cpu": [2],
     }

@@ -70,7 +70,7 @@ def test_seconds_of_two_devices_are_not_drawn_together(tmp_path: Path) -> None:
     made_on = Invented(device=lambda spec: "T4" if spec.seed == 2 else "cpu")
     info = curves.prepare_quality(made(tmp_path / "s", made_on, search="?axis=train_s"))
     assert set(info.lines["n"]) == {2}
-    assert info.note == "Different devices do not compare: cpu is drawn, not T4 (10 trials)."
+    assert info.note == "Only trials on cpu are drawn, not those on T4 (10 trials)."
 
 
 def test_another_metric_has_its_own_curve(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_of_many_cells_the_largest_train_sizes_are_drawn_and_that_is_told(tmp_pa
     info = curves.prepare_quality(made(tmp_path / "s", trials=specs(train_sizes=sizes, seeds=(0,))))
     assert len(info.cells) == 30
     assert info.cells["train_size"].min() == 500
-    assert info.note.startswith("Only 30 of 50 cells are drawn: train sizes 500, 600")
+    assert info.note.startswith("30 of 50 settings are drawn: train sizes 500, 600")
 
 
 def test_both_losses_have_a_panel(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_no_more_than_eight_cells_have_their_steps_drawn(tmp_path: Path) -> None
     info = steps.prepare_steps(made(tmp_path / "s", trials=trials))
     assert len(info.cells) == 8
     assert info.cells["freeze"].iloc[0] == "none"
-    assert "1 more cells are not drawn" in info.note
+    assert "Not drawn: 1 more setting" in info.note
 
 
 def test_a_long_line_is_thinned_but_keeps_its_peaks() -> None:
@@ -157,10 +157,11 @@ def test_what_never_comes_near_the_baseline_is_counted_not_averaged(tmp_path: Pa
     weak = Invented(score=lambda spec: 0.5 if spec.freeze.depth == 6 else 0.9)
     info = speed.prepare_speed(made(tmp_path / "s", weak))
     table = speed.speed_table(info)
-    lost = table[(table["frozen"] == "all") & (table["95 % of"] == "baseline's best")]
-    assert lost["reach it"].tolist() == [0, 0]
+    lost = table[(table["frozen"] == "all") & (table["epochs to 95 % of"] == "the baseline's best")]
+    assert lost["trials that reach it"].tolist() == [0, 0]
     assert lost["trials"].tolist() == [3, 3]
     assert (
-        "6 trials never come near baseline's best" in speed.draw_speed(info, LIGHT)["layout"]["xaxis"]["title"]["text"]
+        "6 trials never reach 95 % of the baseline's best"
+        in speed.draw_speed(info, LIGHT)["layout"]["xaxis"]["title"]["text"]
     )
     assert pd.isna(lost["mean (epochs)"]).all()

@@ -1,4 +1,4 @@
-"""Every part of these views with selections that have little in them, or what does not belong into a page."""
+"""What every view and every part of it must do, with selections that hold little or hostile names."""
 
 from __future__ import annotations
 
@@ -8,17 +8,31 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from plotly.io.json import to_json_plotly
 
+from dashboards.app import controls as control
 from dashboards.data.selection import Selection
-from dashboards.views import choose, cost, curves, depth, factors, published, tags
 from dashboards.views.part import Part, compute
+from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
 from dashboards.views.theme import LIGHT
+from dashboards.views.view import ItemPage, View
 from orchestrator.store import open_store
-from tests.dashboards.stores import Invented
-from tests.dashboards.views.made import LONG, SCRIPT, drawn, made, only, renamed, selected, strictly, without_baseline
+from tests.dashboards.stores import Invented, specs
+from tests.dashboards.views.made import (
+    LONG,
+    SCRIPT,
+    drawn,
+    html_of,
+    made,
+    only,
+    renamed,
+    selected,
+    strictly,
+    without_baseline,
+)
 
-PARTS = [part for module in (curves, cost, choose, tags, published, factors, depth) for part in module.PARTS]
-NAMED = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+EVERY_PART = pytest.mark.parametrize("part", PARTS.values(), ids=lambda part: part.name)
+EVERY_VIEW = pytest.mark.parametrize("view", VIEWS.values(), ids=lambda view: view.path)
 
 
 @pytest.fixture(scope="module")
@@ -43,55 +57,99 @@ def _no_device(selection: Selection) -> Selection:
     return Selection(**{**vars(selection), "trials": selection.trials.assign(device=None)})
 
 
-@NAMED
+@EVERY_PART
 @pytest.mark.parametrize("change", [_one_seed, without_baseline, _no_numbers, _no_device])
-def test_a_part_says_in_words_or_draws_what_there_is(
+def test_a_part_shows_something_or_says_why_it_is_empty(
     part: Part[Any], change: Callable[[Selection], Selection], usual: Selection
 ) -> None:
     shown = drawn(part, change(usual))
-    assert shown.empty or len(shown.table)
+    assert shown.why_empty or len(shown.table)
 
 
-@NAMED
-def test_a_store_of_failed_trials_has_words_only(part: Part[Any], tmp_path: Path) -> None:
+@EVERY_PART
+def test_without_a_completed_trial_a_part_shows_the_states_or_says_why_it_is_empty(
+    part: Part[Any], tmp_path: Path
+) -> None:
     shown = drawn(part, made(tmp_path / "s", Invented(state=lambda spec: "diverged")))
-    assert "30 diverged" in shown.empty
-    assert len(shown.table) == 0
+    assert ("30 diverged" in shown.why_empty) is not part.any_state
+    assert ("diverged" in str(shown.table)) is part.any_state
 
 
-@NAMED
-def test_an_empty_store_says_what_to_run(part: Part[Any], tmp_path: Path) -> None:
+@EVERY_PART
+def test_a_part_of_an_empty_store_says_what_to_run(part: Part[Any], tmp_path: Path) -> None:
     shown = drawn(part, selected(open_store(tmp_path / "s", must_exist=False)))
-    assert "permafrost launch" in shown.empty
+    assert "permafrost launch" in shown.why_empty
 
 
-@NAMED
+@EVERY_PART
 @pytest.mark.parametrize("name", [LONG, SCRIPT], ids=["long", "script"])
 @pytest.mark.parametrize("column", ["freeze", "device"])
 def test_a_name_is_no_html_and_no_longer_than_there_is_room(
     part: Part[Any], column: str, name: str, usual: Selection
 ) -> None:
     selection = renamed(only(usual, usual.trials["train_size"] == 200), column, name)
-    figure = compute(part, selection, LIGHT).figure
-    if figure and not part.name.startswith("depth-"):
-        assert "<script>" not in str(strictly(figure))
-        assert "</script>%{x}" not in str(figure)
-        assert LONG not in str(figure)
+    figure = str(strictly(compute(part, selection, LIGHT).figure))
+    assert "<script>" not in figure
+    assert "</script>%{x}" not in figure
+    assert LONG not in figure
 
 
-@NAMED
-def test_nothing_but_the_baseline_is_told(part: Part[Any], usual: Selection) -> None:
+@EVERY_PART
+def test_with_the_baseline_alone_a_part_shows_it_or_says_why_it_is_empty(part: Part[Any], usual: Selection) -> None:
     shown = drawn(part, only(usual, usual.trials["strategy"] == "none"))
-    assert shown.empty or len(shown.table)
+    assert shown.why_empty or len(shown.table)
 
 
-@NAMED
+@EVERY_PART
 def test_a_table_has_a_unit_or_a_plain_word_in_every_column(part: Part[Any], usual: Selection) -> None:
     table = drawn(part, usual).table
     assert isinstance(table, pd.DataFrame)
     assert not [column for column in table.columns if column.endswith(("_s", "_bytes", "_params"))]
 
 
-def test_parts_have_names_of_their_own() -> None:
-    names = [part.name for part in PARTS]
-    assert len(set(names)) == len(names)
+# --- Views
+
+
+@EVERY_VIEW
+def test_a_view_has_a_path_a_question_and_something_to_show(view: View) -> None:
+    assert view.path.startswith("/")
+    assert view.question.endswith("?")
+    assert view.parts or view.content
+    assert set(view.controls) <= set(control.NAMES)
+
+
+def test_paths_and_parts_are_unique() -> None:
+    parts = [part.name for view in VIEWS.values() for part in view.parts]
+    assert parts == list(PARTS)
+    assert len(VIEWS) == len({view.title for view in VIEWS.values()}) == 8
+
+
+@EVERY_VIEW
+@pytest.mark.parametrize("change", [_one_seed, without_baseline, _no_numbers, _no_device])
+def test_the_content_of_a_view_can_be_sent_to_a_browser(
+    view: View, change: Callable[[Selection], Selection], usual: Selection
+) -> None:
+    assert view.content is None or to_json_plotly(view.content(change(usual)))
+
+
+@EVERY_VIEW
+def test_the_content_of_a_view_of_an_empty_store_can_be_sent_to_a_browser(view: View, tmp_path: Path) -> None:
+    empty = selected(open_store(tmp_path / "s", must_exist=False))
+    assert view.content is None or to_json_plotly(view.content(empty))
+
+
+@EVERY_VIEW
+@pytest.mark.parametrize("column", ["freeze", "device", "corpus", "model", "setup", "error"])
+def test_no_name_is_html_in_the_content_of_a_view(view: View, column: str, usual: Selection) -> None:
+    content = view.content(renamed(usual, column, SCRIPT)) if view.content else None
+    assert SCRIPT not in html_of(content)
+
+
+@pytest.mark.parametrize("page", ITEM_PAGES.values(), ids=list(ITEM_PAGES))
+def test_the_page_of_an_item_is_made_of_text(page: ItemPage, tmp_path: Path) -> None:
+    hostile = specs(seeds=(0, 1), train_sizes=(200,), data={"name": SCRIPT}, model={"name": SCRIPT})
+    selection = made(
+        tmp_path / "s", Invented(state=lambda spec: "failed" if spec.seed else "completed"), trials=hostile
+    )
+    for item in (*selection.trials["trial_id"][:2], SCRIPT):
+        assert SCRIPT not in html_of(page.build(selection.snapshot, item, LIGHT))

@@ -17,7 +17,7 @@ def test_a_score_that_only_depth_moves_is_explained_by_depth(tmp_path: Path) -> 
     by_depth = Invented(noise=1e-6, score=lambda spec: 0.9 - 0.01 * spec.freeze.depth)
     table = factors.factors_table(factors.prepare_factors(made(tmp_path / "s", by_depth)))
     assert table["factor"].iloc[0] == "frozen layers"
-    assert table["share of the variance (eta squared, %)"].iloc[0] > 99.9
+    assert table["eta squared (%)"].iloc[0] > 99.9
     left_out = table[table["note"].str.startswith("left out")].set_index("factor")["note"]
     assert left_out["strategy"] == "left out: fixed by depth"
     assert left_out["embeddings frozen"] == "left out: one level"
@@ -27,12 +27,12 @@ def test_many_trials_are_analysed_in_part_and_that_is_told(tmp_path: Path) -> No
     trials = specs(train_sizes=range(100, 1100, 100), seeds=range(13))
     info = factors.prepare_factors(made(tmp_path / "s", Invented(evaluations=1), trials=trials))
     assert info.found.n == 6 * 65
-    assert info.note == "Over 390 of 650 completed trials (largest train sizes)."
+    assert info.note == "390 of 650 completed trials (the largest train sizes)"
 
 
 def test_equal_scores_have_nothing_to_explain(tmp_path: Path) -> None:
     flat = Invented(noise=0.0, score=lambda spec: 0.9)
-    words = factors.no_factors(factors.prepare_factors(made(tmp_path / "s", flat)))
+    words = factors.why_no_factors(factors.prepare_factors(made(tmp_path / "s", flat)))
     assert "all scores are equal" in words
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dashboards.data.selection import Selection
 from dashboards.views import curves, depth, forest
-from dashboards.views.cells import MOST_TICKS, cells_of, places
+from dashboards.views.cells import MAX_TICKS, cells_of, places
 from dashboards.views.part import compute
 from dashboards.views.theme import LIGHT
 from tests.dashboards.stores import specs, write_store
@@ -33,20 +33,20 @@ def _figure(part: Any, selection: Selection) -> dict[str, Any]:
 def test_an_axis_names_no_more_places_than_one_can_read(large: Selection) -> None:
     spots = places(cells_of(large).table)
     assert len(spots.at) == 5 * len(SIZES)
-    assert len(spots.ticks) == len(spots.words) <= MOST_TICKS
+    assert len(spots.ticks) == len(spots.labels) <= MAX_TICKS
 
 
 def test_the_forest_draws_the_largest_sizes_and_its_table_has_all(large: Selection) -> None:
     drawn = compute(forest.FOREST, large, LIGHT)
     assert drawn.figure is not None
-    rows = drawn.figure["data"][0]["y"]
-    assert (len(rows), len(drawn.table)) == (forest.MOST_ROWS, 4 * len(SIZES))
+    rows = drawn.figure["layout"]["yaxis"]["ticktext"]
+    assert (len(rows), len(drawn.table)) == (forest.MAX_ROWS, 4 * len(SIZES))
     assert rows[-1].endswith("5,000 (n=3)")
-    assert f"The {forest.MOST_ROWS} of 100 cells" in drawn.figure["layout"]["xaxis"]["title"]["text"]
+    assert f"The {forest.MAX_ROWS} of 100 settings" in drawn.figure["layout"]["xaxis"]["title"]["text"]
 
 
 def test_the_baselines_are_one_line_with_gaps(large: Selection) -> None:
-    lines = [trace for trace in _figure(depth.STRIP, large)["data"] if trace["name"] == "the baseline's mean"]
+    lines = [trace for trace in _figure(depth.STRIP, large)["data"] if trace["name"] == "baseline mean"]
     assert len(lines) == 1
     assert lines[0]["y"].count(None) == len(SIZES)
     assert lines[0]["y"][0] == lines[0]["y"][1]

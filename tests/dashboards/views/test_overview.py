@@ -63,12 +63,12 @@ def test_the_cards_tell_the_best_the_baseline_and_the_cheapest_within_the_tolera
 
 def test_without_a_baseline_it_says_so(tmp_path: Path) -> None:
     made = Invented(state=lambda spec: None if spec.freeze.is_baseline else "completed")
-    assert prepare_progress(_selection(tmp_path, made)).baseline == "no baseline"
+    assert prepare_progress(_selection(tmp_path, made)).baseline == "none completed"
 
 
 def test_a_sweep_without_a_complete_trial_still_shows_its_coverage_and_failures(tmp_path: Path) -> None:
     selection = _selection(tmp_path, Invented(state=lambda spec: "failed" if spec.seed else None))
     for part in (COVERAGE, FAILURES):
         found = compute(part, selection, LIGHT)
-        assert found.empty == ""
+        assert found.why_empty == ""
         assert len(found.table) > 0

@@ -49,7 +49,7 @@ def test_points_stand_at_the_cells_that_freeze_the_same(tmp_path: Path) -> None:
 
 def test_differences_and_errata_stand_beside_them(tmp_path: Path) -> None:
     found = published.overlay(_english(tmp_path / "s"))
-    assert "emekaeze_pos: it reports the last epoch, our dots are the best one" in found.differences
+    assert "emekaeze_pos: it reports the last epoch, our dots are the best epoch" in found.differences
     assert any("cpu instead of 1x NVIDIA T4" in words for words in found.differences)
     assert any(words.startswith("emekaeze_pos: One seed (42) and no interval") for words in found.errata)
 
@@ -60,20 +60,20 @@ def test_differences_and_errata_stand_beside_them(tmp_path: Path) -> None:
         ({"data": EWT["data"] | {"sizes": (12544, 2001, 99)}}, "is not UD_English-EWT 2.16"),
         ({"data": EWT["data"] | {"source": "ud:UD_English-EWT@2.15"}}, "ours is release 2.15"),
         ({"data": {"name": "tiny"}}, "our trials do not say how many sentences tiny has"),
-        ({"task": "ner"}, "it has no corpus of the task ner"),
+        ({"task": "ner"}, "it has no corpus for the task ner"),
     ],
 )
 def test_another_corpus_is_refused_with_the_reason(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
     found = published.overlay(_english(tmp_path / "s", "?study=emekaeze_pos", **changes))
     assert len(found.points) == len(found.lines) == 0
     assert reason in " ".join(found.refusals)
-    assert published.no_published(found) == " ".join(found.refusals)
+    assert published.why_no_published(found) == " ".join(found.refusals)
 
 
 def test_another_train_size_is_refused(tmp_path: Path) -> None:
     trials = specs(train_sizes=(200,), seeds=(42,), **EWT)
     found = published.overlay(made(tmp_path / "s", trials=trials, search="?study=emekaeze_pos"))
-    assert "it has no train size of those selected, but 12,544" in found.refusals[0]
+    assert "it has none of the selected train sizes, only 12,544" in found.refusals[0]
 
 
 def test_another_metric_or_split_has_no_points(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_the_same_selection_is_compared_once(tmp_path: Path) -> None:
 def test_off_lays_nothing_over(tmp_path: Path) -> None:
     found = published.overlay(_english(tmp_path / "s", "?study=off"))
     assert found == published.NOTHING
-    assert published.no_published(found) == "No published study is laid over (study: off)."
+    assert published.why_no_published(found) == "Published studies are switched off (study: off)."
 
 
 def test_diamonds_are_hollow_and_at_the_places_of_their_cells(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_confusion_is_a_share_of_each_gold_label_and_its_change(tmp_path: Path) 
     assert (info.labels, info.columns) == (("NOUN", "VERB", "X"), ("NOUN", "VERB", "X", "(cut off)"))
     assert info.shares.tolist() == [[0.5, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
     assert info.difference[0].tolist() == [-0.5, 0.5, 0, 0]
-    assert (info.seeds, info.beside.freeze) == ((3, 3), "all")
+    assert (info.seeds, info.cells.freeze) == ((3, 3), "all")
 
 
 def test_a_change_diverges_around_zero(tmp_path: Path) -> None:
@@ -63,14 +63,14 @@ def test_a_change_diverges_around_zero(tmp_path: Path) -> None:
 
 def test_the_chosen_freeze_is_set_beside_the_baseline(tmp_path: Path) -> None:
     info = confusion.prepare_confusion(_kept(tmp_path / "s", _worse_if_frozen, search="?freeze=first+2"))
-    assert info.beside.freeze == "first 2"
+    assert info.cells.freeze == "first 2"
 
 
 def test_a_freeze_without_a_completed_trial_is_told(tmp_path: Path) -> None:
     selection = _kept(tmp_path / "s", _worse_if_frozen)
     info = confusion.prepare_confusion(replace(selection, query=selection.query.but(freeze="first 9")))
-    assert info.note == "There is no completed trial of 'first 9' here."
-    assert info.beside.freeze == "all"
+    assert info.note == "No trial with 'first 9' frozen has completed."
+    assert info.cells.freeze == "all"
 
 
 def test_at_most_five_seeds_are_read(tmp_path: Path) -> None:
@@ -83,13 +83,13 @@ def test_rare_labels_are_put_together(tmp_path: Path) -> None:
     info = confusion.prepare_confusion(_kept(tmp_path / "s", lambda spec: gold, gold))
     assert info.labels == (*(f"T{n:02}" for n in range(30)), "(others)")
     assert np.diag(info.shares).tolist() == [1.0] * 31
-    assert info.note == "10 rarer labels are put together as (others)."
+    assert info.note == "10 rarer labels combined as (others)."
 
 
 def test_predictions_that_were_not_kept_are_told_with_the_way_out(tmp_path: Path) -> None:
     selection = made(tmp_path / "s")
-    for words in (drawn(confusion.CONFUSION, selection).empty, drawn(entities.ENTITIES, selection).empty):
-        assert words.startswith("No predictions on dev were kept")
+    for words in (drawn(confusion.CONFUSION, selection).why_empty, drawn(entities.ENTITIES, selection).why_empty):
+        assert words.startswith("No predictions on dev are stored")
         assert "predictions: all" in words
 
 
@@ -102,14 +102,14 @@ def test_differences_are_paired_by_seed_and_label(tmp_path: Path) -> None:
     assert info.table["tag"].tolist() == ["NOUN", "VERB", "X"]
     assert info.table["support"].tolist() == [500, 300, 20]
     assert info.table["mean"].to_numpy() == pytest.approx([-0.06] * 3)
-    assert (info.level, info.beside.freeze, info.beside.train_size) == ("token", "all", 800)
+    assert (info.level, info.cells.freeze, info.cells.train_size) == ("token", "all", 800)
     assert set(info.table["n_pairs"]) == {3}
 
 
 def test_an_unknown_level_is_told(tmp_path: Path) -> None:
     selection = made(tmp_path / "s")
     info = tags.prepare_tags(replace(selection, query=selection.query.but(level="span")))
-    assert (info.level, info.note) == ("token", "There is no level 'span' here.")
+    assert (info.level, info.note) == ("token", "There are no scores at the level 'span'.")
 
 
 def test_names_of_labels_are_no_html(tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_entity_errors_are_means_of_a_trial(tmp_path: Path) -> None:
 
     info = entities.prepare_entities(_kept(tmp_path / "s", predicted, gold))
     means = info.means.pivot(index="cell", columns="kind", values="mean")
-    assert means.loc[info.beside.baseline].tolist() == [0, 0, 0, 0]
-    assert means.loc[info.beside.cell, ["missed", "spurious", "wrong_type", "wrong_boundary"]].tolist() == [1, 1, 1, 0]
+    assert means.loc[info.cells.baseline].tolist() == [0, 0, 0, 0]
+    assert means.loc[info.cells.cell, ["missed", "spurious", "wrong_type", "wrong_boundary"]].tolist() == [1, 1, 1, 0]
     figure = strictly(entities.draw_entities(info, LIGHT))
     assert [trace["type"] for trace in figure["data"]] == ["bar", "scatter"] * 2
     assert figure["data"][2]["y"] == [1, 1, 1, 0]
@@ -139,4 +139,4 @@ def test_entity_errors_are_means_of_a_trial(tmp_path: Path) -> None:
 
 def test_tags_that_are_no_entities_are_told(tmp_path: Path) -> None:
     info = entities.prepare_entities(_kept(tmp_path / "s", _worse_if_frozen))
-    assert info.why == "The labels of this task are no entities (no B- and I- tags)."
+    assert info.why_empty == "This task has no entities (no B- and I- tags)."

@@ -1,4 +1,4 @@
-"""How parts, tables and trials become components of a page."""
+"""Parts, tables and cards as components of a page."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from dashboards.data.tables import rows_of
 from dashboards.views.part import Drawn, Part
 from dashboards.views.theme import PLOTLY_CONFIG, Figure
 
-MOST_ROWS, MOST_LINKED = 200, 50
+MAX_ROWS, MAX_LINKED_ROWS = 200, 50
 _TRIALS = ("trial", "example")
-_WORDS = {"verdict", "reason", "note", "setting", "value", "answer"}
+_WRAPPED = {"verdict", "reason", "note", "setting", "value", "answer"}
 
 
 def part_id(kind: str, name: Any) -> dict[str, Any]:
-    """Of a component of a part.
+    """Id of a component of a part or view.
 
     Args:
         kind: `figure`, `place` (of a figure), `numbers` (opens its table), `table` (of a figure), `only` (a table
-            alone), `extra` (of a view), `still` (a figure that stays as it came).
-        name: The part's, or what callbacks take instead: `MATCH`, `ALL`.
+            alone), `content` (of a view, above its parts), `still` (a figure that no callback changes).
+        name: Name of the part or path of the view; `MATCH` or `ALL` in callbacks.
     """
     return {"kind": kind, "part": name}
 
@@ -34,8 +34,8 @@ def part_card(part: Part[Any], drawn: Drawn | None) -> Any:
     """A part with its figure, its table and its exports.
 
     Args:
-        part: Any.
-        drawn: None for one that will come when the page is there; its place costs no drawing.
+        part: The part.
+        drawn: None if the browser will request it when the page has loaded.
     """
     body: list[Any] = []
     if part.draw is not None:
@@ -44,9 +44,23 @@ def part_card(part: Part[Any], drawn: Drawn | None) -> Any:
     else:
         rows = None if drawn is None else table(drawn)
         body = [html.Div(rows, id=part_id("only", part.name), className="wide", tabIndex="0", role="group")]
-    about = dmc.Text(part.about, size="xs", className="about")
-    head = [dmc.Title(part.title, order=2, size="h4"), about, *body, _tools(part)]
-    return dmc.Paper(dmc.Stack(head, gap="xs"), p="md", withBorder=True, className="part", **{"data-part": part.name})
+    head = [dmc.Title(part.title, order=2, size="h4"), _caption(part)]
+    return dmc.Paper(
+        dmc.Stack([*head, *body, _tools(part)], gap="xs"),
+        p="md",
+        withBorder=True,
+        className="part",
+        **{"data-part": part.name},
+    )
+
+
+def _caption(part: Part[Any]) -> Any:
+    """The caption; how the part was computed opens behind a question mark."""
+    caption = dmc.Text(part.caption, size="sm")
+    if not part.method:
+        return caption
+    mark = html.Summary("?", title="How this is computed", **{"aria-label": f"How {part.title} is computed"})
+    return html.Div([caption, html.Details([mark, dmc.Text(part.method, size="sm")])], className="caption")
 
 
 def figure_of(part: Part[Any], drawn: Drawn) -> Any:
@@ -55,7 +69,7 @@ def figure_of(part: Part[Any], drawn: Drawn) -> Any:
 
 
 def graph(name: str, title: str, figure: Figure, *, kind: str = "figure") -> Any:
-    """A figure, named for those who cannot see it."""
+    """A figure with a label for screen readers."""
     height = figure["layout"].get("height", 380)
     inner = dcc.Graph(
         id=part_id(kind, name),
@@ -70,7 +84,7 @@ def numbers(name: str) -> Any:
     """The table of a figure, filled when it is opened."""
     item = dmc.AccordionItem(
         [
-            dmc.AccordionControl("The numbers", py=4),
+            dmc.AccordionControl("Table", py=4),
             dmc.AccordionPanel(html.Div(id=part_id("table", name), className="wide", tabIndex="0", role="group")),
         ],
         value="open",
@@ -99,21 +113,21 @@ def _tools(part: Part[Any]) -> Any:
 
 
 def table(drawn: Drawn) -> Any:
-    """What a part says in numbers, or why it says nothing."""
-    return dmc.Text(drawn.empty) if drawn.empty else frame_table(drawn.table)
+    """A part's table, or why there is none."""
+    return dmc.Text(drawn.why_empty) if drawn.why_empty else frame_table(drawn.table)
 
 
 def frame_table(frame: pd.DataFrame) -> Any:
-    """A frame's first rows; trials lead to their pages.
+    """The first rows of a frame; trial ids link to their pages.
 
-    A table with links is built of a component a cell, which Dash takes a millisecond each for: it shows fewer rows.
+    With links, every cell is a component, for which Dash takes a millisecond each, so fewer rows are shown.
     """
     linked = [name for name in frame.columns if name in _TRIALS]
-    most = MOST_LINKED if linked else MOST_ROWS
+    most = MAX_LINKED_ROWS if linked else MAX_ROWS
     rows = list(rows_of(frame.head(most)))
-    said = f"The first {most} of {len(frame):,} rows; the CSV has all." if len(frame) > most else None
+    cut = f"The first {most} of {len(frame):,} rows; the CSV has all." if len(frame) > most else None
     sides = [f"n{n}" for n, name in enumerate(frame.columns, 1) if pd.api.types.is_numeric_dtype(frame[name])]
-    words = [f"w{n}" for n, name in enumerate(frame.columns, 1) if name in _WORDS]
+    words = [f"w{n}" for n, name in enumerate(frame.columns, 1) if name in _WRAPPED]
     look = {
         "striped": True,
         "withTableBorder": True,
@@ -122,10 +136,10 @@ def frame_table(frame: pd.DataFrame) -> Any:
         "className": " ".join(sides + words),
     }
     if not linked:
-        return dmc.Table(data={"caption": said, "head": [str(name) for name in frame.columns], "body": rows}, **look)
+        return dmc.Table(data={"caption": cut, "head": [str(name) for name in frame.columns], "body": rows}, **look)
     head = html.Thead(html.Tr([html.Th(name, scope="col") for name in frame.columns]))
     body = html.Tbody([html.Tr([_cell(*each) for each in zip(frame.columns, row, strict=True)]) for row in rows])
-    return dmc.Table([*([html.Caption(said)] if said else []), head, body], **look)
+    return dmc.Table([*([html.Caption(cut)] if cut else []), head, body], **look)
 
 
 def _cell(column: str, word: str) -> Any:
@@ -133,18 +147,18 @@ def _cell(column: str, word: str) -> Any:
 
 
 def trial_link(trial_id: str) -> Any:
-    """To a trial's page."""
+    """A link to a trial's page."""
     return dcc.Link(trial_id, href=f"/trial/{quote(trial_id, safe='')}")
 
 
 def notices(lines: Sequence[str], colour: str, title: str) -> Any:
-    """Lines that a person must see."""
+    """A box of messages; None if there are none."""
     if not lines:
         return None
     return dmc.Alert([html.Div(line) for line in lines], title=title, color=colour, variant="outline")
 
 
 def card(label: str, value: str, hint: str = "") -> Any:
-    """One figure with its name."""
+    """A number or short text with its label."""
     inner = [dmc.Text(label, size="xs"), dmc.Text(value, fw=700, size="lg"), dmc.Text(hint, size="xs")]
     return dmc.Paper(dmc.Stack(inner, gap=2), p="sm", withBorder=True)

@@ -1,31 +1,37 @@
-"""The text of a report: what was run and how it was evaluated, and the answers with their intervals."""
+"""Report: what goes into the paper? The answers with their intervals, and how they were obtained."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 import pandas as pd
 
 from dashboards.data.page_query import COSTS
 from dashboards.data.provenance import provenance
 from dashboards.data.selection import Selection
+from dashboards.views.drawing import (
+    count,
+    freeze_name,
+)
+from dashboards.views.part import why_empty
+from dashboards.views.view import SHARED_CONTROLS, View
 from orchestrator.analysis.choose import Saving, recommend
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import savings
 from trials.spec import TrialSpec
 
 STATISTICS = (
-    "Only completed trials enter a mean; the others are counted and shown. Standard deviations divide by n-1. "
-    "Intervals of means are 95 %, the wider of Student's and of the delta method on logits. Differences to the "
-    "baseline are paired by seed, which fixes train subset, initialisation and order; their p values are corrected by "
-    "Holm's method over the cells of a train size. Savings are geometric means of paired ratios on one device. The "
-    "test split is scored once, with the weights of the best epoch on dev, and selects nothing."
+    "Only completed trials enter a mean; the others are counted and shown. Standard deviations divide by n - 1. "
+    "Intervals of means are 95 % intervals, the wider of Student's t and the delta method on logits. Differences to "
+    "the baseline are paired by seed, which fixes train subset, initialisation and order; their p values are corrected "
+    "by Holm's method over the settings of one train size. Savings are geometric means of paired ratios on one device. "
+    "The test split is scored once, with the weights of the best epoch on dev, and selects nothing."
 )
 
 
 def method(selection: Selection, versions: dict[str, str]) -> tuple[str, ...]:
-    """What was run, in sentences."""
+    """What was run and how it was evaluated, a sentence or more each."""
     specs = [selection.snapshot.cells[cell].spec for cell in selection.trials["cell"].unique()]
     spec = next((s for s in specs if not s.freeze.is_baseline), specs[0])
     return (
@@ -42,10 +48,12 @@ def _trials(selection: Selection) -> str:
     states = trials["state"].value_counts()
     counts = ", ".join(f"{n} {str(state).replace('_', ' ')}" for state, n in states.items())
     sizes = ", ".join(f"{size:,}" for size in sorted(trials["train_size"].unique().tolist()))
-    freezes = ", ".join(dict.fromkeys(trials.sort_values(["depth", "strategy", "embeddings"])["freeze"]))
+    freezes = ", ".join(
+        map(freeze_name, dict.fromkeys(trials.sort_values(["depth", "strategy", "embeddings"])["freeze"]))
+    )
     seeds = ", ".join(map(str, sorted(trials["seed"].unique().tolist())))
     return (
-        f"{len(trials)} trials ({counts}): every combination of what is frozen ({freezes}; +E: the embeddings too), "
+        f"{len(trials)} trials ({counts}): every combination of what is frozen ({freezes}), "
         f"train size ({sizes}, nested subsets) and seed ({_short(seeds)}) that the sweep declares."
     )
 
@@ -72,14 +80,16 @@ def _recipe(spec: TrialSpec) -> str:
     clip = "no clipping" if optim.max_grad_norm is None else f"gradient norm at most {optim.max_grad_norm:g}"
     decay = "" if optim.layer_decay is None else f", layer-wise decay {optim.layer_decay:g}"
     lora = "" if spec.lora is None else f", LoRA {spec.lora.label}"
-    thaw = "" if spec.thaw_every is None else f", one layer thawed every {spec.thaw_every} epochs"
+    thaw = "" if spec.thaw_every is None else f", one more layer unfrozen every {spec.thaw_every} epochs"
     frozen = "with" if spec.frozen_dropout else "without"
     lower = ", lower-cased" if spec.lowercase else ""
+    warmup = f"warm-up over {100 * optim.warmup:g} % of the steps" if optim.warmup else "no warm-up"
+    often = "after every epoch" if spec.eval_every == 1 else f"every {spec.eval_every:g} epochs"
     return (
-        f"AdamW, learning rate {optim.lr:g}{head}, weight decay {optim.weight_decay:g}, warm-up over "
-        f"{optim.warmup:g} of the steps, then {optim.schedule}{decay}, {clip}; batches of {optim.batch_size} "
-        f"({spec.batching}), {optim.epochs} epochs, evaluated on dev every {spec.eval_every:g}; {spec.precision}, at "
-        f"most {spec.max_length} subwords{lower}; frozen parts {frozen} dropout{lora}{thaw}."
+        f"AdamW, learning rate {optim.lr:g}{head}, weight decay {optim.weight_decay:g}, {warmup}, "
+        f"{optim.schedule} schedule{decay}, {clip}; batches of {optim.batch_size} ({spec.batching}), "
+        f"{count(optim.epochs, 'epoch')}, evaluated on dev {often}; {spec.precision}, at most {spec.max_length} "
+        f"subwords{lower}; frozen parts {frozen} dropout{lora}{thaw}."
     )
 
 
@@ -88,14 +98,14 @@ def _hardware(selection: Selection, versions: dict[str, str]) -> str:
     threads = ", ".join(f"{n:g}" for n in sorted(selection.trials["threads"].dropna().unique().tolist()))
     packages = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     where = (
-        f"{', '.join(found.devices) or 'no device yet'} with {threads or 'an unknown number of'} CPU threads a trial"
+        f"{', '.join(found.devices) or 'no device yet'} with {threads or 'an unknown number of'} CPU threads per trial"
     )
     commit = ", ".join(found.commits) or "unknown"
-    return f"Ran on {where}; {packages or 'versions unknown'}; commit {commit}; config digest {found.config}."
+    return f"Ran on {where}; {packages or 'versions unknown'}; commit {commit}; configuration digest {found.config}."
 
 
 def answers(selection: Selection) -> tuple[str, ...]:
-    """What freezing costs and saves, and the depth to choose, by train size."""
+    """The score without freezing, and what to freeze with what it saves, by train size."""
     return tuple(
         line
         for size, trials in selection.trials.groupby("train_size")
@@ -112,24 +122,44 @@ def _of_size(size: int, trials: pd.DataFrame, selection: Selection) -> Iterable[
         yield f"Train size {size:,}: without freezing, {score}."
     query = selection.query
     found = recommend(trials, query.tolerance / 100, cast(Saving, query.cost), value=selection.column)
-    yield f"Train size {size:,}, tolerance {query.tolerance:g} points, by {COSTS[query.cost]}: {found.sentence}"
+    tolerance = f"tolerance {count(query.tolerance, 'point')}"
+    yield f"Train size {size:,}, {tolerance}, by {COSTS[query.cost]}: {found.sentence}"
     if found.cell is not None:
         yield from _saved(trials, found.cell)
 
 
 def _saved(trials: pd.DataFrame, cell: str) -> Iterable[str]:
-    """What the recommended cell saves beside what it was chosen for."""
+    """What the recommended cell saves of every cost."""
     table = savings(trials)
-    told = [
-        f"{100 * row.saved:.1f} % {COSTS[row.cost]}"
+    shares = [
+        f"{100 * row.saved:.1f} % of the {COSTS[row.cost]}"
         + (f" ({100 * row.low:.1f} to {100 * row.high:.1f})" if row.low != row.high else "")
         for row in table[table["cell"] == cell].itertuples()
         if pd.notna(row.saved)
     ]
-    if told:
-        yield f"It saves {', '.join(told)}."
+    if shares:
+        yield f"It saves {', '.join(shares)}."
 
 
-def _between(low: float, high: float) -> str:
-    """An interval of shares; nothing for a count, which has none."""
-    return f" ({100 * low:.1f} to {100 * high:.1f})" if pd.notna(low) and low != high else ""
+def report_summary(selection: Selection) -> Any:
+    """The answers and the method as text, and how to get the files for a paper."""
+    import dash_mantine_components as dmc
+    from dash import html
+
+    if why_empty(selection):
+        return dmc.Text(why_empty(selection))
+    link = html.A("Download the report (HTML)", href="/report.html", download="", **{"data-export": "/report.html"})
+    words = dmc.List([dmc.ListItem(line) for line in answers(selection)])
+    how = [dmc.Text(line, size="sm") for line in method(selection, {})]
+    command = f"permafrost report {selection.query.sweep} --store {selection.snapshot.address}"
+    files = dmc.Text(["LaTeX, CSV, SVG and PDF files: ", dmc.Code(command)], size="sm")
+    return dmc.Stack([html.Div(link, className="tools"), files, words, *how], gap="sm")
+
+
+VIEW = View(
+    "/report",
+    "Report",
+    "What goes into the paper?",
+    controls=(*SHARED_CONTROLS, "study", "tolerance", "cost"),
+    content=report_summary,
+)

@@ -1,4 +1,4 @@
-"""The page of one trial: how it was set, what it gave, what it predicted, and the other seeds of its cell."""
+"""The page of one trial: settings, scores, costs, predictions, and the other seeds of its setting."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ import dash_mantine_components as dmc
 import pandas as pd
 from dash import html
 
-from dashboards.app.components import frame_table, graph, trial_link
-from dashboards.data.frames import Frames, Snapshot
+from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import SPLITS
 from dashboards.data.trial_outlook import trial_outlook
-from dashboards.views.curves import faint
+from dashboards.views.components import frame_table, graph
+from dashboards.views.curves import translucent
+from dashboards.views.drawing import freeze_name
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.forecast.curve import Outlook
 from orchestrator.forecast.outlook import end_sentence, more_sentence
 from trials.errors import StoreError
 
-MOST_SENTENCES = 30
+MAX_SENTENCES = 30
 _COSTS = {
     "setup_s": "set-up (s)",
-    "prefix_s": "frozen prefix (s)",
+    "prefix_s": "frozen layers (s)",
     "train_s": "training (s)",
     "eval_s": "evaluation (s)",
-    "peak_memory_bytes": "peak memory (bytes)",
+    "peak_memory_bytes": "peak memory (MiB)",
     "energy_j": "energy (J)",
     "trainable_params": "trainable parameters",
     "total_params": "parameters",
@@ -33,12 +34,12 @@ _COSTS = {
 }
 
 
-def trial_page(frames: Frames, snapshot: Snapshot, trial_id: str, look: Look) -> Any:
-    """The page, or words where there is no such trial."""
+def trial_page(snapshot: Snapshot, trial_id: str, look: Look) -> Any:
+    """The page, or a message if there is no such trial."""
     row = snapshot.trial(trial_id)
     if row is None:
         return dmc.Alert(
-            f"This store has no trial {trial_id[:40]!r}. See Trials for those it has.",
+            f"This store has no trial {trial_id[:40]!r}. Trials lists those it has.",
             title="No such trial",
             color="red",
         )
@@ -51,10 +52,10 @@ def trial_page(frames: Frames, snapshot: Snapshot, trial_id: str, look: Look) ->
         *_error(row),
         *_curve(epochs, look, found),
         _section("Evaluations", frame_table(_evaluations(epochs))) if len(epochs) else None,
-        _section("What it cost", frame_table(_costs(row))),
-        _section("Other seeds of its cell", _siblings(trials, row)),
-        _section("Labels", _tags(frames, trials, trial_id)),
-        _section("Predictions on dev", *_predictions(frames, trial_id)),
+        _section("Cost", frame_table(_costs(row))),
+        _section("Other seeds of this setting", _siblings(trials, row)),
+        _section("Scores by label", _tags(snapshot, trials, trial_id)),
+        _section("Predictions on dev", *_predictions(snapshot, trial_id)),
         _section("Settings", frame_table(_settings(snapshot, row))),
     ]
     return dmc.Stack([section for section in sections if section is not None], gap="md")
@@ -77,7 +78,7 @@ def _sentence(row: Any) -> str:
     )
     test = "" if pd.isna(row["test_score"]) else f", {100 * row['test_score']:.2f} % on test"
     return (
-        f"{row['model']} on {row['corpus']}, frozen: {row['freeze']}, train size {row['train_size']:,}, "
+        f"{row['model']} on {row['corpus']}, frozen: {freeze_name(row['freeze'])}, train size {row['train_size']:,}, "
         f"seed {row['seed']}: {str(row['state']).replace('_', ' ')}{score}{test}."
     )
 
@@ -86,24 +87,24 @@ def _error(row: Any) -> list[Any]:
     said = row.get("error")
     if said is None or pd.isna(said):
         return []
-    return [dmc.Alert(html.Pre(str(said)[:8000], style={"whiteSpace": "pre-wrap"}), title="How it ended", color="red")]
+    return [dmc.Alert(html.Pre(str(said)[:8000], style={"whiteSpace": "pre-wrap"}), title="Error", color="red")]
 
 
 def _curve(epochs: pd.DataFrame, look: Look, found: Outlook | None) -> list[Any]:
     if not len(epochs):
         return []
-    told = [sentence for sentence in (end_sentence(found), more_sentence(found)) if sentence]
+    sentences = [sentence for sentence in (end_sentence(found), more_sentence(found)) if sentence]
     return [
         _section(
             "Scores and losses",
             graph("trial-curve", "score and losses by epoch", curve_figure(epochs, look, found), kind="still"),
-            *(dmc.Text(sentence, size="sm") for sentence in told),
+            *(dmc.Text(sentence, size="sm") for sentence in sentences),
         )
     ]
 
 
 def curve_figure(epochs: pd.DataFrame, look: Look, found: Outlook | None = None) -> Figure:
-    """Score (left axis, percent) and losses (right axis) by epoch; of a running trial how the score may go on."""
+    """Score (left axis, percent) and losses (right axis) by epoch, and the forecast of a running trial's score."""
     lines = (
         ("score", "score", "solid", "y", 100.0, "#0072B2"),
         ("train_loss", "train loss", "dot", "y2", 1.0, "#D55E00"),
@@ -124,7 +125,7 @@ def curve_figure(epochs: pd.DataFrame, look: Look, found: Outlook | None = None)
 
 
 def _ahead(epochs: pd.DataFrame, found: Outlook | None, *, colour: str) -> list[dict[str, Any]]:
-    """The medians of the evaluations to come, dotted, in the band of their 80 % intervals; from the newest score on."""
+    """The forecast medians of the next evaluations, dotted, in the band of their 80 % intervals."""
     scored = epochs[epochs["score"].notna()]
     if found is None or found.is_over or not len(scored):
         return []
@@ -135,12 +136,12 @@ def _ahead(epochs: pd.DataFrame, found: Outlook | None, *, colour: str) -> list[
         for name in ("low", "median", "high")
     )
     band = {
-        "type": "scatter", "mode": "lines", "name": "score to come, 80 %", "yaxis": "y", "x": x + x[::-1],
-        "y": high + low[::-1], "fill": "toself", "fillcolor": faint(colour), "hoverinfo": "skip",
+        "type": "scatter", "mode": "lines", "name": "forecast score, 80 % interval", "yaxis": "y", "x": x + x[::-1],
+        "y": high + low[::-1], "fill": "toself", "fillcolor": translucent(colour), "hoverinfo": "skip",
         "line": {"dash": "dot", "width": 1, "color": colour},
     }  # fmt: skip
     line = {
-        "type": "scatter", "mode": "lines", "name": "score to come", "yaxis": "y", "x": x, "y": middle,
+        "type": "scatter", "mode": "lines", "name": "forecast score", "yaxis": "y", "x": x, "y": middle,
         "line": {"dash": "dot", "color": colour},
     }  # fmt: skip
     return [band, line]
@@ -162,9 +163,11 @@ def _evaluations(epochs: pd.DataFrame) -> pd.DataFrame:
 
 def _costs(row: Any) -> pd.DataFrame:
     found = {label: row.get(name) for name, label in _COSTS.items()}
+    if not pd.isna(memory := found["peak memory (MiB)"]):
+        found["peak memory (MiB)"] = memory / 2**20
     values = {label: value for label, value in found.items() if value is not None and not pd.isna(value)}
     return pd.DataFrame(
-        {"what": list(values), "value": [round(v, 3) if isinstance(v, float) else v for v in values.values()]},
+        {"quantity": list(values), "value": [round(v, 3) if isinstance(v, float) else v for v in values.values()]},
         dtype=object,
     )
 
@@ -172,7 +175,7 @@ def _costs(row: Any) -> pd.DataFrame:
 def _siblings(trials: pd.DataFrame, row: Any) -> Any:
     others = trials[(trials["cell"] == row["cell"]) & (trials["trial_id"] != row["trial_id"])]
     if not len(others):
-        return dmc.Text("The cell has no other seed.")
+        return dmc.Text("This setting has no other seed.")
     shown = others.sort_values("seed").assign(score=100 * others["score"])
     return frame_table(
         shown[["trial_id", "seed", "state", "score", "train_s"]].rename(
@@ -181,11 +184,11 @@ def _siblings(trials: pd.DataFrame, row: Any) -> Any:
     )
 
 
-def _tags(frames: Frames, trials: pd.DataFrame, trial_id: str) -> Any:
-    mine, snapshot = trials[trials["trial_id"] == trial_id], frames.refresh()
+def _tags(snapshot: Snapshot, trials: pd.DataFrame, trial_id: str) -> Any:
+    mine = trials[trials["trial_id"] == trial_id]
     found = pd.concat([snapshot.tags(mine, split) for split in SPLITS], ignore_index=True)
     if not len(found):
-        return dmc.Text("It has no table of labels.")
+        return dmc.Text("No scores by label are stored for this trial.")
     shown = found.assign(**{name: 100 * found[name] for name in ("precision", "recall", "f1")})
     columns = {"precision": "precision (%)", "recall": "recall (%)", "f1": "F1 (%)"}
     return frame_table(
@@ -193,27 +196,29 @@ def _tags(frames: Frames, trials: pd.DataFrame, trial_id: str) -> Any:
     )
 
 
-def _predictions(frames: Frames, trial_id: str) -> list[Any]:
-    """The first sentences with a wrong label, each wrong word marked."""
+def _predictions(snapshot: Snapshot, trial_id: str) -> list[Any]:
+    """The first sentences with a wrong label; wrong words are marked."""
     try:
-        rows = frames.store.predictions(trial_id).to_pylist()
+        rows = snapshot.store.predictions(trial_id).to_pylist()
     except StoreError as error:
         return [dmc.Text(str(error))]
     dev = [row for row in rows if row["split"] == "dev"]
     if not dev:
-        return [dmc.Text("Its predictions were not kept (predictions: all in the sweep keeps them).")]
+        return [dmc.Text("No predictions are stored. Set `predictions: all` in the sweep file to store them.")]
     wrong = [row for row in dev if row["gold"] != row["predicted"]]
-    right, shown = len(dev) - len(wrong), min(len(wrong), MOST_SENTENCES)
+    right, shown = len(dev) - len(wrong), min(len(wrong), MAX_SENTENCES)
     return [
-        dmc.Text(f"{right:,} of {len(dev):,} are wholly right. The first {shown} with a mistake:"),
-        *(_sentence_of(row) for row in wrong[:MOST_SENTENCES]),
+        dmc.Text(f"{right:,} of {len(dev):,} sentences have no error. The first {shown} with an error:"),
+        *(_sentence_of(row) for row in wrong[:MAX_SENTENCES]),
     ]
 
 
 def _sentence_of(row: Any) -> Any:
     if len(row["forms"] or []) != len(row["gold"] or []):  # a text with one label
         text, gold, predicted = " / ".join(row["forms"] or []), row["gold"], row["predicted"]
-        return html.P([text, " ", html.Mark(f"{gold} taken for {predicted}", className="wrong")], className="sentence")
+        return html.P(
+            [text, " ", html.Mark(f"gold {gold}, predicted {predicted}", className="wrong")], className="sentence"
+        )
     words: list[Any] = []
     for form, gold, predicted in zip(row["forms"], row["gold"], row["predicted"], strict=True):
         if gold == predicted:
@@ -221,7 +226,8 @@ def _sentence_of(row: Any) -> Any:
         else:
             words += [
                 html.Mark(
-                    [form, html.Span(f" {gold} taken for {predicted or 'nothing'}", className="tag")], className="wrong"
+                    [form, html.Span(f" gold {gold}, predicted {predicted or 'nothing'}", className="tag")],
+                    className="wrong",
                 ),
                 " ",
             ]
@@ -239,6 +245,3 @@ def _flat(content: dict[str, Any], prefix: str = "") -> Any:
             yield from _flat(value, f"{prefix}{key}.")
         elif value is not None:
             yield f"{prefix}{key}", value
-
-
-__all__ = ["curve_figure", "trial_link", "trial_page"]

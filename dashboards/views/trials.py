@@ -1,14 +1,19 @@
-"""The grid of trials: sorted and filtered here, so that a page holds only the rows that one sees."""
+"""Trials: which trials are there? A grid that the server sorts and filters, so that a page only holds visible rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-import dash_ag_grid as dag
 import pandas as pd
 
+from dashboards.data.frames import Snapshot
 from dashboards.data.selection import Selection
+from dashboards.views.theme import Look
+from dashboards.views.view import SHARED_CONTROLS, ItemPage, View
+
+if TYPE_CHECKING:
+    import dash
 
 GRID = "trials-grid"
 COLUMNS = {
@@ -18,23 +23,25 @@ COLUMNS = {
     "seed": "seed",
     "state": "state",
     "score": "score (%)",
-    "test_score": "test (%)",
+    "test_score": "test score (%)",
     "train_s": "training (s)",
-    "trainable_params": "trainable (M)",
-    "peak_memory_bytes": "peak memory (MB)",
+    "trainable_params": "trainable parameters",
+    "peak_memory_bytes": "peak memory (MiB)",
     "device": "device",
     "setup": "other settings",
 }
 _NUMERIC = {"train_size", "seed", "score", "test_score", "train_s", "trainable_params", "peak_memory_bytes"}
-_SCALED = {"score": 100.0, "test_score": 100.0, "train_s": 1.0, "trainable_params": 1e-6, "peak_memory_bytes": 1e-6}
+_SCALED = {"score": 100.0, "test_score": 100.0, "train_s": 1.0, "trainable_params": 1.0, "peak_memory_bytes": 2**-20}
 _STATES = {
-    "ended well": ["completed", "pruned"],
+    "completed or pruned": ["completed", "pruned"],
     "not ended": ["running", "planned", "missing"],
 }
 
 
 def trials_grid(selection: Selection) -> Any:
     """The grid, empty until it asks for rows."""
+    import dash_ag_grid as dag
+
     columns = [_column(name, label) for name, label in COLUMNS.items()]
     return dag.AgGrid(
         id=GRID,
@@ -71,7 +78,7 @@ def _column(name: str, label: str) -> dict[str, Any]:
 
 
 def answer_rows(selection: Selection, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows that a grid asks for: `startRow`, `endRow`, `sortModel`, `filterModel` as AG Grid sends them."""
+    """The rows that a grid requests with `startRow`, `endRow`, `sortModel` and `filterModel`, as AG Grid sends them."""
     rows = _sorted(_filtered(_rows(selection), asked.get("filterModel") or {}), asked.get("sortModel") or [])
     start, end = int(asked.get("startRow") or 0), int(asked.get("endRow") or 100)
     page = rows.iloc[max(start, 0) : max(end, 0)].copy()
@@ -86,7 +93,7 @@ def _rows(selection: Selection) -> pd.DataFrame:
     state = selection.query.state
     if state in _STATES:
         rows = rows[rows["state"].isin(_STATES[state])]
-    elif state == "ended otherwise":
+    elif state == "failed":
         rows = rows[~rows["state"].isin([name for names in _STATES.values() for name in names])]
     return rows.assign(**{name: (rows[name] * factor).astype("float64").round(2) for name, factor in _SCALED.items()})
 
@@ -106,7 +113,7 @@ def _filtered(rows: pd.DataFrame, model: Mapping[str, Mapping[str, Any]]) -> pd.
 
 
 def _matches(values: pd.Series, wanted: Mapping[str, Any]) -> pd.Series:
-    """One condition of a column; of several that a person put together, the first."""
+    """Which values fulfil a column's filter; of combined conditions only the first counts."""
     condition = (wanted.get("conditions") or [wanted])[0]
     kind, value = condition.get("type"), condition.get("filter")
     if kind == "blank":
@@ -139,3 +146,34 @@ def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Seri
         "inRange": lambda: numbers.between(value, float(str(to or value))),
     }
     return found.get(kind, found["equals"])()
+
+
+def add_grid_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> None:
+    """Answer the grid's requests for rows."""
+    from dash import Input, Output, State, no_update
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output(GRID, "getRowsResponse"),
+        Input(GRID, "getRowsRequest"),
+        State("state", "data"),
+        prevent_initial_call=True,
+    )
+    def show_rows(asked: Mapping[str, Any] | None, state: Mapping[str, str]) -> Any:
+        return no_update if asked is None else answer_rows(select(state["search"]), asked)
+
+
+def _trial_page(snapshot: Snapshot, trial_id: str, look: Look) -> Any:
+    from dashboards.views.trial_page import trial_page
+
+    return trial_page(snapshot, trial_id, look)
+
+
+VIEW = View(
+    "/trials",
+    "Trials",
+    "Which trials are there?",
+    controls=(*SHARED_CONTROLS, "state"),
+    content=trials_grid,
+    add_callbacks=add_grid_callbacks,
+    item_page=ItemPage("/trial", _trial_page),
+)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dashboards.app.trials_grid import answer_rows
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import Query
 from dashboards.data.selection import Selection, select
+from dashboards.views.trials import answer_rows
 from tests.dashboards.stores import Invented, specs, write_store
 
 
@@ -56,7 +56,7 @@ def test_rows_are_filtered_as_asked(selection: Selection, column: str, condition
     assert len(_rows(selection, filterModel={column: condition})) == n
 
 
-@pytest.mark.parametrize(("state", "n"), [("any", 15), ("ended well", 5), ("ended otherwise", 5), ("not ended", 5)])
+@pytest.mark.parametrize(("state", "n"), [("any", 15), ("completed or pruned", 5), ("failed", 5), ("not ended", 5)])
 def test_the_url_narrows_to_a_kind_of_state(selection: Selection, state: str, n: int) -> None:
     assert len(_rows(select(selection.snapshot, Query(state=state)))) == n
 

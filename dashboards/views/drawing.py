@@ -1,0 +1,205 @@
+"""How figures are drawn: names and numbers as Plotly may have them, axes, notes, panels, intervals, marks."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from dashboards.views.theme import Figure, Look, axis, layout, vertical_line
+
+BAR_PATTERNS = {"first_k": "/", "last_k": "\\", "alternating": "x", "all_encoder": ".", "layers": "-"}
+_MAX_NAME = 60
+_GAP = 0.09  # between panels, as a share of the height
+
+
+# --- Names and numbers
+
+
+def name(text: object, at_most: int = _MAX_NAME) -> str:
+    """A name from the data as Plotly may write it: short, without HTML and without a template field (`%{x}`)."""
+    return html.escape(short(text, at_most)).replace("%{", "%&#123;")
+
+
+def short(text: object, at_most: int = _MAX_NAME) -> str:
+    """A name cut to what a figure has room for; not escaped."""
+    words = str(text)
+    return words if len(words) <= at_most else f"{words[: at_most - 1]}…"
+
+
+def freeze_name(label: object) -> str:
+    """What a freeze label says, spelled out: `first 4+E` is `first 4 + embeddings`."""
+    words = str(label)
+    return f"{words.removesuffix('+E')} + embeddings" if words.endswith("+E") else words
+
+
+def cell_name(row: Any, *, several: bool) -> str:
+    """What a cell freezes, and its train size if there are several; escaped."""
+    words = name(freeze_name(row.freeze))
+    return f"{words}, {row.train_size:,}" if several else words
+
+
+def count(n: float, noun: str) -> str:
+    """`1 pair`, `2,192 pairs`, `0.5 points`."""
+    return f"{n:,} {noun}{'s' * (n != 1)}" if isinstance(n, int) else f"{n:g} {noun}{'s' * (n != 1)}"
+
+
+def numbers(values: npt.ArrayLike, scale: float = 1.0, digits: int = 4) -> list[float | None]:
+    """Numbers as JSON can hold them: scaled, rounded, None for NaN and infinities."""
+    scaled = np.round(np.asarray(values, dtype=np.float64) * scale, digits)
+    return [value if ok else None for value, ok in zip(scaled.tolist(), np.isfinite(scaled).tolist(), strict=True)]
+
+
+# --- Colours and symbols
+
+
+def cell_colour(look: Look, row: Any) -> str:
+    """Colour of a row with `cell`, `baseline`, `depth` and `n_layers`: its depth's; the baseline has the text's."""
+    return look.text if row.cell == row.baseline else look.depth(int(row.depth), int(row.n_layers))
+
+
+def cell_symbol(look: Look, row: Any) -> str:
+    """Symbol of a row with `strategy` and `embeddings`: hollow if the embeddings are frozen."""
+    symbol = look.strategy(str(row.strategy))[1]
+    return f"{symbol}-open" if row.embeddings else symbol
+
+
+# --- Marks
+
+
+def interval_bars(table: pd.DataFrame, colour: str, *, scale: float = 1.0, thickness: float = 1.5) -> dict[str, Any]:
+    """Error bars from the columns `mean`, `low` and `high`; none where an end is NaN."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": numbers(table["high"] - table["mean"], scale),
+        "arrayminus": numbers(table["mean"] - table["low"], scale),
+        "color": colour,
+        "thickness": thickness,
+        "width": 4,
+    }
+
+
+def without_few(table: pd.DataFrame) -> pd.DataFrame:
+    """A table of `describe_cells` without the intervals that rest on too few trials to be drawn."""
+    return table.assign(**{end: table[end].where(table["dots_only"].eq(False)) for end in ("low", "high")})
+
+
+def mean_marks(x: Sequence[float], table: pd.DataFrame, look: Look, *, scale: float = 1.0, **more: Any) -> Figure:
+    """Short lines at the means of a table with `mean`, `low` and `high`, with their intervals."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "mean, 95 % interval",
+        "x": list(x),
+        "y": numbers(table["mean"], scale),
+        "error_y": interval_bars(table, look.text, scale=scale),
+        "marker": {"symbol": "line-ew-open", "size": 16, "color": look.text, "line": {"width": 2}},
+        **more,
+    }
+
+
+class Diamonds(NamedTuple):
+    """Rows of a forest plot.
+
+    Attributes:
+        labels: Of the rows, from the top; escaped.
+        filled: Whether each is filled.
+        colours: Of each, or of all.
+        hover: What each says; the first field is its name.
+        template: Of the hover text.
+    """
+
+    labels: list[str]
+    filled: Sequence[bool]
+    colours: Sequence[str] | str
+    hover: list[list[Any]]
+    template: str
+
+
+def forest_plot(
+    table: pd.DataFrame, marks: Diamonds, look: Look, x_title: str, *, shapes: Sequence[dict[str, Any]] = ()
+) -> Figure:
+    """Differences of scores with their intervals, a row each, and a line at zero.
+
+    Args:
+        table: `mean`, `low` and `high` of each row, as shares.
+        marks: How the rows look and what they say.
+        look: The colours.
+        x_title: Of the axis, unit included.
+        shapes: Drawn below the rows.
+    """
+    trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "showlegend": False,
+        "name": "difference",
+        "x": numbers(table["mean"], 100),
+        "y": list(range(len(table))),
+        "error_x": interval_bars(table, look.muted, scale=100),
+        "marker": {
+            "symbol": ["diamond" if filled else "diamond-open" for filled in marks.filled],
+            "size": 11,
+            "color": marks.colours,
+            "line": {"width": 1.5, "color": look.text},
+        },
+        "customdata": marks.hover,
+        "hovertemplate": marks.template,
+    }
+    height = int(np.clip(110 + 24 * len(table), 240, 2000))
+    lines = [*shapes, vertical_line(look)]
+    drawn = layout(look, x=axis(x_title), y=row_axis(marks.labels), height=height, shapes=lines)
+    drawn["margin"] = {**drawn["margin"], "l": 12 + 7 * min(max(map(len, marks.labels), default=0), 40)}  # drawn once
+    return {"data": [trace], "layout": drawn}
+
+
+# --- Axes, notes, panels
+
+
+def row_axis(labels: Sequence[str]) -> dict[str, Any]:
+    """An axis of rows from the top, at 0, 1, ..."""
+    return {
+        "tickvals": list(range(len(labels))),
+        "ticktext": list(labels),
+        "range": [len(labels) - 0.5, -0.5],
+        "automargin": True,
+        "showgrid": False,
+    }
+
+
+def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figure:
+    """The figure with notes below the title of its x axis, in a larger margin; the same figure if there is no note."""
+    words = " ".join(note for note in notes if note)
+    if not words:
+        return figure
+    lines = "<br>".join(html.escape(line, quote=False) for line in textwrap.wrap(words, width))
+    drawn = figure["layout"]
+    title = drawn["xaxis"]["title"]
+    note = f'<span style="font-size:12px;color:{look.muted}">{lines}</span>'
+    text = "<br>".join(filter(None, [title["text"], note]))
+    named = {"xaxis": {**drawn["xaxis"], "title": {**title, "text": text}}}
+    if "margin" in drawn:
+        named["margin"] = {**drawn["margin"], "b": drawn["margin"]["b"] + 20 * (lines.count("<br>") + 1)}
+    return {**figure, "layout": {**drawn, **named}}
+
+
+def panels(look: Look, x: dict[str, Any], titles: Sequence[str], *, each: int = 260, **y: Any) -> dict[str, Any]:
+    """A layout of panels above each other that share their x axis: `y`, `y2`, ... from the top."""
+    n = len(titles)
+    height = (1 - _GAP * (n - 1)) / n
+    domains = [[max(0.0, 1 - height - k * (height + _GAP)), 1 - k * (height + _GAP)] for k in range(n)]
+    drawn = layout(look, x={**x, "anchor": axis_name(n - 1)}, y={}, height=120 + each * n)
+    lines = drawn.pop("yaxis")
+    for k, (title, domain) in enumerate(zip(titles, domains, strict=True)):
+        drawn[f"yaxis{k + 1 if k else ''}"] = {**lines, **axis(title, **y), "domain": domain}
+    return drawn
+
+
+def axis_name(panel: int) -> str:
+    """Plotly's name of a panel's y axis: `y`, `y2`, ..."""
+    return f"y{panel + 1}" if panel else "y"

@@ -1,0 +1,56 @@
+"""A page of the dashboard: which question it answers, with which parts and controls, and what else it shows or does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dashboards.data.frames import Snapshot
+from dashboards.data.selection import Selection
+from dashboards.views.part import Part
+from dashboards.views.theme import Look
+
+if TYPE_CHECKING:
+    import dash
+
+SHARED_CONTROLS = ("sweep", "corpus", "model", "setup", "size", "strategy", "embeddings", "metric", "split")
+
+
+@dataclass(frozen=True)
+class ItemPage:
+    """The page of one item that a view lists, e.g. of one trial.
+
+    Attributes:
+        prefix: First part of its address: `/trial` for `/trial/0123456789abcdef`.
+        build: Returns the page's components from the store, the item's name and the colours; it says so itself if there
+            is no such item.
+    """
+
+    prefix: str
+    build: Callable[[Snapshot, str, Look], Any]
+
+
+@dataclass(frozen=True)
+class View:
+    """One page and its entry in the navigation.
+
+    Attributes:
+        path: Address, e.g. `/depth`.
+        title: Name in the navigation and heading of the page.
+        question: The question that it answers.
+        parts: Figures and tables, in order.
+        controls: Fields of the page query that can be set on it.
+        content: Returns the components above the parts; None if there are only parts.
+        add_callbacks: Registers callbacks of its own; they look up what a page selects with the function passed.
+        item_page: The page of one of its items.
+    """
+
+    path: str
+    title: str
+    question: str
+    parts: tuple[Part[Any], ...] = ()
+    controls: tuple[str, ...] = SHARED_CONTROLS
+    content: Callable[[Selection], Any] | None = None
+    add_callbacks: Callable[[dash.Dash, Callable[[str], Selection]], None] | None = None
+    item_page: ItemPage | None = None
