@@ -114,10 +114,11 @@ class Snapshot:
         return found.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
 
     def moments(self, trials: pd.DataFrame, column: str) -> pd.DataFrame:
-        """Of one column of `epochs`, over the seeds of a cell: `cell`, `epoch`, `n`, `mean`, `std` (n-1)."""
+        """Over the seeds of a cell, of one column of `epochs`: `cell`, `epoch`, `n`, `mean`, `std`, `min`, `max`."""
         assert column in {"score", "train_loss", "dev_loss", *METRICS}, column
         sql = f"""
-            SELECT cell, epoch, count({column}) AS n, avg({column}) AS mean, stddev_samp({column}) AS std
+            SELECT cell, epoch, count({column}) AS n, avg({column}) AS mean, stddev_samp({column}) AS std,
+                min({column}) AS min, max({column}) AS max
             FROM epochs JOIN chosen USING (t, attempt) GROUP BY ALL HAVING n > 0 ORDER BY cell, epoch
         """  # noqa: S608
         codes, cells = pd.factorize(trials["cell"])

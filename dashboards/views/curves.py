@@ -15,7 +15,7 @@ from dashboards.views.drawing import axis_name, cell_colour, cell_name, cell_sym
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
 from dashboards.views.view import SHARED_CONTROLS, View
-from orchestrator.analysis.describe import LEAST_FOR_INTERVAL
+from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, score_ends
 from orchestrator.analysis.moments import Moments, t_ends
 from trials.metrics.metric import metric_label
 
@@ -64,17 +64,18 @@ def _curves(selection: Selection, columns: dict[str, str], scale: float) -> Curv
     parts = [
         selection.snapshot.moments(alone.trials, column).assign(panel=n) for n, column in enumerate(columns.values())
     ]
-    lines = _with_interval(pd.concat(parts, ignore_index=True))
+    lines = _with_interval(pd.concat(parts, ignore_index=True), are_scores=scale == 100)
     seconds = _seconds(selection, alone.trials) if in_seconds else None
     lines["x"] = lines["epoch"] if seconds is None else _looked_up(lines, seconds)
     title = AXES["train_s"] + " (mean)" if in_seconds else AXES["epoch"]
     return Curves(lines, shown.table, title, tuple(columns), scale, " ".join(filter(None, [shown.note, alone.note])))
 
 
-def _with_interval(found: pd.DataFrame) -> pd.DataFrame:
-    """Adds the ends of Student's 95 % interval, NaN below three seeds."""
+def _with_interval(found: pd.DataFrame, *, are_scores: bool) -> pd.DataFrame:
+    """Adds the ends of the 95 % interval that `describe_cells` gives such values, NaN below three seeds."""
     n, mean, std = (found[name].to_numpy(dtype=np.float64) for name in ("n", "mean", "std"))
-    low, high = t_ends(Moments(n, mean, std, np.zeros(len(n))), 0.95)
+    in_range = are_scores and bool(found["min"].ge(0).all() and found["max"].le(1).all())
+    low, high = (score_ends if in_range else t_ends)(Moments(n, mean, std, np.zeros(len(n))), 0.95)
     enough = n >= LEAST_FOR_INTERVAL
     columns = ["panel", "cell", "epoch", "n", "mean"]
     return found[columns].assign(low=np.where(enough, low, np.nan), high=np.where(enough, high, np.nan))

@@ -22,7 +22,6 @@ import pandas as pd
 from orchestrator.analysis.moments import Moments, logit_ends, moments, sample_moments, t_ends, wider
 from orchestrator.analysis.rows import Floats, finite, measured, numbers, refuse_twice, require
 
-SCORES = frozenset({"score", "test_score"})  # in 0..1
 LEAST_FOR_INTERVAL = 3  # below it a figure draws dots only
 _WIDER = "wider of t and logit"
 
@@ -58,8 +57,8 @@ def describe_cells(frame: pd.DataFrame, by: list[str], value: str, level: float 
     """One row a group of `by`, in order of first appearance, also where no trial has completed.
 
     Columns: `by`, then `n` (completed trials with a value), `mean`, `median`, `std` (n - 1), `min`, `max`, `low`,
-    `high` (interval of the mean at `level`; NaN below two values), `method` ("t", or for `score` and `test_score` the
-    wider ends of t and logit), `dots_only` (below three values: draw no interval).
+    `high` (interval of the mean at `level`; NaN below two values), `method` ("t", or for scores in 0..1 the wider
+    ends of t and logit), `dots_only` (below three values: draw no interval).
 
     Raises:
         ValueError: A column is absent, or a cell has two completed trials of one seed in one
@@ -72,8 +71,8 @@ def describe_cells(frame: pd.DataFrame, by: list[str], value: str, level: float 
     refuse_twice(frame[keep], by)
     found = numbers(frame, value)[keep]
     m = moments(found, codes[keep], size)
-    scores = value in SCORES and bool(((found >= 0) & (found <= 1)).all())  # a correlation may be negative
-    low, high = (_score_ends if scores else t_ends)(m, level)
+    scores = _is_score(value) and bool(((found >= 0) & (found <= 1)).all())  # a correlation may be negative
+    low, high = (score_ends if scores else t_ends)(m, level)
     order = pd.Series(found).groupby(codes[keep])
     wide = order.agg(["median", "min", "max"]).reindex(range(size))
     table = frame.loc[~groups.cumcount().astype(bool), by].reset_index(drop=True)
@@ -91,6 +90,12 @@ def describe_cells(frame: pd.DataFrame, by: list[str], value: str, level: float 
     )
 
 
-def _score_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
+def _is_score(column: str) -> bool:
+    """Whether a column holds a metric: the score that selects, or one by its name as `dev:accuracy`."""
+    return column in ("score", "test_score") or column.startswith(("dev:", "test:"))
+
+
+def score_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
+    """Ends of the interval of means of scores in 0..1: the wider of Student's and of the logit scale's."""
     low, high = wider(t_ends(m, level), logit_ends(m, level))
     return np.clip(low, 0, 1), np.clip(high, 0, 1)

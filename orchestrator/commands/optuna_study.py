@@ -23,7 +23,7 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.search.cell import Cell
-from orchestrator.search.trial_results import Known
+from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.samplers import points_of
@@ -68,7 +68,7 @@ def cells_told(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Iterat
     from orchestrator.search.optuna_search import distribution_of
     from orchestrator.search.suggest import cell_told
 
-    known, n_layers, told = Known(results), layers_of(sweep, lookup), set[str]()
+    known, n_layers, told = StoredTrials(results), layers_of(sweep, lookup), set[str]()
     for parameters in _parameters(sweep, results, lookup):
         axes = dict[str, Axis]()
         point = again(sweep.space, parameters, n_layers, axes.__setitem__)
@@ -86,7 +86,7 @@ def _parameters(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Itera
         yield from (one.parameters for one in points_of(sweep.search, sweep.space, layers_of(sweep, lookup)))
 
 
-def _cell(sweep: SweepSpec, point: Point, lookup: Lookup, known: Known) -> Cell | None:
+def _cell(sweep: SweepSpec, point: Point, lookup: Lookup, known: StoredTrials) -> Cell | None:
     try:
         specs = replicates(sweep, point, lookup)
     except (ValidationError, DraftError, LayersError):

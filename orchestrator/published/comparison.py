@@ -29,7 +29,7 @@ from orchestrator.published.rules import (
     forbidden_here,
     group_of,
 )
-from orchestrator.published.study import Figure, Group, Published, Study
+from orchestrator.published.study import Group, Published, PublishedNumber, Study
 from orchestrator.published.study_parts import UNKNOWN
 
 
@@ -48,7 +48,7 @@ class Line:
     at_epoch: int | None
     unit: str
     freeze: str
-    theirs: Figure
+    theirs: PublishedNumber
     ours: Estimate
     counted: bool
     difference: float
@@ -95,7 +95,7 @@ class Refusal:
     """
 
     reason: str
-    theirs: list[tuple[str, str, str, Figure]] = field(default_factory=list)
+    theirs: list[tuple[str, str, str, PublishedNumber]] = field(default_factory=list)
     ours: list[str] = field(default_factory=list)
 
 
@@ -251,7 +251,7 @@ def _lines(study: Study, result: Published, setup: Setup) -> Iterator[Line]:
                        _difference(ours.mean, result.figure))  # fmt: skip
 
 
-def _difference(ours: float, theirs: Figure) -> float:
+def _difference(ours: float, theirs: PublishedNumber) -> float:
     """Ours minus theirs; 0 inside a range, else to its nearer end."""
     return max(ours - theirs.high, 0.0) + min(ours - theirs.low, 0.0)
 

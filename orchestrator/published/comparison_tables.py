@@ -11,7 +11,7 @@ from rich.text import Text
 
 from orchestrator.published.comparison import Comparison, Line, Refusal, Side
 from orchestrator.published.our_results import COUNTED, Estimate
-from orchestrator.published.study import Figure, Study
+from orchestrator.published.study import PublishedNumber, Study
 from orchestrator.published.study_parts import Metric
 
 
@@ -79,7 +79,7 @@ def _interval(ours: Estimate, unit: str) -> str:
     return f"{_number(ours.low, unit)}..{_number(ours.high, unit)} n={ours.n}"
 
 
-def _published(theirs: Figure, unit: str) -> str:
+def _published(theirs: PublishedNumber, unit: str) -> str:
     if theirs.low != theirs.high:
         return f"{_number(theirs.low, unit)}..{_number(theirs.high, unit)}"
     return _number(theirs.low, unit)

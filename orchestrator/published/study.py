@@ -74,7 +74,7 @@ class Group(Frozen):
         return self
 
 
-class Figure(Frozen):
+class PublishedNumber(Frozen):
     """A published number: one run's, a mean over seeds with its spread, or a range.
 
     Attributes:
@@ -104,7 +104,7 @@ class Published(Frozen):
     freeze: str
     metric: str
     at_epoch: int | None
-    figure: Figure
+    figure: PublishedNumber
 
 
 class Study(Frozen):
@@ -209,7 +209,7 @@ def _results_of_row(group: Group, freeze: str, cells: tuple[Cell, ...]) -> Itera
         else:
             values[found["statistic"]] = cell
     for (metric, epoch), values in numbers.items():
-        figure = Figure.model_validate(values)
+        figure = PublishedNumber.model_validate(values)
         yield Published(group=group.id, freeze=freeze, metric=metric, at_epoch=epoch, figure=figure)
 
 

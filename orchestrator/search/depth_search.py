@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from orchestrator.analysis.cells import by_cell
 from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.choose_depth import Answer, DepthGoal, Known, Spend, answer, decide
-from orchestrator.search.trial_results import Known as StoreKnown
-from orchestrator.search.trial_results import results_of
+from orchestrator.search.trial_results import StoredTrials, results_of
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import DepthGoalSpec
 from trials.record import EpochRecord
@@ -55,7 +54,7 @@ class Depths:
 class DepthSearch:
     """A `Source`; see the module."""
 
-    def __init__(self, spec: DepthGoalSpec, depths: Depths, known: StoreKnown) -> None:
+    def __init__(self, spec: DepthGoalSpec, depths: Depths, known: StoredTrials) -> None:
         self._depths, self._known, self._budget = depths, known, spec.trials
         self._seeds = list(depths.baseline)
         self._goal = DepthGoal(

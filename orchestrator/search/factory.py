@@ -11,7 +11,7 @@ from orchestrator.execution.trial_source import Listed, Source
 from orchestrator.search.race import Race
 from orchestrator.search.schedule import scheduler_of
 from orchestrator.search.steering import FixedCells, Steering, Suggester
-from orchestrator.search.trial_results import Known
+from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import Suggested
 from orchestrator.sweeps.plan import Plan, as_neighbours
@@ -40,9 +40,9 @@ def source_of(plan: Plan, store: ResultStore, *, before_write: Callable[[], None
     if sweep.goal is not None:
         from orchestrator.search.depth_search import Depths, DepthSearch  # importing scipy takes half a second
 
-        return DepthSearch(sweep.goal.choose_depth, Depths.of(plan.trials), Known(store))
+        return DepthSearch(sweep.goal.choose_depth, Depths.of(plan.trials), StoredTrials(store))
     if sweep.racing is not None:
-        return Race(list(by_cell(plan.trials).values()), sweep.racing, Known(store))
+        return Race(list(by_cell(plan.trials).values()), sweep.racing, StoredTrials(store))
     if plan.runs_all and not sweep.search.is_adaptive:
         return Listed(plan.to_run)
     if sweep.search.is_adaptive:
@@ -50,7 +50,7 @@ def source_of(plan: Plan, store: ResultStore, *, before_write: Callable[[], None
     else:
         suggester = FixedCells(as_neighbours(plan.trials))
     scheduler = scheduler_of(sweep.schedule)
-    return Steering(suggester, scheduler, sweep.schedule, Known(store), sweep.search.objectives)
+    return Steering(suggester, scheduler, sweep.schedule, StoredTrials(store), sweep.search.objectives)
 
 
 def learned(plan: Plan, before: Sequence[Suggested], keep: Keep) -> Suggester:

@@ -25,7 +25,7 @@ import numpy as np
 from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.cell import Cell
 from orchestrator.search.findings import found_lines
-from orchestrator.search.trial_results import Evaluation, Known, Seen, results_of
+from orchestrator.search.trial_results import Evaluation, Seen, StoredTrials, results_of
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import RacingSpec
 from trials.record import EpochRecord
@@ -45,7 +45,7 @@ class Race:
         left: Ids of those that left the race.
     """
 
-    def __init__(self, cells: Sequence[Sequence[TrialSpec]], spec: RacingSpec, known: Known) -> None:
+    def __init__(self, cells: Sequence[Sequence[TrialSpec]], spec: RacingSpec, known: StoredTrials) -> None:
         """`cells` are replicates in the order of the seeds, which is the same for all."""
         self.cells = [Cell(specs, {one.trial_id: Seen() for one in specs}) for specs in cells]
         self.left: set[str] = set()

@@ -16,7 +16,7 @@ from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.cell import Cell
 from orchestrator.search.findings import found_lines
 from orchestrator.search.schedule import Scheduler
-from orchestrator.search.trial_results import Evaluation, Known, Seen, results_of
+from orchestrator.search.trial_results import Evaluation, Seen, StoredTrials, results_of
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import ScheduleSpec
 from trials.record import EpochRecord
@@ -54,7 +54,7 @@ class Steering:
         suggester: Suggester,
         scheduler: Scheduler,
         by: ScheduleSpec,
-        known: Known,
+        known: StoredTrials,
         objectives: Sequence[str] = ("score",),
     ) -> None:
         self._objectives = objectives

@@ -52,7 +52,7 @@ def results_of(records: Iterable[EpochRecord]) -> Results:
     return {**best.metrics, "score": best.score, **costs}
 
 
-class Known:
+class StoredTrials:
     """What a store has of trials, read once when somebody asks for the first time."""
 
     def __init__(self, store: ResultStore) -> None:

@@ -24,7 +24,7 @@ from orchestrator.search.schedule import ToTheEnd, scheduler_of
 from orchestrator.search.simulate import Table, simulate
 from orchestrator.search.steering import FixedCells, Steering, Suggester
 from orchestrator.search.suggest import LearnedCells
-from orchestrator.search.trial_results import Known, Seen, results_of
+from orchestrator.search.trial_results import Seen, StoredTrials, results_of
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.samplers import points_of
 from orchestrator.sweeps.search_spec import COSTS, RacingSpec, ScheduleSpec, SearchSpec
@@ -67,9 +67,9 @@ class World:
         return cls(spec, table, cells, truth, lookup)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> StoredTrials:
         """What a search that has not begun finds in its store."""
-        return Known(ResultStore(Path("nothing")))
+        return StoredTrials(ResultStore(Path("nothing")))
 
     @property
     def winner(self) -> Cell:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.published.study import STUDIES, Figure, Published, Study, load_study, read_study
+from orchestrator.published.study import STUDIES, Published, PublishedNumber, Study, load_study, read_study
 from trials.errors import ConfigError
 
 
-def figures(study: Study, group: str) -> dict[tuple[str, str, int | None], Figure]:
+def figures(study: Study, group: str) -> dict[tuple[str, str, int | None], PublishedNumber]:
     """(freeze, metric, epoch) to the figure, of one table."""
     return {(r.freeze, r.metric, r.at_epoch): r.figure for r in study.results_flat() if r.group == group}
 

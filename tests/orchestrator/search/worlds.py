@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator.search.simulate import Table
-from orchestrator.search.trial_results import Known
+from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.samplers import Layers
 from orchestrator.sweeps.space import Point
@@ -59,8 +59,8 @@ def table(seeds: Sequence[int] = (0,), *, noise: float = 0.002) -> Table:
     return Table({spec_of(*cell).trial_id: records(*cell, noise=noise) for cell in cells})
 
 
-def nothing_known(folder: Path) -> Known:
-    return Known(ResultStore(folder / "store"))
+def nothing_known(folder: Path) -> StoredTrials:
+    return StoredTrials(ResultStore(folder / "store"))
 
 
 def resolver(seeds: Sequence[int]) -> Callable[[Point], list[TrialSpec]]:

@@ -1,0 +1,144 @@
+"""A number that two surfaces show is one number: terminal, `compare`, model card, report and dashboard of one store."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import Query, parse_query
+from dashboards.data.selection import select
+from dashboards.report.write import write_report
+from dashboards.views.registry import find_part
+from orchestrator.analysis.summary import CellSummary, summarise
+from orchestrator.commands.model_card import model_card
+from orchestrator.published.comparison import Comparison, compare_study
+from orchestrator.published.study import load_study
+from orchestrator.session.tables import cell_tables
+from orchestrator.store import ResultStore
+from orchestrator.store.specs import stored_spec
+from tests.dashboards.stores import specs, write_store
+from trials.spec import TrialSpec
+
+EWT = {"name": "UD_English-EWT", "sizes": (12544, 2001, 2077)}
+MODEL = {"name": "distilbert/distilbert-base-multilingual-cased"}
+TRIALS = specs(seeds=range(3), train_sizes=(12544,), data=EWT, model=MODEL, lowercase=True)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    return write_store(tmp_path_factory.mktemp("one") / "store", TRIALS)
+
+
+@pytest.fixture(scope="module")
+def report(store: ResultStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    write_report(Frames(store), Query(sweep="made-up"), folder, pictures=False)
+    return folder
+
+
+def csv(report: Path, name: str) -> pd.DataFrame:
+    (path,) = report.rglob(f"*{name}.csv")
+    return pd.read_csv(path).set_index("frozen")
+
+
+def part(store: ResultStore, name: str) -> pd.DataFrame:
+    """The table of a dashboard's part."""
+    snapshot = Frames(store).refresh()
+    found = find_part(name)
+    assert found is not None
+    query, _ = parse_query("?sweep=made-up")
+    return found.table(found.prepare(select(snapshot, query)))
+
+
+def terminal(store: ResultStore) -> dict[str, list[str]]:
+    """The words of each row of the terminal's table, by freeze."""
+    console = Console(width=100, file=io.StringIO(), color_system=None)
+    with console.capture() as captured:
+        for table in cell_tables(summary(store)):
+            console.print(table)
+    rows = (re.split(r"\s{2,}", line.strip()) for line in captured.get().splitlines())
+    return {row[0]: row[1:] for row in rows if len(row) > 5}
+
+
+def summary(store: ResultStore) -> list[CellSummary]:
+    return summarise(TRIALS, store.trials().to_pylist())
+
+
+def compared(store: ResultStore) -> Comparison:
+    return compare_study(load_study("emekaeze_pos"), store.trials().to_pylist(), store.epochs().to_pylist())
+
+
+def ours(store: ResultStore, metric: str, freeze: str) -> tuple[float, float | None, float | None]:
+    """Mean and ends of our side of `compare`."""
+    lines = [line for side in compared(store).sides if side.group == "english" for line in side.lines]
+    (line,) = [line for line in lines if (line.metric, line.freeze, line.at_epoch) == (metric, freeze, None)]
+    return line.ours.mean, line.ours.low, line.ours.high
+
+
+FROZEN = ["first 2", "first 4", "alternating", "all"]
+
+
+@pytest.mark.parametrize("freeze", FROZEN)
+def test_saved_time_is_one_number(store: ResultStore, report: Path, freeze: str) -> None:
+    mean, low, high = ours(store, "saved_train", freeze)
+    row = csv(report, "cost-savings").query("cost == 'training time'").loc[freeze]
+    assert [100 * mean, 100 * (low or 0), 100 * (high or 0)] == pytest.approx(row.iloc[3:6].tolist(), abs=1e-3)
+    table = part(store, "cost-savings").query("cost == 'training time'").set_index("frozen")
+    assert table.loc[freeze, "saved (%)"] == row["saved (%)"]
+    assert terminal(store)[freeze][-1] == f"{100 * mean:.1f} %"
+
+
+@pytest.mark.parametrize("freeze", FROZEN)
+def test_saved_parameters_are_one_number(store: ResultStore, report: Path, freeze: str) -> None:
+    mean, _, _ = ours(store, "saved_params", freeze)
+    row = csv(report, "cost-savings").query("cost == 'trainable parameters'").loc[freeze]
+    assert 100 * mean == pytest.approx(row["saved (%)"], abs=1e-3)
+    assert terminal(store)[freeze][4] == f"{100 * mean:.1f} %"
+
+
+@pytest.mark.parametrize("freeze", ["none", *FROZEN])
+def test_mean_deviation_and_interval_of_a_score_are_one_each(store: ResultStore, report: Path, freeze: str) -> None:
+    mean, low, high = ours(store, "accuracy", freeze)
+    row, bars = csv(report, "depth-table").loc[freeze], part(store, "depth-bars").set_index("frozen").loc[freeze]
+    columns = ["mean (%)", "95 % from (%)", "95 % to (%)"]
+    assert [100 * mean, 100 * (low or 0), 100 * (high or 0)] == pytest.approx(row[columns].tolist(), abs=1e-4)
+    assert bars[columns].tolist() == row[columns].tolist()
+    last = csv(report, "curves-quality").loc[freeze].query("epoch == 5").iloc[0]
+    assert last[["mean", "95 % from", "95 % to"]].tolist() == pytest.approx(row[columns].tolist(), abs=1e-4)
+    assert terminal(store)[freeze][1] == f"{row['mean (%)']:.2f} ± {row['std (%)']:.2f}"
+
+
+@pytest.mark.parametrize("freeze", ["none", *FROZEN])
+def test_training_time_and_memory_are_one_number(store: ResultStore, report: Path, freeze: str) -> None:
+    seconds = csv(report, "cost-time").loc[freeze, "training time (s)"]
+    assert csv(report, "cost-pareto").loc[freeze, "training time (s)"] == seconds
+    assert terminal(store)[freeze][5] == f"{seconds:.1f}"
+    if freeze != "none":
+        table = part(store, "cost-table").set_index("frozen").loc[freeze]
+        row = csv(report, "cost-savings").query("cost == 'peak memory'").loc[freeze]
+        assert table["peak memory saved (%)"] == pytest.approx(row["saved (%)"], abs=0.005)
+
+
+@pytest.mark.parametrize("freeze", FROZEN)
+def test_the_difference_to_the_baseline_is_one_number(store: ResultStore, report: Path, freeze: str) -> None:
+    row = csv(report, "depth-forest").loc[freeze]
+    shown = part(store, "depth-forest").set_index("frozen").loc[freeze]
+    columns = ["difference (points)", "95 % from (points)", "95 % to (points)"]
+    assert shown[columns].tolist() == row[columns].tolist()
+    means = {cell.spec.freeze.label: cell.score_mean or 0.0 for cell in summary(store)}
+    assert row["difference (points)"] == pytest.approx(100 * (means[freeze] - means["none"]), abs=1e-4)
+
+
+def test_the_model_card_says_the_terminals_mean_and_deviation(store: ResultStore) -> None:
+    row = next(row for row in store.trials().to_pylist() if row["freeze_strategy"] == "first_k")
+    spec: TrialSpec = stored_spec(row["spec"], row["trial_id"])
+    card = model_card(spec, row, store, score=row["best_score"], licence="none")
+    (found,) = re.findall(r": (0\.\d+) ± (0\.\d+) \(mean, standard deviation\)", card)
+    cell = next(cell for cell in summary(store) if cell.spec.cell_id == spec.cell_id)
+    assert found == (f"{cell.score_mean:.4f}", f"{cell.score_std:.4f}")
