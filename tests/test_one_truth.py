@@ -14,7 +14,7 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import Query, parse_query
 from dashboards.data.selection import select
 from dashboards.report.write import write_report
-from dashboards.views.registry import find_part
+from dashboards.views.registry import PARTS
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.commands.model_card import model_card
 from orchestrator.published.comparison import Comparison, compare_study
@@ -50,10 +50,8 @@ def csv(report: Path, name: str) -> pd.DataFrame:
 def part(store: ResultStore, name: str) -> pd.DataFrame:
     """The table of a dashboard's part."""
     snapshot = Frames(store).refresh()
-    found = find_part(name)
-    assert found is not None
     query, _ = parse_query("?sweep=made-up")
-    return found.table(found.prepare(select(snapshot, query)))
+    return PARTS[name].table(PARTS[name].prepare(select(snapshot, query)))
 
 
 def terminal(store: ResultStore) -> dict[str, list[str]]:
