@@ -14,7 +14,7 @@ import typer
 
 from orchestrator.config.console import DEFAULT_STORE, ClusterOption, DebugOption, reported, say
 from orchestrator.execution.stop_request import ask_to_stop
-from orchestrator.lease.acquire import FOLDER as LEASES
+from orchestrator.lease.claims import LEASES
 from orchestrator.lease.holder import this_driver
 from orchestrator.lease.running_driver import running_driver
 from orchestrator.store import open_store

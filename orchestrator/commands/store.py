@@ -20,16 +20,17 @@ import typer
 from rich.table import Table
 
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, say, stdout
+from orchestrator.lease.claims import LEASES
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store import open_store
-from orchestrator.store.check import LEASES, check_store
-from orchestrator.store.diagnosis import BadFile, Counted
+from orchestrator.store.check import check_store
 from orchestrator.store.export import Format, export
 from orchestrator.store.garbage import collect, find_garbage
 from orchestrator.store.maintenance import alone, broken_claims
 from orchestrator.store.merge import Merged, merge
-from orchestrator.store.repair import Repaired, repair, set_aside
+from orchestrator.store.repair import Repaired, quarantine, repair
+from orchestrator.store.report import Counted, StoredFile
 from orchestrator.store.schema import TABLES
 from trials.errors import ConfigError
 
@@ -55,7 +56,7 @@ def verify(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debu
     with reported(debug=debug):
         report = check_store(store)
         if as_json:
-            _print_json(asdict(report) | {"ok": report.ok})
+            _print_json(report.as_json())
         else:
             for finding in report.findings:
                 _line(str(finding))
@@ -84,7 +85,7 @@ def repair_(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, deb
         check_store(storage)  # before anything is written: it may be no store
         stuck = broken_claims(storage, say=say)
         if stuck:
-            set_aside(storage, [BadFile((LEASES, sweep), name, "not a readable lease") for sweep, name in stuck])
+            quarantine(storage, [StoredFile((LEASES, sweep), name, "not a readable lease") for sweep, name in stuck])
         with alone(storage, "repair", say=say):
             done = repair(storage)
         if as_json:

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
-from orchestrator.store.names import digest, is_intact
-
-FOLDER = "checkpoints"
+from orchestrator.store.names import CHECKPOINTS, digest, is_intact
 
 
 class StoredCheckpoints:
     """The checkpoints of one trial: a `trials.training.checkpoint.CheckpointStorage`."""
 
     def __init__(self, store: str, trial_id: str, attempt: int) -> None:
-        self._storage, self._trial_id, self._attempt = open_storage(store).at(FOLDER), trial_id, attempt
+        self._storage, self._trial_id, self._attempt = open_storage(store).at(CHECKPOINTS), trial_id, attempt
 
     def load(self) -> bytes | None:
         """The newest of this attempt and those before."""
@@ -54,7 +52,7 @@ def names_of(storage: Storage, trial_id: str) -> list[str]:
 
 def forget(store: Storage, trial_ids: set[str]) -> None:
     """Take the checkpoints of trials away that are over."""
-    storage = store.at(FOLDER)
+    storage = store.at(CHECKPOINTS)
     for name in storage.files():
         if name.partition("-")[0] in trial_ids:
             storage.delete(name)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from orchestrator.execution.checkpoint_store import forget
 from orchestrator.store import ResultStore
+from orchestrator.store.contents import COMMIT_ORDER
 from orchestrator.store.schema import EPOCHS, State
 from trials.datasets.corpus import Item
 from trials.record import EpochRecord, SplitReport, trial_totals
@@ -24,7 +25,6 @@ from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 from trials.tasks.task import labels_of, words_of
 
-COMMIT_ORDER = ("epochs", "tags", "predictions", "trials")
 COMPACT_EVERY = 200  # commits; between them that many small parts a table
 FLUSH_EVERY_S = 1.0  # what a killed driver can lose of finished trials, and how many small parts a second there are
 

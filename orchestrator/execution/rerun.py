@@ -10,14 +10,12 @@ import pyarrow as pa
 
 from orchestrator.execution.recorder import epoch_row
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import EPOCHS, METRICS, State
+from orchestrator.store.contents import COMPUTED
+from orchestrator.store.schema import EPOCHS, State
 from orchestrator.store.specs import stored_spec
 from trials.errors import StoreError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
-
-# What two runs of one trial must agree in; times and memory are measured, not computed.
-COMPUTED = ("step", "epoch", "train_loss", "step_losses", "dev_loss", "score", *METRICS, "examples_seen", "lr")
 
 Row = dict[str, Any]
 
@@ -85,7 +83,7 @@ def differences(stored: list[Row], found: list[Row]) -> list[Difference]:
         if other is None:
             differing.append(Difference(row["step"], "step", row["step"], None))
             continue
-        pairs = [(column, row.get(column), other.get(column)) for column in COMPUTED]
+        pairs = [(column, row.get(column), other.get(column)) for column in ("step", *COMPUTED["epochs"])]
         differing += [Difference(row["step"], name, a, b) for name, a, b in pairs if not _same(a, b)]
     return differing + [Difference(step, "step", None, step) for step in by_step]
 

@@ -6,13 +6,11 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator, Mapping
 
-from orchestrator.lease.claims import Claim, ClaimFolder
+from orchestrator.lease.claims import LEASES, Claim, ClaimFolder
 from orchestrator.lease.holder import Holder, Presence, this_driver
 from orchestrator.lease.lease import TIMING, Lease, Timing
 from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
-
-FOLDER = "leases"
 
 
 class LeaseHeldError(StoreError):
@@ -132,7 +130,7 @@ def take_lease(
             while it was watched.
         StoreError: the storage does not answer or cannot be written.
     """
-    folder = ClaimFolder(store.at(FOLDER).at(sweep))
+    folder = ClaimFolder(store.at(LEASES).at(sweep))
     lease = _Taker(folder, sweep, me or this_driver(), timing, say).take()
     lease.keep()
     try:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from orchestrator.lease.holder import Holder
 from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
+LEASES = "leases"  # the folder
 _NAME = re.compile(r"([0-9a-f]{16})-(\d{8})-(asks|holds)\.json")
 
 
@@ -111,3 +112,11 @@ class ClaimFolder:
                 self.storage.delete(name)
         except OSError as error:
             raise StoreError(f"{self.storage}: {name} cannot be taken away ({error}). Delete it by hand.") from error
+
+
+def claims_of(store: Storage) -> Iterator[tuple[str, ClaimFolder, Claim]]:
+    """Every claim in a store, with its sweep and the folder that it is in. Raises StoreError."""
+    for sweep in store.at(LEASES).folders():
+        folder = ClaimFolder(store.at(LEASES).at(sweep))
+        for claim in folder.look().values():
+            yield sweep, folder, claim

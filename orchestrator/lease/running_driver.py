@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from orchestrator.lease.acquire import FOLDER
-from orchestrator.lease.claims import ClaimFolder
+from orchestrator.lease.claims import LEASES, ClaimFolder
 from orchestrator.lease.holder import ALIVE_FORMAT, Holder, Presence, this_driver
 from orchestrator.lease.lease import STALE_S
 from orchestrator.storage.storage import Storage
@@ -20,7 +19,7 @@ def running_driver(store: Storage, sweep: str) -> Holder | None:
     Raises:
         StoreError: the place cannot be read.
     """
-    folder, me = ClaimFolder(store.at(FOLDER).at(sweep)), this_driver()
+    folder, me = ClaimFolder(store.at(LEASES).at(sweep)), this_driver()
     for claim in folder.look().values():
         holder = folder.holder(claim)
         if claim.holds and holder is not None:

@@ -1,11 +1,11 @@
-"""Addresses of stores that are no folders of this machine, and what of them may be shown.
+"""Addresses of stores in object storage, and which parts of them may be shown.
 
 s3://bucket/prefix?endpoint_override=http://127.0.0.1:9000&region=us-east-1
 gs://bucket/prefix
 hdfs://namenode:8020/path
 
-Credentials stand in the environment or in the provider's own files, never in an address: an address is printed, kept in
-shell histories and in the output of commands.
+Credentials come from the environment or the provider's own files, never from an address: addresses are printed, and end
+up in shell histories and in the output of commands.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _HIDDEN = "***"
 
 @dataclass(frozen=True)
 class Address:
-    """Where on which service.
+    """A location on a storage service.
 
     Attributes:
         scheme: s3, gs or hdfs.
-        host: The bucket; the name node of HDFS, empty for the configured one.
-        path: Below it, without slashes at its ends; may be empty.
-        options: Of `endpoint_override` (host[:port], perhaps with http:// before it), `region`, `scheme`.
+        host: The bucket; for HDFS the name node, empty for the configured one.
+        path: The prefix below it, without leading and trailing slashes; may be empty.
+        options: `endpoint_override` (host[:port], optionally with http://), `region`, `scheme`.
     """
 
     scheme: str
@@ -47,7 +47,7 @@ class Address:
 
     @property
     def without_options(self) -> str:
-        """What an error names."""
+        """The address as errors show it."""
         return f"{self.scheme}://{self.host}/{self.path}".rstrip("/")
 
     def __str__(self) -> str:
@@ -55,16 +55,16 @@ class Address:
 
 
 def is_address(text: str) -> bool:
-    """Whether this is meant to be an address and no folder."""
+    """Whether this is an address rather than a folder."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text) is not None
 
 
 def parse_address(text: str) -> Address:
-    """Read an address.
+    """Parse an address.
 
     Raises:
-        ConfigError: an unknown scheme, no bucket, credentials in it, or an option that it may not have. The message
-            repeats nothing that could be a secret.
+        ConfigError: an unknown scheme, no bucket, credentials in it, or an unknown option. The message repeats nothing
+            that could be a secret.
     """
     scheme, _, rest = text.partition(":/")
     scheme, rest = scheme.lower(), rest.removeprefix("/")
@@ -75,11 +75,13 @@ def parse_address(text: str) -> Address:
     rest, _, query = rest.partition("?")
     host, _, path = rest.partition("/")
     if "@" in rest and not (scheme == "hdfs" and re.fullmatch(r"[\w.-]+@[^@:]*(:\d+)?", host)):
-        raise ConfigError(f"store {scheme}://{_HIDDEN}@{rest.rpartition('@')[2]}: no user in it. {_WAY_OUT[scheme]}")
+        raise ConfigError(
+            f"store {scheme}://{_HIDDEN}@{rest.rpartition('@')[2]}: an address must not contain a user. {_WAY_OUT[scheme]}"
+        )
     path = path.strip("/")
     shown = f"store {scheme}://{host}/{path}"
     if "#" in rest + query or "//" in path:
-        raise ConfigError(f"{shown.partition('#')[0]}: must be a plain path, without '#' and '//'. Take them out.")
+        raise ConfigError(f"{shown.partition('#')[0]}: must be a plain path. Remove '#' and '//'.")
     if not host and scheme != "hdfs":
         raise ConfigError(f"{shown}: has no bucket. Write {scheme}://bucket/prefix.")
     return Address(scheme, host, path, _options(scheme, query, shown))
@@ -89,10 +91,10 @@ def _options(scheme: str, query: str, shown: str) -> dict[str, str]:
     known, options = _OPTIONS[scheme], dict[str, str]()
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in known:
-            # Only what looks like a word of ours is repeated: a key may stand where a name should.
-            told = repr(name) if re.fullmatch(r"[a-z_]{1,20}", name) else "a part after '?'"
-            words = f"only {', '.join(known)}" if known else "nothing"
-            raise ConfigError(f"{shown}: {told} may not stand in an address, {words} may. {_WAY_OUT[scheme]}")
+            # Only what looks like the name of an option is repeated: it may be a misplaced key.
+            shown_name = repr(name) if re.fullmatch(r"[a-z_]{1,20}", name) else "a part after '?'"
+            allowed = ", ".join(known) or "none"
+            raise ConfigError(f"{shown}: unknown option {shown_name}. Known: {allowed}. {_WAY_OUT[scheme]}")
         if not re.fullmatch(_RULES[name], value):
             form = {"endpoint_override": "host:port or http://host:port", "scheme": "http or https"}
             raise ConfigError(f"{shown}: {name} must be {form.get(name, 'a name such as us-east-1')}.")
@@ -101,12 +103,12 @@ def _options(scheme: str, query: str, shown: str) -> dict[str, str]:
 
 
 def endpoint(address: Address) -> tuple[str | None, str | None]:
-    """The host:port that an S3 or GCS address leads to, if not the provider's own, and http or https.
+    """The host:port of an S3 or GCS address, None for the provider's own, and http or https.
 
     An S3 address without `endpoint_override` follows AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL.
 
     Raises:
-        ConfigError: one of these variables is no endpoint.
+        ConfigError: one of these variables is not a valid endpoint.
     """
     given, source = address.options.get("endpoint_override"), ""
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") if address.scheme == "s3" else ():
@@ -120,7 +122,7 @@ def endpoint(address: Address) -> tuple[str | None, str | None]:
 
 
 def scrubbed(message: str) -> str:
-    """A library's message without anything that looks like a key."""
+    """A library's message with everything that looks like a secret replaced."""
     secrets = [value for name, value in os.environ.items() if re.search(r"SECRET|TOKEN|PASSWORD|ACCESS_KEY", name)]
     for value in sorted(secrets, key=len, reverse=True):
         if len(value) >= 4:
@@ -132,9 +134,9 @@ def scrubbed(message: str) -> str:
 
 _KEYS = (
     r"(?<=//)[^/@\s]+(?=@)",  # a user and a password before a host
-    r"(?:A3T[A-Z0-9]|AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}",  # ids of Amazon's keys
+    r"(?:A3T[A-Z0-9]|AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}",  # AWS access key ids
     r"(?i)(?<=signature=)[0-9a-z%/+=]+|(?<=token=)[^&\s'\"]+|(?<=bearer )[^\s'\"]+",
-    r"ya29\.[\w.-]+",  # Google's tokens
-    r"(?<![\w/+])(?=[A-Za-z/+]*\d)(?=[\da-z/+]*[A-Z])(?=[\dA-Z/+]*[a-z])[\w/+]{32,}={0,2}",  # 32 of all three kinds
+    r"ya29\.[\w.-]+",  # Google OAuth tokens
+    r"(?<![\w/+])(?=[A-Za-z/+]*\d)(?=[\da-z/+]*[A-Z])(?=[\dA-Z/+]*[a-z])[\w/+]{32,}={0,2}",  # 32 characters of all three classes
     r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
 )

@@ -1,7 +1,7 @@
-"""Reaching S3, Google Cloud Storage or HDFS, and asking again while what they answer may pass.
+"""Connections to S3, Google Cloud Storage and HDFS that retry transient errors.
 
-Credentials are looked for by pyarrow, in the environment and the provider's own files; nothing of them is kept here,
-and what pyarrow says is shown without anything that looks like one.
+pyarrow finds the credentials, in the environment and the provider's own files; they are never stored here, and its error
+messages are shown without anything that looks like one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from trials.errors import StoreError
 
 T = TypeVar("T")
 
-PATIENCE_S = 60.0  # how long a place that once answered is asked again; the last attempt may take as long again
-FIRST_PATIENCE_S = 10.0  # one that never did is more likely a wrong address
-CONNECT_S, REQUEST_S = 5.0, 10.0  # a request is given up when so long nothing was heard
+PATIENCE_S = 60.0  # for retries, once the service has answered; the last attempt may take as long again
+FIRST_PATIENCE_S = 10.0  # before it has: more likely the address is wrong
+CONNECT_S, REQUEST_S = 5.0, 10.0  # timeouts of one request
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 _LONGEST_MESSAGE = 400
-_LASTING = re.compile(
+_PERMANENT = re.compile(
     r"ACCESS_DENIED|NO_SUCH_BUCKET|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_CLIENT_TOKEN_ID|EXPIRED_TOKEN"
     r"|InvalidAccessKeyId|SignatureDoesNotMatch|NoSuchBucket|ExpiredToken|InvalidBucketName"
     r"|HTTP status (?:3\d\d|4(?!08|25|29)\d\d)|PERMISSION_DENIED|UNAUTHENTICATED|lib(?:jvm|hdfs)"
@@ -40,28 +40,28 @@ ACCESS = {
 
 
 class Connection:
-    """A filesystem that is asked again while what it answers may pass.
+    """A filesystem whose transient errors are retried.
 
     Attributes:
         filesystem: pyarrow's.
-        service: Whose paths they are; two services may have the same ones.
-        patience_s: How long one request is repeated.
+        service: Identifies the service, as two of them may have the same paths.
+        patience_s: How long one request is retried.
     """
 
     def __init__(self, filesystem: fs.FileSystem, service: str, patience_s: float = PATIENCE_S) -> None:
         self.filesystem, self.service, self.patience_s = filesystem, service, patience_s
         self._answered = False
 
-    def ask(self, action: Callable[[], T], sorry: Callable[[str, bool], str]) -> T:
-        """The action's result; after `patience_s` of failures, or one that will not pass, an error.
+    def ask(self, action: Callable[[], T], describe: Callable[[str, bool], str]) -> T:
+        """The action's result, retried for `patience_s` unless the error is permanent.
 
         Args:
             action: Sends a request; may be called many times.
-            sorry: The error's message, of what the last attempt said and whether the fault is likely with who asks.
+            describe: Makes the error message from the last attempt's message and whether the caller is likely at fault.
 
         Raises:
-            FileNotFoundError: the object is not there.
-            StoreError: as `sorry` words it, without secrets and without the library's own error behind it.
+            FileNotFoundError: the object does not exist.
+            StoreError: as `describe` words it, without secrets and not chained to the library's own error.
         """
         patience = self.patience_s if self._answered else min(FIRST_PATIENCE_S, self.patience_s)
         deadline, pause = time.monotonic() + patience, _FIRST_PAUSE_S
@@ -73,33 +73,33 @@ class Connection:
                 raise
             except (OSError, pa.ArrowException) as error:
                 message = str(error)
-                lasting = not isinstance(error, OSError) or _LASTING.search(message) is not None
-                if lasting or time.monotonic() + pause > deadline:
-                    raise StoreError(sorry(_short(message), lasting or not self._answered)) from None
+                is_permanent = not isinstance(error, OSError) or _PERMANENT.search(message) is not None
+                if is_permanent or time.monotonic() + pause > deadline:
+                    raise StoreError(describe(_short(message), is_permanent or not self._answered)) from None
             else:
                 self._answered = True
                 return result
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # many clients should not come back at once
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # so that many clients do not retry at once
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
 def connect(address: Address) -> Connection:
-    """Reach the service of an address; the bucket is not asked for yet.
+    """Connect to the service of an address; the bucket is not accessed yet.
 
     Raises:
-        ConfigError: a variable of the environment leads nowhere.
-        StoreError: what is needed to reach it is not installed or not found.
+        ConfigError: an endpoint variable of the environment is not valid.
+        StoreError: a library or setting that the service needs is missing.
     """
     made = {"s3": _s3, "gs": _gs, "hdfs": _hdfs}[address.scheme]
     try:
         return Connection(made(address), " ".join(filter(None, (address.scheme, *endpoint(address)))))
     except (OSError, pa.ArrowException) as error:
-        said, way_out = _short(str(error)), ACCESS[address.scheme]
-        raise StoreError(f"{address.without_options}: cannot be reached ({said}). Access is by {way_out}.") from None
+        reason, way_out = _short(str(error)), ACCESS[address.scheme]
+        raise StoreError(f"{address.without_options}: cannot be reached ({reason}). Access needs {way_out}.") from None
 
 
 def _short(message: str) -> str:
-    """The first line of what a library says, without secrets; some say the same a hundred times."""
+    """The first line of a library's message, without secrets; some repeat it a hundred times."""
     line = scrubbed(message).partition("\n")[0]
     return line.rstrip(".") if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]}..."
 
@@ -115,7 +115,9 @@ def _s3(address: Address) -> fs.FileSystem:
         background_writes=False,
         connect_timeout=CONNECT_S,
         request_timeout=REQUEST_S,
-        retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=3),  # a page of a listing; `ask` repeats the whole
+        retry_strategy=fs.AwsDefaultS3RetryStrategy(
+            max_attempts=3
+        ),  # of one page of a listing; `ask` retries the whole listing
     )
 
 

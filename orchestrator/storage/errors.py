@@ -1,4 +1,4 @@
-"""How files of a store are refused."""
+"""Errors about single files of a store."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from trials.errors import StoreError
 
 
 class BrokenError(StoreError):
-    """A file of a store that is not what was written, or not ours.
+    """A file of a store that is corrupted or was not written by Permafrost.
 
     Attributes:
-        wrong: What is wrong with it, without its place and the way out.
+        wrong: What is wrong with it, without its path and the fix.
     """
 
     def __init__(
@@ -20,7 +20,7 @@ class BrokenError(StoreError):
 
 
 class NewerError(BrokenError):
-    """A file that a newer version wrote: nothing is wrong with it."""
+    """An intact file that a newer version wrote."""
 
     def __init__(self, path: str, wrong: str) -> None:
         super().__init__(path, wrong, "Upgrade permafrost-sweeps")

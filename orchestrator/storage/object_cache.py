@@ -1,4 +1,4 @@
-"""Objects of remote stores that this process has read: parts are never changed, so each is fetched once."""
+"""A cache of the objects that this process has read from remote stores. Objects never change, so each is fetched once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow as pa
 CACHE_BYTES = 256 * 2**20
 
 
-class Cache:
-    """Objects that are never changed, by address; those least recently used go first.
+class ObjectCache:
+    """A least-recently-used cache of objects, by address.
 
     Attributes:
-        limit_bytes: Of all objects together.
+        limit_bytes: Maximum total size of the objects.
     """
 
     def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
@@ -24,14 +24,14 @@ class Cache:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> pa.Buffer | None:
-        """The object, if it is still held."""
+        """The object, if it is in the cache."""
         with self._lock:
             if key in self._objects:
                 self._objects.move_to_end(key)
             return self._objects.get(key)
 
     def put(self, key: str, content: pa.Buffer) -> None:
-        """Hold an object, if it fits."""
+        """Add an object, if it fits."""
         self.drop(key)
         with self._lock:
             if content.size <= self.limit_bytes:
@@ -41,10 +41,10 @@ class Cache:
                 self.held_bytes -= self._objects.popitem(last=False)[1].size
 
     def drop(self, key: str) -> None:
-        """Forget an object."""
+        """Remove an object."""
         with self._lock:
             if key in self._objects:
                 self.held_bytes -= self._objects.pop(key).size
 
 
-CACHE = Cache()  # of this process
+CACHE = ObjectCache()  # shared by the whole process

@@ -1,14 +1,14 @@
-"""A place on S3, Google Cloud Storage or HDFS, through pyarrow.
+"""Storage on S3, Google Cloud Storage or HDFS, through pyarrow.
 
-What is relied on, of S3 and Google Cloud Storage: a PUT that is answered is there as a whole, one that is cut leaves
-nothing, the last of two under one name wins, and a listing shows all that was there when it began, in the order of
-names. HDFS shows a file while it is written, so there a temporary one is renamed.
+S3 and Google Cloud Storage guarantee: an object exists completely once its PUT is acknowledged, an aborted PUT leaves
+nothing, of two PUTs under one name the last wins, and a listing contains all that existed when it began, in the order of
+names. HDFS shows a file while it is being written, so there a temporary one is renamed.
 
-pyarrow sends an object of more than 10 MiB in pieces, and where it cannot it may finish the upload with those that
-arrived, or with none. So no object is larger than `LARGEST_BYTES`, and one without bytes counts as not there.
+pyarrow uploads an object of more than 10 MiB in pieces, and after an error it may complete the upload with those that
+arrived, or with none. So no object is larger than `LARGEST_BYTES`, and an empty one counts as absent.
 
-A write whose answer is lost is sent again under the same name with the same content, which changes nothing. Should
-the first one arrive late, after the part was compacted and taken away, its rows stand in two parts; readers drop one.
+A write whose answer is lost is sent again under the same name with the same content, which changes nothing. If
+the first one arrives late, after the part was compacted and deleted, its rows are in two parts; readers drop one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyarrow import fs
 
 from orchestrator.storage.address import Address
 from orchestrator.storage.connection import ACCESS, Connection
-from orchestrator.storage.object_cache import CACHE, Cache
+from orchestrator.storage.object_cache import CACHE, ObjectCache
 from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
@@ -38,7 +38,7 @@ class ObjectStorage(Storage):
     at_once = 8  # the connections that pyarrow opens
 
     def __init__(
-        self, connection: Connection, address: Address, *, cache: Cache = CACHE, inside: tuple[str, ...] = ()
+        self, connection: Connection, address: Address, *, cache: ObjectCache = CACHE, inside: tuple[str, ...] = ()
     ) -> None:
         self.address = str(address)
         self._connection, self._root, self._cache, self._inside = connection, address, cache, inside
@@ -52,7 +52,7 @@ class ObjectStorage(Storage):
         return "/".join((self._root.without_options, *self._inside))
 
     def at(self, name: str) -> ObjectStorage:
-        """The prefix of this name inside."""
+        """The prefix of this name below this one."""
         return ObjectStorage(self._connection, self._root, cache=self._cache, inside=(*self._inside, name))
 
     def files(self) -> dict[str, int]:
@@ -61,7 +61,7 @@ class ObjectStorage(Storage):
         return {name: found[name] for name in sorted(found) if not name.startswith(".")}
 
     def folders(self) -> list[str]:
-        """The names of the prefixes inside."""
+        """The names of the prefixes below this one."""
         return sorted(info.base_name for info in self._listed() if info.type == fs.FileType.Directory)
 
     def _listed(self) -> list[fs.FileInfo]:
@@ -72,7 +72,7 @@ class ObjectStorage(Storage):
             return []
 
     def exists(self, name: str) -> bool:
-        """Whether the object is there; one that was there once is not asked for again."""
+        """Whether the object exists; once it does, the service is not asked again."""
         if name not in self._seen:
             info = self._ask(lambda: self._filesystem.get_file_info(self._named(name)), "read")
             if info.type != fs.FileType.File or not info.size:
@@ -81,7 +81,7 @@ class ObjectStorage(Storage):
         return True
 
     def open(self, name: str) -> pa.NativeFile:
-        """Open an object in memory."""
+        """Open an object, in memory."""
         content = self._cache.get(self._key(name))
         if content is None:
             content = self._ask(lambda: self._fetched(name), "read")
@@ -89,12 +89,12 @@ class ObjectStorage(Storage):
         return pa.BufferReader(content)
 
     def read(self, name: str) -> bytes:
-        """What the object contains now."""
+        """The object's current content."""
         content: bytes = self._ask(lambda: self._fetched(name), "read").to_pybytes()
         return content
 
     def _fetched(self, name: str) -> pa.Buffer:
-        # By its length from S3, where each piece of a stream is a request; as one stream from Google, which checks it.
+        # One read of known length from S3, where each piece of a stream is a request; a stream from Google, which verifies it.
         if self._root.scheme == "gs":
             with self._filesystem.open_input_stream(self._named(name)) as stream:
                 content = pa.py_buffer(stream.read())
@@ -102,51 +102,51 @@ class ObjectStorage(Storage):
             with self._filesystem.open_input_file(self._named(name)) as file:
                 content = file.read_buffer()
                 if content.size != file.size():
-                    raise OSError(f"{content.size} of {file.size()} bytes came")
+                    raise OSError(f"{content.size} of {file.size()} bytes received")
         if not content.size:
             raise FileNotFoundError(name)
         return content
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
-        """Write an object in one request, again until it is there or patience ends."""
+        """Write an object in one request, with retries."""
         try:
-            self._ask(lambda: self._sent(name, content), "written")
+            self._ask(lambda: self._put(name, content), "written")
         except FileNotFoundError:
-            raise StoreError(f"{self}: cannot be written (no such bucket). Make it first.") from None
+            raise StoreError(f"{self}: cannot be written (no such bucket). Create it first.") from None
         self._seen.add(name)
 
-    def _sent(self, name: str, content: bytes | pa.Buffer) -> None:
+    def _put(self, name: str, content: bytes | pa.Buffer) -> None:
         if not self._renames:
-            self._streamed(self._named(name), content)
-        elif not self.exists(name):  # it is, where only the answer to the renaming was lost
+            self._upload(self._named(name), content)
+        elif not self.exists(name):  # it does if only the answer to the rename was lost
             temporary = self._named(f".{name}.{uuid.uuid4().hex[:8]}.tmp")
             self._filesystem.create_dir(self._path, recursive=True)
-            self._streamed(temporary, content)
+            self._upload(temporary, content)
             self._filesystem.move(temporary, self._named(name))
 
-    def _streamed(self, path: str, content: bytes | pa.Buffer) -> None:
-        # Without `with`, which would close, and so finish, a stream whose write has failed.
+    def _upload(self, path: str, content: bytes | pa.Buffer) -> None:
+        # Not in a `with` block, which would close, and so complete, an upload whose write has failed.
         stream = self._filesystem.open_output_stream(path)
         stream.write(content)
         stream.close()
 
     def delete(self, name: str) -> None:
-        """Take an object away, if it is there."""
+        """Delete an object, if it exists."""
         self._cache.drop(self._key(name))
         self._seen.discard(name)
         with contextlib.suppress(FileNotFoundError):
             self._ask(lambda: self._filesystem.delete_file(self._named(name)), "written")
 
     def is_free(self) -> bool:
-        """Whether nothing has this prefix."""
+        """Whether no object has this prefix."""
         return not any(info.type == fs.FileType.Directory or info.size for info in self._listed())
 
     def check_writable(self) -> None:
-        """Tell whether the bucket is there."""
+        """Check that the bucket exists."""
         if not self._renames:
             info = self._ask(lambda: self._filesystem.get_file_info(self._root.host), "read")
             if info.type == fs.FileType.NotFound:
-                raise StoreError(f"{self}: there is no bucket {self._root.host!r}. Make it first.")
+                raise StoreError(f"{self}: there is no bucket {self._root.host!r}. Create it first.")
 
     @property
     def _filesystem(self) -> fs.FileSystem:
@@ -159,8 +159,8 @@ class ObjectStorage(Storage):
         return f"{self._connection.service} {self._named(name)}"
 
     def _ask(self, action: Callable[[], T], doing: str) -> T:
-        def sorry(said: str, ours: bool) -> str:
-            way_out = f"Access is by {ACCESS[self._root.scheme]}" if ours else "Try again when it answers"
-            return f"{self}: cannot be {doing} ({said}). What was committed before is whole. {way_out}."
+        def describe(reason: str, is_ours: bool) -> str:
+            way_out = f"Access needs {ACCESS[self._root.scheme]}" if is_ours else "Try again when it answers"
+            return f"{self}: cannot be {doing} ({reason}). What was committed before is intact. {way_out}."
 
-        return self._connection.ask(action, sorry)
+        return self._connection.ask(action, describe)

@@ -1,4 +1,4 @@
-"""From a folder or an address to its storage."""
+"""Open the storage of a folder or an address."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from orchestrator.storage.storage import FolderStorage, Storage
 
 
 def open_storage(path: str | Path) -> Storage:
-    """The place of a folder or an address.
+    """The storage of a folder or an address.
 
     Raises:
-        ConfigError: an address that is none, or says what it may not.
-        StoreError: what is needed to reach it is not installed.
+        ConfigError: not a valid address.
+        StoreError: a library or setting that the service needs is missing.
     """
     text = str(path)
     if not is_address(text):
         return FolderStorage(Path(path).expanduser().resolve())
     address = parse_address(text)
-    from orchestrator.storage.connection import connect  # a local store needs none of it
+    from orchestrator.storage.connection import connect  # not needed for a local store
     from orchestrator.storage.object_storage import ObjectStorage
 
     return ObjectStorage(connect(address), address)

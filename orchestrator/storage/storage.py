@@ -1,7 +1,6 @@
-"""Where a store lies: a folder of this machine, or the same interface over an object store (`remote`).
+"""Where a store's objects are: a folder of this machine, or the same interface over an object store (`object_storage`).
 
-A place holds objects that appear whole under their name or not at all, and are never changed. Names that begin with a
-dot are nobody's but the writer's.
+Objects appear atomically under their name and never change. Names that begin with a dot are private to the writer.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from trials.errors import StoreError
 
 T = TypeVar("T")
 
-LITTER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # of a killed writer
+TEMPORARY_FILE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # left by a killed writer
 
 
 class Storage(ABC):
     """A folder of objects.
 
     Attributes:
-        address: What `open_store` takes to come here again; holds no secret.
-        largest_bytes: Beyond this size an object may not be written; None where any is whole or not there.
-        at_once: How many objects are best read or deleted at the same time.
+        address: What `open_store` takes to open this storage again; holds no secret.
+        largest_bytes: Maximum size of an object; None if objects of any size are written atomically.
+        at_once: The best number of objects to read or delete concurrently.
     """
 
     address: str
@@ -42,18 +41,18 @@ class Storage(ABC):
 
     @abstractmethod
     def __str__(self) -> str:
-        """What an error names."""
+        """The storage as errors show it."""
 
     @abstractmethod
     def at(self, name: str) -> Storage:
-        """The folder of this name inside, there or not."""
+        """The folder of this name inside, which need not exist."""
 
     @abstractmethod
     def files(self) -> dict[str, int]:
-        """Name and bytes of each object here, in the order of names; none where the folder is not there.
+        """Name and size in bytes of each object, in the order of names; empty if the folder does not exist.
 
-        An object that is there from before the call to its end is listed. One that compaction replaces meanwhile is
-        listed, or the one that has its rows.
+        Every object that exists during the whole call is listed. Of one that compaction replaces meanwhile, it or its
+        replacement is listed.
         """
 
     @abstractmethod
@@ -62,20 +61,20 @@ class Storage(ABC):
 
     @abstractmethod
     def exists(self, name: str) -> bool:
-        """Whether an object is there. A remote one that was seen once is not asked for again."""
+        """Whether an object exists. A remote one that was seen once is not asked for again."""
 
     @abstractmethod
     def open(self, name: str) -> pa.NativeFile:
-        """Open an object that is never changed. A remote one is fetched once in a process, while there is room for it.
+        """Open an object. A remote one is fetched once in a process, as long as the cache has room for it.
 
         Raises:
-            FileNotFoundError: it is not there.
-            StoreError: a remote one cannot be read.
+            FileNotFoundError: it does not exist.
+            StoreError: it is remote and cannot be read.
         """
 
     @abstractmethod
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
-        """Write a new object: when this returns, it is there and lasts; killed at any moment, there is no half of it.
+        """Write a new object atomically; it is durable when this returns.
 
         Raises:
             StoreError: it cannot be written.
@@ -83,26 +82,26 @@ class Storage(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Take an object away, if it is there."""
+        """Delete an object, if it exists."""
 
     @abstractmethod
     def is_free(self) -> bool:
-        """Whether nothing is here but what a killed process of ours left."""
+        """Whether nothing is here but temporary files of a killed writer."""
 
     @abstractmethod
     def check_writable(self) -> None:
-        """Tell what can be told without writing.
+        """Check, without writing, that a new store can be written here.
 
         Raises:
-            StoreError: a new store could not be written here.
+            StoreError: it cannot.
         """
 
     @abstractmethod
     def read(self, name: str) -> bytes:
-        """What an object contains now. Raises as `open` does."""
+        """An object's current content, past the cache. Raises as `open` does."""
 
     def each(self, function: Callable[[str], T], names: Sequence[str]) -> list[T]:
-        """The function of each name, in order, some at the same time where that is faster."""
+        """The function's result for each name, in order; computed concurrently where that is faster."""
         if self.at_once == 1 or len(names) < 2:
             return [function(name) for name in names]
         with ThreadPoolExecutor(self.at_once) as pool:
@@ -113,7 +112,7 @@ class FolderStorage(Storage):
     """A folder of this machine: written under a temporary name, flushed to the disk, renamed.
 
     Attributes:
-        folder: The folder; made at the first write.
+        folder: The folder; created at the first write.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -128,11 +127,11 @@ class FolderStorage(Storage):
         return FolderStorage(self.folder / name)
 
     def files(self) -> dict[str, int]:
-        """Name and bytes of each file.
+        """Name and size of each file.
 
-        The system promises nothing of a file that comes or goes while its folder is read: compaction may put the new
-        part behind the reader and take an old one away before it. So the folder is read again: what replaced a part
-        that vanished in the first reading is there before the second one begins.
+        A file that is created or deleted while its folder is read may or may not be listed: compaction may add the new
+        part behind the reader's position and delete an old one ahead of it. So the folder is read twice: whatever
+        replaced a part that vanished during the first reading exists before the second begins.
         """
         return dict(sorted((self._listed() | self._listed()).items()))
 
@@ -151,7 +150,7 @@ class FolderStorage(Storage):
         return sorted(path.name for path in self.folder.glob("*") if path.is_dir())
 
     def exists(self, name: str) -> bool:
-        """Whether a file is there."""
+        """Whether a file exists."""
         return (self.folder / name).is_file()
 
     def open(self, name: str) -> pa.NativeFile:
@@ -159,7 +158,7 @@ class FolderStorage(Storage):
         return pa.OSFile(str(self.folder / name))
 
     def read(self, name: str) -> bytes:
-        """What the file contains."""
+        """The file's content."""
         return (self.folder / name).read_bytes()
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
@@ -179,32 +178,32 @@ class FolderStorage(Storage):
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise StoreError(
-                f"{self}: cannot be written ({error.strerror}). What was committed before is whole."
+                f"{self}: cannot be written ({error.strerror}). What was committed before is intact."
             ) from error
 
     def delete(self, name: str) -> None:
-        """Take a file away, if it is there."""
+        """Delete a file, if it exists."""
         (self.folder / name).unlink(missing_ok=True)
 
     def is_free(self) -> bool:
-        """Whether the folder is not there, or empty but for litter."""
+        """Whether the folder is absent, or empty but for temporary files."""
         if not self.folder.exists():
             return True
-        return self.folder.is_dir() and all(LITTER.fullmatch(path.name) for path in self.folder.iterdir())
+        return self.folder.is_dir() and all(TEMPORARY_FILE.fullmatch(path.name) for path in self.folder.iterdir())
 
     def check_writable(self) -> None:
-        """Tell whether the folder, or the one it will be made in, is this user's to write."""
+        """Check that the folder, or the one it will be created in, is writable."""
         if not os.access(next(p for p in (self.folder, *self.folder.parents) if p.exists()), os.W_OK):
             raise StoreError(f"{self}: cannot be written. Give another folder with --store.")
 
 
 def _flush_names(folder: Path) -> None:
-    """Put on the disk which files a folder holds: a power cut may undo a rename that was not flushed."""
+    """Flush a folder's entries to disk: a power cut may undo a rename that was not flushed."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems flush no folders
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems cannot flush folders
             raise
     finally:
         os.close(opened)

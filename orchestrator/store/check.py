@@ -1,156 +1,164 @@
-"""Look a store through: every byte that has a digest, every key, every completed trial.
+"""Check a store: every digest, every key, and that each completed trial is complete.
 
 from orchestrator.store.check import check_store
 
 report = check_store("results")     # or s3://...; or a `Storage`
 report.ok, report.findings, report.notes, report.counted
 
-It writes nothing and may be called while a sweep runs: what a running sweep has not finished is no finding.
+Nothing is written, and a sweep may be running: what a running sweep has not finished yet is not a finding.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, deserialize
 
-from orchestrator.lease.claims import Claim, ClaimFolder
+from orchestrator.lease.claims import LEASES, claims_of
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store.check_rows import check_rows
 from orchestrator.store.contents import TableContents, read_contents
-from orchestrator.store.diagnosis import Counted, Diagnosis, Report
-from orchestrator.store.names import is_intact, promised
+from orchestrator.store.names import CHECKPOINTS, WRONG_DIGEST, is_intact, promised
 from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_forecast, is_plan, is_suggestion, newest_plan
+from orchestrator.store.report import Counted, Report
 from orchestrator.store.results import MARKER, check_marker
 from orchestrator.store.schema import TABLES, State
-from orchestrator.store.wholeness import spec_of
+from orchestrator.store.specs import checked_spec
 from trials.errors import StoreError
 
-CHECKPOINTS, LEASES, QUARANTINE = "checkpoints", "leases", "quarantine"
+QUARANTINE = "quarantine"
 CHECKPOINT = re.compile(r"([0-9a-f]{16})-\d{6,}-\d{12,}(-[0-9a-f]{16})?\.safetensors")
-_AGAIN = "its trials run again where they are needed"
 
 
 def check_store(store: str | Path | Storage) -> Report:
-    """What a store is like.
+    """Check a store.
 
     Raises:
-        ConfigError: an address that is none.
+        ConfigError: not a valid address.
         StoreError: no store there, a store of a newer version, or a storage that does not answer.
     """
-    return diagnose(store if isinstance(store, Storage) else open_storage(store))[1]
-
-
-def diagnose(storage: Storage) -> tuple[Diagnosis, Report, dict[str, TableContents]]:
-    """The same, with what `repair` would take out, and the rows it was told from. Raises as `check_store` does."""
-    found = Diagnosis()
-    _check_mark(storage, found)
-    tables = read_contents(storage)
-    plans = _check_plans(storage, found)
-    for name, table in tables.items():
-        _check_parts(name, table, found)
-    check_rows(tables, found)
-    states = _states(tables, plans)
-    checkpoints = _check_checkpoints(storage, states, found)
-    leases = {sweep: len(_check_leases(storage, sweep, found)) for sweep in storage.at(LEASES).folders()}
-    quarantined = _quarantined(storage.at(QUARANTINE))
+    storage = store if isinstance(store, Storage) else open_storage(store)
+    marker_problem = _marker_problem(storage)  # first: it may not be a store
+    report = Report(storage.address, read_contents(storage))
+    if marker_problem:
+        report.marker = True
+        report.find(MARKER, marker_problem, "no command opens this store")
+    plans = _check_plans(storage, report)
+    for name, table in report.tables.items():
+        _check_parts(name, table, report)
+    check_rows(report)
+    states = _states(report.tables, plans)
+    checkpoints, leases = _check_checkpoints(storage, states, report), _check_leases(storage, report)
+    quarantined = _n_files(storage.at(QUARANTINE))
     if quarantined:
-        found.notes.append(
-            f"{QUARANTINE}: {quarantined} files that repairs took out. Delete them when nobody needs them."
+        report.notes.append(
+            f"{QUARANTINE}: {quarantined} files moved out by repairs. Delete them once nobody needs them."
         )
-    counted = Counted(
-        parts={name: len(tables[name].names) + len(tables[name].broken) for name in TABLES},
-        rows={name: len(tables[name].rows) for name in TABLES},
-        n_bytes={name: tables[name].n_bytes for name in TABLES},
+    tables = {name: report.tables[name] for name in TABLES}
+    report.counted = Counted(
+        parts={name: len(table.names) + len(table.broken) for name, table in tables.items()},
+        rows={name: len(table.rows) for name, table in tables.items()},
+        n_bytes={name: table.n_bytes for name, table in tables.items()},
         states=dict(sorted(Counter(states.values()).items())),
         checkpoints=checkpoints,
-        leases={sweep: n for sweep, n in leases.items() if n},
+        leases=leases,
         quarantined=quarantined,
     )
-    return found, Report(storage.address, tuple(found.findings), tuple(found.notes), counted), tables
+    return report
 
 
-def _check_mark(storage: Storage, found: Diagnosis) -> None:
-    """Raises StoreError where this is no store, or of a newer version."""
+def _marker_problem(storage: Storage) -> str | None:
+    """What is wrong with the marker. Raises StoreError: this is not a store, or one of a newer version."""
     try:
         check_marker(storage)
     except NewerError:
         raise
     except BrokenError as error:
-        if not any(storage.at(name).files() for name in TABLES):
-            if not storage.exists(MARKER):
-                raise StoreError(f"{storage}: no store there. Give the folder of one with --store.") from None
+        exists = storage.exists(MARKER)
+        if any(storage.at(name).files() for name in TABLES):
+            return error.wrong if exists else "is not there"
+        if exists:
             raise
-        found.marker = True
-        wrong = error.wrong if storage.exists(MARKER) else "is not there"
-        found.find(MARKER, wrong, "no command opens this store")
+        raise StoreError(f"{storage}: no store there. Give the folder of one with --store.") from None
+    return None
 
 
-def _check_parts(name: str, table: TableContents, found: Diagnosis) -> None:
+def _check_parts(name: str, table: TableContents, report: Report) -> None:
     for part in table.broken:
         if part.newer:
-            found.newer.append(f"{name}/{part.name}")
-            found.find(f"{name}/{part.name}", part.wrong, "nothing can be read. Upgrade permafrost-sweeps")
+            report.newer.append(f"{name}/{part.name}")
+            report.find(f"{name}/{part.name}", part.wrong, "nothing can be read. Upgrade permafrost-sweeps")
         else:
-            found.take_file((name,), part.name, part.wrong, f"nothing can be read; without it {_AGAIN}")
-    found.notes += [f"{name}/{file}: is no part, and nobody reads it." for file in table.strange]
+            means = "nothing can be read; without it, its trials run again where they are needed"
+            report.remove_file((name,), part.name, part.wrong, means)
+    report.notes += [f"{name}/{file}: not a part; it is ignored." for file in table.strange]
     undated = sum(promised(part) is None for part in table.names)
     if undated:
-        found.notes.append(
-            f"{name}: {undated} parts are from before names held digests; only what contradicts itself can be told."
+        report.notes.append(
+            f"{name}: {undated} parts have no digest in their names (an older version wrote them); only contradictions "
+            "inside them can be detected."
         )
 
 
-def _check_plans(storage: Storage, found: Diagnosis) -> list[SweepPlan]:
-    """The newest plan of each sweep that can be read."""
+def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
+    """The newest readable plan of each sweep, and the settings that its search suggested."""
     newest = []
     for sweep in storage.at(SWEEPS).folders():
         folder, plans, suggested = storage.at(SWEEPS).at(sweep), list[SweepPlan](), list[SweepPlan]()
-        for name in (name for name in folder.files() if is_plan(name) or is_suggestion(name)):
+        for name in filter(lambda name: is_plan(name) or is_suggestion(name), folder.files()):
             try:
                 plan = decoded_plan(f"{folder}/{name}", folder.read(name))
-                (plans if is_plan(name) else suggested).append(plan)
-                _check_specs(f"{SWEEPS}/{sweep}/{name}", plan, found)
             except FileNotFoundError:
                 continue
             except (OSError, BrokenError) as error:
                 wrong = error.wrong if isinstance(error, BrokenError) else f"cannot be read ({error})"
-                found.take_file(
-                    (SWEEPS, sweep), name, wrong, "`status` cannot be asked; the next launch writes it anew"
-                )
+                means = "`status` fails; the next launch writes the plan again"
+                report.remove_file((SWEEPS, sweep), name, wrong, means)
+                continue
+            (plans if is_plan(name) else suggested).append(plan)
+            _check_specs(f"{SWEEPS}/{sweep}/{name}", plan, report)
         newest += [*plans[-1:], *suggested]
-        _check_forecasts(folder, (SWEEPS, sweep), found)
+        for name in filter(is_forecast, folder.files()):
+            if problem := _file_problem(folder, name):
+                means = "the report cannot show how accurate that forecast was"
+                report.remove_file((SWEEPS, sweep), name, problem, means)
     return newest
 
 
-def _check_forecasts(folder: Storage, path: tuple[str, ...], found: Diagnosis) -> None:
-    for name in filter(is_forecast, folder.files()):
-        try:
-            intact, said = is_intact(name, folder.read(name)), "its bytes are not those that were written"
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            intact, said = False, f"cannot be read ({error})"
-        if not intact:
-            found.take_file(path, name, said, "the report cannot say how right that forecast was")
-
-
-def _check_specs(name: str, plan: SweepPlan, found: Diagnosis) -> None:
-    wrong = {i: said for i, spec in plan.trials if isinstance(said := spec_of(spec, i), str)}
+def _check_specs(name: str, plan: SweepPlan, report: Report) -> None:
+    wrong = {i: problem for i, spec in plan.trials if isinstance(problem := checked_spec(spec, i), str)}
     if wrong:
-        first, said = next(iter(wrong.items()))
-        found.find(
+        first, problem = next(iter(wrong.items()))
+        report.find(
             name,
-            f"{len(wrong)} of {len(plan.trials)} trials are not what their ids say; the first, {first}: {said}",
-            "`status` may show them wrongly; the next launch plans anew",
+            f"{len(wrong)} of {len(plan.trials)} trials do not match their ids; the first, {first}: {problem}",
+            "`status` may show them wrongly; the next launch writes the plan again",
         )
 
 
-def _states(tables: dict[str, TableContents], plans: list[SweepPlan]) -> dict[str, str]:
+def _file_problem(folder: Storage, name: str) -> str | None:
+    """Why a file whose name holds its digest cannot be used; None if it can, or is gone."""
+    try:
+        content = folder.read(name)
+        if not is_intact(name, content):
+            return WRONG_DIGEST
+        if name.endswith(".safetensors"):
+            deserialize(content)  # type: ignore[no-untyped-call]
+    except FileNotFoundError:  # a running sweep has replaced it
+        return None
+    except OSError as error:
+        return f"cannot be read ({error})"
+    except SafetensorError as error:
+        return f"not a readable checkpoint ({error})"
+    return None
+
+
+def _states(tables: Mapping[str, TableContents], plans: list[SweepPlan]) -> dict[str, str]:
     """Each trial's state as readers show it."""
     states = dict.fromkeys((trial_id for plan in plans for trial_id, _ in plan.trials), "not ended")
     states |= dict.fromkeys(tables["epochs"].rows["trial_id"].unique().to_pylist(), "not ended")
@@ -158,64 +166,48 @@ def _states(tables: dict[str, TableContents], plans: list[SweepPlan]) -> dict[st
     return states | {row["trial_id"]: row["state"] for row in sorted(rows, key=lambda row: row["attempt"] or 0)}
 
 
-def _check_checkpoints(storage: Storage, states: dict[str, str], found: Diagnosis) -> dict[str, int]:
+def _check_checkpoints(storage: Storage, states: dict[str, str], report: Report) -> dict[str, int]:
     folder, counts = storage.at(CHECKPOINTS), Counter[str]()
     for name in folder.files():
         match = CHECKPOINT.fullmatch(name)
         if match is None:
-            found.notes.append(f"{CHECKPOINTS}/{name}: is no checkpoint, and nobody reads it.")
+            report.notes.append(f"{CHECKPOINTS}/{name}: not a checkpoint; it is ignored.")
             continue
-        state = states.get(match[1])
-        counts[{None: "unknown", "not ended": "to go on"}.get(state, "ended")] += 1
-        try:
-            wrong = _wrong_checkpoint(name, folder.read(name))
-        except FileNotFoundError:  # a newer one has replaced it
-            continue
-        except OSError as error:
-            wrong = f"cannot be read ({error})"
-        if wrong:
-            found.take_file((CHECKPOINTS,), name, wrong, "its trial goes on from an older one or starts anew")
+        counts[{None: "unknown", "not ended": "to go on"}.get(states.get(match[1]), "ended")] += 1
+        if wrong := _file_problem(folder, name):
+            means = "its trial continues from an older checkpoint or starts again"
+            report.remove_file((CHECKPOINTS,), name, wrong, means)
     return dict(counts)
 
 
-def _wrong_checkpoint(name: str, content: bytes) -> str | None:
-    if not is_intact(name, content):
-        return "its bytes are not those that were written, by the digest in its name"
-    try:
-        deserialize(content)  # type: ignore[no-untyped-call]
-    except SafetensorError as error:
-        return f"not a readable checkpoint ({error})"
-    return None
-
-
-def _check_leases(storage: Storage, sweep: str, found: Diagnosis) -> dict[str, Claim]:
-    folder = ClaimFolder(storage.at(LEASES).at(sweep))
-    claims = folder.look()
-    for claim in claims.values():
+def _check_leases(storage: Storage, report: Report) -> dict[str, int]:
+    counts = Counter[str]()
+    for sweep, folder, claim in claims_of(storage):
+        counts[sweep] += 1
         try:
             folder.holder(claim)
         except StoreError as error:
             wrong = str(error).removeprefix(f"{folder.storage}/{claim.names[-1]}: ").partition(". ")[0]
-            found.take_file((LEASES, sweep), claim.names[-1], wrong, "no driver can run this sweep")
-    return claims
+            report.remove_file((LEASES, sweep), claim.names[-1], wrong, "no driver can run this sweep")
+    return dict(counts)
 
 
-def _quarantined(folder: Storage) -> int:
-    return len(folder.files()) + sum(_quarantined(folder.at(name)) for name in folder.folders())
+def _n_files(folder: Storage) -> int:
+    return len(folder.files()) + sum(_n_files(folder.at(name)) for name in folder.folders())
 
 
 def planned_labels(storage: Storage) -> dict[str, str]:
-    """The trials of every sweep's newest plan, each with its label. Raises BrokenError."""
+    """The label of each trial in the newest plan of each sweep. Raises BrokenError."""
     labels = {}
     for sweep in storage.at(SWEEPS).folders():
         plan = newest_plan(storage.at(SWEEPS).at(sweep))
         for trial_id, values in plan.trials if plan else ():
-            spec = spec_of(values, trial_id)
+            spec = checked_spec(values, trial_id)
             labels[trial_id] = trial_id if isinstance(spec, str) else spec.label
     return labels
 
 
-def completed_ids(tables: dict[str, TableContents]) -> set[str]:
+def completed_ids(tables: Mapping[str, TableContents]) -> set[str]:
     """Trials that no launch runs again."""
     rows = tables["trials"].rows.select(["trial_id", "state"]).to_pylist()
     return {row["trial_id"] for row in rows if row["state"] == State.COMPLETED}

@@ -1,168 +1,288 @@
-"""The rows of a store against each other: keys, completed trials, rows of nobody."""
+"""Check the rows of a store against each other: duplicate keys, incomplete trials, rows without an evaluation.
+
+What a completed trial must have follows from its spec and from the other trials on its corpus. Whether it was asked for
+predictions does not: a trial without any is not a finding.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.store.contents import KEYS, BrokenPart, TableContents, repeated
-from orchestrator.store.diagnosis import Diagnosis
-from orchestrator.store.schema import METRICS, State
-from orchestrator.store.wholeness import (
-    Completed,
-    Corpora,
-    Facts,
-    Pair,
-    completed,
-    gather,
-    lost_predictions,
-    missing,
-    spec_of,
-)
+import pyarrow as pa
+
+from orchestrator.store.contents import COMPUTED, KEYS, BrokenPart, TableContents, repeated
+from orchestrator.store.report import Report
+from orchestrator.store.schema import State
+from orchestrator.store.specs import checked_spec
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+from trials.training.steps import evaluation_steps, steps_an_epoch
 
 Row = dict[str, Any]
-
-# What two runs of one trial agree in; the other columns are measured or say where it ran.
-COMPUTED = {
-    "epochs": ("epoch", "train_loss", "step_losses", "dev_loss", "score", *METRICS, "examples_seen", "lr"),
-    "trials": (
-        "state", "total_params", "trainable_params", "best_score", "best_epoch", "last_epoch", "test_score",
-        "best_metrics", "test_metrics",
-    ),
-    "tags": ("support", "predicted", "correct"),
-    "predictions": ("forms", "gold", "predicted", "probability"),
-}  # fmt: skip
-_AGAIN = "it runs again at the next launch, once `repair` has taken its row out"
+Pair = tuple[str, int]  # trial_id, attempt
+# As in trials.training.best_epoch, which needs torch: larger splits have no predictions by default.
+AUTO_WORDS = 100_000
+_AGAIN = "it runs again at the next launch, once `repair` has removed its row"
 
 
-def check_rows(tables: dict[str, TableContents], found: Diagnosis) -> None:
-    """Everything that can be told of rows."""
+def check_rows(report: Report) -> None:
+    """Add what the rows of `report.tables` show."""
     for name in KEYS:
-        _check_keys(name, tables, found)
-    facts = gather(tables)
-    _check_trials(tables, facts, found)
+        _check_keys(name, report)
+    evidence = _evidence(report.tables)
+    _check_completed(evidence, report)
     for name in ("tags", "predictions"):
-        _check_owners(name, tables[name], facts, found)
+        _check_owners(name, evidence, report)
 
 
-def _check_keys(name: str, tables: dict[str, TableContents], found: Diagnosis) -> None:
-    table = tables[name]
-    _check_nulls(name, table, found)
-    doubles = repeated(table.rows, KEYS[name])
-    rows = _rows(table, (n for at in doubles for n in at))
-    different = [at for at in doubles if len({repr(rows[n]) for n in at}) > 1]
-    same = len(doubles) - len(different)
-    if same:
-        found.notes.append(
-            f"{name}: {same} rows stand in two parts, as a killed compaction leaves them; readers take one."
-        )
-    by_attempt: dict[Pair, list[list[int]]] = {}
-    for at in different:
-        by_attempt.setdefault(_pair(rows[at[0]]), []).append(at)
-    for pair, groups in by_attempt.items():
-        _tell_different(name, pair, [[rows[n] for n in at] for at in groups], tables, found)
-        found.take_rows(name, (n for at in groups for n in at[:-1]), "another row has its key, and is the later one")
+# --- Keys
 
 
-def _check_nulls(name: str, table: TableContents, found: Diagnosis) -> None:
+def _check_keys(name: str, report: Report) -> None:
+    table = report.tables[name]
     for key in KEYS[name]:
         if table.rows[key].null_count:
             numbers = [n for n, value in enumerate(table.rows[key].to_pylist()) if value is None]
             where = f"{name}/{table.part_of(numbers[0])}"
-            found.find(where, f"{len(numbers)} rows have no {key}", "nobody can tell whose they are")
-            found.take_rows(name, numbers, f"no {key}")
+            report.find(where, f"{len(numbers)} rows have no {key}", "the attempt that they belong to is unknown")
+            report.remove_rows(name, numbers, f"no {key}")
+    duplicates, n_same = repeated(table.rows, KEYS[name]), 0
+    rows = iter(table.rows.take([n for at in duplicates for n in at]).to_pylist() if duplicates else [])
+    conflicts: dict[Pair, list[list[Row]]] = {}
+    for at in duplicates:
+        group = [next(rows) for _ in at]
+        if len({repr(row) for row in group}) == 1:
+            n_same += 1
+        else:
+            conflicts.setdefault(_pair(group[0]), []).append(group)
+            report.remove_rows(name, at[:-1], "a later row has the same key")
+    if n_same:
+        report.notes.append(f"{name}: {n_same} rows are in two parts (left by a killed compaction); readers use one.")
+    for pair, groups in conflicts.items():
+        _check_conflict(name, pair, groups, report)
 
 
-def _tell_different(
-    name: str, pair: Pair, groups: list[list[Row]], tables: dict[str, TableContents], found: Diagnosis
-) -> None:
+def _check_conflict(name: str, pair: Pair, groups: Sequence[Sequence[Row]], report: Report) -> None:
     trial_id, attempt = pair
-    computed = any(len({repr([row[c] for c in COMPUTED[name]]) for row in rows}) > 1 for rows in groups)
-    what = "numbers" if computed else "times or whereabouts"
-    means = "readers take the later one"
-    if computed and (at := _completed_rows(tables["trials"], trial_id, attempt)):
-        why = f"attempt {attempt} has two different rows in {name}"
-        means = f"nobody can tell which is right; {_AGAIN}"
-        found.trials[trial_id] = why
-        found.take_rows("trials", at, why)
-    found.find(
-        f"trial {trial_id}", f"{len(groups)} rows of attempt {attempt} stand twice in {name}, with other {what}", means
-    )
+    computed = any(len({repr([row[c] for c in COMPUTED[name]]) for row in group}) > 1 for group in groups)
+    what = "computed numbers" if computed else "times or machines"
+    means = "readers use the later one"
+    if computed and _remove_completed(pair, why := f"attempt {attempt} has two different rows in {name}", report):
+        report.trials[trial_id] = why
+        means = f"it is unknown which is right; {_AGAIN}"
+    wrong = f"{len(groups)} rows of attempt {attempt} are duplicated in {name} with different {what}"
+    report.find(f"trial {trial_id}", wrong, means)
 
 
-def _check_trials(tables: dict[str, TableContents], facts: Mapping[Pair, Facts], found: Diagnosis) -> None:
-    trials = _trials(tables["trials"], facts, found)
-    corpora = Corpora(trials)
+def _remove_completed(pair: Pair, why: str, report: Report) -> bool:
+    """Have an attempt's row of `trials` removed if it says completed; whether it does."""
+    columns = (report.tables["trials"].rows[column].to_pylist() for column in ("trial_id", "attempt", "state"))
+    numbers = [n for n, row in enumerate(zip(*columns, strict=True)) if row == (*pair, State.COMPLETED)]
+    report.remove_rows("trials", numbers, why)
+    return bool(numbers)
+
+
+def _check_owners(name: str, evidence: Mapping[Pair, Evidence], report: Report) -> None:
+    rows = report.tables[name].rows
+    counts = rows.group_by(["trial_id", "attempt"]).aggregate([("split", "count")]).to_pylist()
+    orphans = {_pair(row): row["split_count"] for row in counts if not evidence[_pair(row)].scores}
+    for (trial_id, attempt), n in sorted(orphans.items(), key=str):
+        wrong = f"attempt {attempt} has {n} rows in {name} and no evaluation"
+        report.find(f"trial {trial_id}", wrong, "they would be mixed with those of another attempt of this number")
+    numbers = [n for n, pair in enumerate(_columns(rows)) if pair in orphans] if orphans else []
+    report.remove_rows(name, numbers, "their attempt has no evaluation")
+
+
+# --- Completed trials
+
+
+@dataclass
+class Evidence:
+    """What the tables hold of one attempt.
+
+    Attributes:
+        scores: The score of each evaluation, by step.
+        labels: The number of gold labels in the per-tag table, by split.
+        sentences: The number of sentences with predictions and the largest sentence number, by split.
+    """
+
+    scores: dict[int, float | None] = field(default_factory=dict)
+    labels: Counter[str] = field(default_factory=Counter)
+    sentences: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def _evidence(tables: Mapping[str, TableContents]) -> dict[Pair, Evidence]:
+    """By attempt, for all that have rows in `epochs`, `tags` or `predictions`."""
+    found: dict[Pair, Evidence] = defaultdict(Evidence)
+    for trial_id, attempt, step, score in _columns(tables["epochs"].rows, "step", "score"):
+        found[trial_id, attempt].scores[step] = score  # of duplicates the later, as readers do
+    tags = {
+        (trial_id, attempt, split, tag): support
+        for trial_id, attempt, split, level, tag, support in _columns(
+            tables["tags"].rows, "split", "level", "tag", "support"
+        )
+        if level != "span"  # the words of a span are counted as tokens too
+    }
+    for (trial_id, attempt, split, _), support in tags.items():
+        found[trial_id, attempt].labels[split] += support or 0
+    keys = ["trial_id", "attempt", "split"]
+    grouped = tables["predictions"].rows.group_by(keys).aggregate([("sentence", "count_distinct"), ("sentence", "max")])
+    for row in grouped.to_pylist():
+        found[_pair(row)].sentences[row["split"]] = (row["sentence_count_distinct"], row["sentence_max"])
+    return found
+
+
+@dataclass(frozen=True)
+class CompletedTrial:
+    """A row of `trials` that says completed, its spec, and what the other tables hold of its attempt."""
+
+    row: Row
+    spec: TrialSpec
+    evidence: Evidence
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that it was scored on."""
+        return ("dev",) if self.row["test_score"] is None else ("dev", "test")
+
+    @property
+    def corpus(self) -> str:
+        """Identifies all trials whose splits have the same numbers of labels and sentences."""
+        return f"{self.spec.task} {json.dumps(self.spec.data.content(), sort_keys=True)}"
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether it must have a per-tag table: regressions and stores of the first version have none."""
+        return not TASKS[self.spec.task].regression and self.row["best_metrics"] is not None
+
+    def predicts_by_default(self, split: str) -> bool:
+        """Whether a sweep without a `predictions` setting stores this split's."""
+        return TASKS[self.spec.task].head == "tokens" and self.evidence.labels.get(split, 0) <= AUTO_WORDS
+
+
+class CorpusSizes:
+    """The number of labels and sentences of each split of each corpus, as most of its trials counted them."""
+
+    def __init__(self, trials: Sequence[CompletedTrial]) -> None:
+        self._counts: dict[tuple[str, str, str], Counter[int]] = {}
+        for trial in trials:
+            sentences = {split: n for split, (n, _) in trial.evidence.sentences.items()}
+            for what, counts in (("labels", trial.evidence.labels), ("sentences", sentences)):
+                for split, n in counts.items():
+                    self._counts.setdefault((what, trial.corpus, split), Counter())[n] += 1
+
+    def labels(self, trial: CompletedTrial, split: str) -> int:
+        """0 if unknown."""
+        return self._most_frequent("labels", trial, split)
+
+    def sentences(self, trial: CompletedTrial, split: str) -> int:
+        """0 if unknown."""
+        sizes = trial.spec.data.sizes
+        return sizes[1 if split == "dev" else 2] if sizes else self._most_frequent("sentences", trial, split)
+
+    def _most_frequent(self, what: str, trial: CompletedTrial, split: str) -> int:
+        """The largest of several: rows may be lost, but none are invented."""
+        counts = self._counts.get((what, trial.corpus, split), Counter({0: 1}))
+        return max(counts, key=lambda n: (counts[n], n))
+
+
+def _check_completed(evidence: Mapping[Pair, Evidence], report: Report) -> None:
+    trials = _completed(evidence, report)
+    sizes = CorpusSizes(trials)
     for trial in trials:
-        lacks = list(missing(trial, corpora))
-        if lacks:
-            _take_trial(trial, "; ".join(lacks), _AGAIN, tables, found)
-    for part in tables["predictions"].broken:
-        _check_lost(part, trials, corpora, tables, found)
-    without = sum(not trial.facts.sentences for trial in trials)
-    if without:
-        found.notes.append(
+        if problems := list(_problems(trial, sizes)):
+            _reject(trial, "; ".join(problems), report)
+    for part in report.tables["predictions"].broken:
+        if not part.newer:
+            _check_lost_predictions(part, trials, sizes, report)
+    if without := sum(not trial.evidence.sentences for trial in trials):
+        report.notes.append(
             f"predictions: {without} of {len(trials)} completed trials have none; no row says whether they should."
         )
 
 
-def _trials(table: TableContents, facts: Mapping[Pair, Facts], found: Diagnosis) -> list[Completed]:
-    """The completed trials whose specs can be understood; the others are told."""
-    trials: dict[Pair, Completed] = {}
-    for row in table.rows.to_pylist():
-        wrong = spec_of(row["spec"], row["trial_id"])
-        if isinstance(wrong, str):
-            means = "what belongs to it cannot be told; another version may have written it, so `repair` leaves it"
-            found.find(f"trial {row['trial_id']}", wrong, means)
-        elif trial := completed(row, facts.get(_pair(row))):
-            trials[_pair(row)] = trial
+def _completed(evidence: Mapping[Pair, Evidence], report: Report) -> list[CompletedTrial]:
+    """The completed trials whose specs are valid; the others are findings."""
+    trials: dict[Pair, CompletedTrial] = {}
+    for row in report.tables["trials"].rows.to_pylist():
+        spec = checked_spec(row["spec"], row["trial_id"])
+        if isinstance(spec, str):
+            means = "its other rows cannot be checked; another version may have written it, so `repair` leaves it"
+            report.find(f"trial {row['trial_id']}", spec, means)
+        elif row["state"] == State.COMPLETED and spec.task in TASKS:
+            trials[_pair(row)] = CompletedTrial(row, spec, evidence[_pair(row)])
     return list(trials.values())
 
 
-def _check_lost(
-    part: BrokenPart, trials: list[Completed], corpora: Corpora, tables: dict[str, TableContents], found: Diagnosis
-) -> None:
-    """Completed trials that may have had predictions in a broken part and have no others."""
-    known, held = {trial.row["trial_id"]: trial for trial in trials}, part.rows
-    if held is not None and not all(i in known and n == _all_sentences(known[i], corpora) for i, n in held.items()):
-        held = None  # a broken part's ids may be broken too
-    for trial in trials if not part.newer else ():
-        if lost_predictions(trial, held):
-            sure = "were" if held else "may have been"
-            _take_trial(trial, f"its predictions {sure} in predictions/{part.name}", _AGAIN, tables, found)
-
-
-def _all_sentences(trial: Completed, corpora: Corpora) -> int:
-    return sum(corpora.sentences(trial, split) for split in trial.splits)
-
-
-def _take_trial(trial: Completed, wrong: str, means: str, tables: dict[str, TableContents], found: Diagnosis) -> None:
+def _reject(trial: CompletedTrial, wrong: str, report: Report) -> None:
+    """Report a completed trial as incomplete, and have its row removed."""
     trial_id, attempt = _pair(trial.row)
-    found.find(f"trial {trial_id}", f"attempt {attempt} is completed, but {wrong}", means)
-    found.trials[trial_id] = wrong
-    found.take_rows("trials", _completed_rows(tables["trials"], trial_id, attempt), wrong)
+    report.find(f"trial {trial_id}", f"attempt {attempt} is completed, but {wrong}", _AGAIN)
+    report.trials[trial_id] = wrong
+    _remove_completed((trial_id, attempt), wrong, report)
 
 
-def _check_owners(name: str, table: TableContents, facts: Mapping[Pair, Facts], found: Diagnosis) -> None:
-    counts = table.rows.group_by(["trial_id", "attempt"]).aggregate([("split", "count")]).to_pylist()
-    nobodys = {_pair(row): row["split_count"] for row in counts if not facts[_pair(row)].scores}
-    for (trial_id, attempt), n in sorted(nobodys.items(), key=str):
-        wrong = f"attempt {attempt} has {n} rows in {name} and no evaluation"
-        found.find(f"trial {trial_id}", wrong, "another attempt of this number would be mixed with it")
-    if nobodys:
-        pairs = zip(table.rows["trial_id"].to_pylist(), table.rows["attempt"].to_pylist(), strict=True)
-        found.take_rows(name, (n for n, pair in enumerate(pairs) if pair in nobodys), "their attempt has no evaluation")
+def _problems(trial: CompletedTrial, sizes: CorpusSizes) -> Iterator[str]:
+    """What a completed trial lacks, or has and should not, each as a phrase."""
+    yield from _evaluation_problems(trial)
+    for split in trial.splits if trial.has_tags else ():
+        n, wanted = trial.evidence.labels.get(split, 0), sizes.labels(trial, split)
+        if n != wanted or not n:
+            yield f"the per-tag table of {split} counts {n} of {wanted or 'all'} labels"
+    sentences = trial.evidence.sentences
+    for split in trial.splits if sentences else ():
+        n, last = sentences.get(split, (0, -1))
+        wanted = sizes.sentences(trial, split) or last + 1
+        expected = split in sentences or TASKS[trial.spec.task].head == "text" or trial.predicts_by_default(split)
+        if expected and (n != wanted or last + 1 != n):
+            yield f"{n} of {wanted or 'all'} sentences of {split} have predictions"
 
 
-def _completed_rows(trials: TableContents, trial_id: str, attempt: int) -> list[int]:
-    rows = zip(*(trials.rows[column].to_pylist() for column in ("trial_id", "attempt", "state")), strict=True)
-    return [n for n, row in enumerate(rows) if row == (trial_id, attempt, State.COMPLETED)]
+def _evaluation_problems(trial: CompletedTrial) -> Iterator[str]:
+    optim, scores = trial.spec.optim, trial.evidence.scores
+    wanted = evaluation_steps(steps_an_epoch(trial.spec) * optim.epochs, optim.epochs, trial.spec.eval_every)
+    if sorted(scores) != wanted:
+        n = len(scores.keys() & set(wanted))
+        surplus = len(scores) - n
+        yield f"{n} of {len(wanted)} evaluations are there" + (f", and {surplus} at other steps" * bool(surplus))
+        return
+    best, numbers = trial.row["best_score"], [s for s in scores.values() if s is not None and not math.isnan(s)]
+    if len(numbers) == len(scores) and best != max(numbers):  # with a NaN there is no largest one
+        yield f"its best score is {best}, the largest of its evaluations {max(numbers)}"
 
 
-def _rows(table: TableContents, numbers: Iterable[int]) -> dict[int, Row]:
-    wanted = sorted(numbers)
-    return dict(zip(wanted, table.rows.take(wanted).to_pylist() if wanted else [], strict=True))
+def _check_lost_predictions(
+    part: BrokenPart, trials: Sequence[CompletedTrial], sizes: CorpusSizes, report: Report
+) -> None:
+    """Reject completed trials that have no predictions and may have had some in a broken part."""
+    known, counts = {trial.row["trial_id"]: trial for trial in trials}, part.rows
+
+    def n_sentences(trial: CompletedTrial) -> int:
+        return sum(sizes.sentences(trial, split) for split in trial.splits)
+
+    if counts is not None and not all(i in known and n == n_sentences(known[i]) for i, n in counts.items()):
+        counts = None  # the ids of a broken part may be wrong too
+    for trial in trials:
+        if trial.evidence.sentences:
+            continue  # if some of them are lost, `_problems` has found it
+        if counts is None:
+            is_lost = any(trial.predicts_by_default(split) for split in trial.splits)
+        else:
+            is_lost = trial.row["trial_id"] in counts
+        if is_lost:
+            sure = "were" if counts else "may have been"
+            _reject(trial, f"its predictions {sure} in predictions/{part.name}", report)
 
 
 def _pair(row: Mapping[str, Any]) -> Pair:
     return row["trial_id"], row["attempt"]
+
+
+def _columns(rows: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Trial, attempt and these columns of every row."""
+    return zip(*(rows[name].to_pylist() for name in ("trial_id", "attempt", *names)), strict=True)

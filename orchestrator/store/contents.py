@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.storage import Storage
 from orchestrator.store.parts import PartFolder, is_part
-from orchestrator.store.schema import TABLES
+from orchestrator.store.schema import METRICS, TABLES
 
-READ_ORDER = ("trials", "predictions", "tags", "epochs")
-COMMIT_ORDER = tuple(reversed(READ_ORDER))
+# A trial's own row is committed last, and read first: whoever sees it sees everything that belongs to the trial.
+COMMIT_ORDER = ("epochs", "tags", "predictions", "trials")
+READ_ORDER = tuple(reversed(COMMIT_ORDER))
 
 # What no two rows share, but for those that a killed compaction left in two parts. Readers take the later of them.
 KEYS = {
@@ -30,6 +31,17 @@ KEYS = {
     "tags": ("trial_id", "attempt", "split", "level", "tag"),
     "predictions": ("trial_id", "attempt", "split", "sentence"),
 }
+
+# What two runs of one trial must agree in; the other columns are measured, or say where it ran.
+COMPUTED = {
+    "epochs": ("epoch", "train_loss", "step_losses", "dev_loss", "score", *METRICS, "examples_seen", "lr"),
+    "trials": (
+        "state", "total_params", "trainable_params", "best_score", "best_epoch", "last_epoch", "test_score",
+        "best_metrics", "test_metrics",
+    ),
+    "tags": ("support", "predicted", "correct"),
+    "predictions": ("forms", "gold", "predicted", "probability"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

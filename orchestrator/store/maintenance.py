@@ -1,6 +1,6 @@
-"""Being the only one who works on a store: while the block runs no driver of its sweeps can start.
+"""Exclusive access to a store: while the block runs, no driver of its sweeps can start.
 
-A sweep that the store has never seen can: its rows harm no repair, and no repair harms them.
+A driver of a sweep that the store has never seen can start. Its rows do not affect a repair, nor a repair its rows.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from orchestrator.lease import LeaseHeldError, Timing, take_lease
-from orchestrator.lease.claims import ClaimFolder
+from orchestrator.lease.claims import LEASES, claims_of
 from orchestrator.lease.lease import TIMING
 from orchestrator.storage.storage import Storage
-from orchestrator.store.check import LEASES
 from orchestrator.store.plans import SWEEPS
 from trials.errors import StoreError
 
@@ -22,13 +21,13 @@ def alone(storage: Storage, doing: str, *, say: Callable[[str], None], timing: T
     """Hold the lease of every sweep of a store while the block runs.
 
     Args:
-        storage: The storage of the store.
-        doing: What for, in the words of an error message.
-        say: Is told whom we wait for.
-        timing: As the store's drivers have it.
+        storage: Of the store.
+        doing: What the block does, a verb for the error message.
+        say: Receives a line while another driver is waited for.
+        timing: That of the store's drivers.
 
     Raises:
-        StoreError: a driver runs a sweep of it.
+        StoreError: a driver is running a sweep of the store.
     """
     sweeps = sorted({*storage.at(SWEEPS).folders(), *storage.at(LEASES).folders()})
     with contextlib.ExitStack() as stack:
@@ -41,28 +40,26 @@ def alone(storage: Storage, doing: str, *, say: Callable[[str], None], timing: T
 
 
 def broken_claims(storage: Storage, *, say: Callable[[str], None], timing: Timing = TIMING) -> list[tuple[str, str]]:
-    """Sweep and name of claims that cannot be read and do not move: a driver that lives would have written anew.
+    """Sweep and name of each claim that cannot be read and that no driver renews; a live driver would write a new one.
 
     Args:
-        storage: The storage of the store.
-        say: Is told how long it takes, where there are any.
-        timing: As the store's drivers have it.
+        storage: Of the store.
+        say: Receives a line that says how long this takes, if there are any.
+        timing: That of the store's drivers.
     """
     broken = _unreadable(storage)
     if not broken:
         return []
-    say(f"{len(broken)} leases cannot be read; waiting {timing.stale_s:.0f} s whether their drivers give another sign.")
+    say(f"{len(broken)} leases cannot be read; waiting {timing.stale_s:.0f} s for their drivers to renew them.")
     timing.sleep(timing.stale_s)
     return sorted(broken & _unreadable(storage))
 
 
 def _unreadable(storage: Storage) -> set[tuple[str, str]]:
     found = set()
-    for sweep in storage.at(LEASES).folders():
-        folder = ClaimFolder(storage.at(LEASES).at(sweep))
-        for claim in folder.look().values():
-            try:
-                folder.holder(claim)
-            except StoreError:
-                found.add((sweep, claim.names[-1]))
+    for sweep, folder, claim in claims_of(storage):
+        try:
+            folder.holder(claim)
+        except StoreError:
+            found.add((sweep, claim.names[-1]))
     return found

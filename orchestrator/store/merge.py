@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from orchestrator.storage.storage import Storage
-from orchestrator.store.check_rows import COMPUTED
-from orchestrator.store.contents import COMMIT_ORDER, KEYS, TableContents, latest, read_contents
+from orchestrator.store.check_rows import Pair
+from orchestrator.store.contents import COMMIT_ORDER, COMPUTED, KEYS, TableContents, latest, read_contents
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import is_forecast, is_plan, is_suggestion
 from orchestrator.store.results import MARKER, ResultStore, mark
 from orchestrator.store.schema import TABLES, State
-from orchestrator.store.wholeness import Pair
 from trials.errors import StoreError
 
 Does = dict[int, frozenset[bytes]]  # of one trial: the digests of what each attempt did

@@ -13,6 +13,8 @@ import re
 
 import pyarrow as pa
 
+CHECKPOINTS = "checkpoints"  # the folder
+WRONG_DIGEST = "its bytes do not match the digest in its name"
 _DIGITS = 16
 _DIGEST = re.compile(rf"-([0-9a-f]{{{_DIGITS}}})\.[a-z]+")
 

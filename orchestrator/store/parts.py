@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.storage import Storage
 from orchestrator.store.encoding import encoded, rewritten
-from orchestrator.store.names import is_intact, stamped
+from orchestrator.store.names import WRONG_DIGEST, is_intact, stamped
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
 from trials.errors import StoreError
 
@@ -169,8 +169,7 @@ class PartFolder:
 
     def _check_digest(self, name: str, content: pa.Buffer) -> None:
         if not is_intact(name, content):
-            said = "its bytes are not those that were written, by the digest in its name"
-            raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({said})")
+            raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({WRONG_DIGEST})")
 
     @contextmanager
     def _readable(self, name: str) -> Iterator[None]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from orchestrator.storage.errors import BrokenError
 from orchestrator.storage.storage import Storage
-from orchestrator.store.names import is_intact, stamped
+from orchestrator.store.names import WRONG_DIGEST, is_intact, stamped
 
 SWEEPS = "sweeps"
 
@@ -123,7 +123,7 @@ def decoded_plan(path: str, content: bytes) -> SweepPlan:
     """
     try:
         if not is_intact(path, content):
-            raise ValueError("its bytes are not those that were written, by the digest in its name")
+            raise ValueError(WRONG_DIGEST)
         found = json.loads(content.decode("utf-8"))
         trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
         return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials)

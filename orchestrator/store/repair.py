@@ -1,44 +1,44 @@
-"""Make a store whole again: what is broken goes to `<store>/quarantine/<time>/`, and nothing is deleted.
+"""Repair a store: broken files and rows are moved to `<store>/quarantine/<time>/`; nothing is deleted.
 
-A completed trial of which something is lost does not count as completed any more: its row goes there too, so that the
-next launch runs it again. A part that loses rows is written anew without them, and the old one is moved as a whole.
+A completed trial that has lost something no longer counts as completed: its row is moved too, so that the next launch
+runs it again. A part that loses rows is written again without them, and the old part is moved.
 
-The order makes a kill at any moment harmless. Why a trial is incomplete can only be told while the broken part is in
-its place, so the rows of trials go first and broken files last; the new part is there before the old one goes; and a
-file is there before it is taken from where it was. What is then left is done by the same command.
+A repair that is killed loses nothing and can be repeated, because of the order of its steps. Why a trial is incomplete
+is only visible while the broken part exists, so rows of `trials` are moved first and broken files last. A new part is
+written before the old one is moved, and each file is copied before its original is deleted.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from orchestrator.storage.storage import FolderStorage, Storage
-from orchestrator.store.check import QUARANTINE, completed_ids, diagnose, planned_labels
+from orchestrator.store.check import QUARANTINE, check_store, completed_ids, planned_labels
 from orchestrator.store.contents import READ_ORDER, TableContents
-from orchestrator.store.diagnosis import BadFile, Diagnosis, Finding
 from orchestrator.store.parts import PartFolder, stamp_of
+from orchestrator.store.report import Finding, Report, StoredFile
 from orchestrator.store.results import MARKER, mark
 from orchestrator.store.schema import TABLES
 from trials.errors import StoreError
 
-_ROUNDS = 5  # what is taken out may leave rows that are nobody's
+_ROUNDS = 5  # removing rows may leave others without an evaluation
 
 
 @dataclass
 class Repaired:
-    """What was done.
+    """The result of a repair.
 
     Attributes:
-        folders: Where it is kept.
-        files: What was moved there as a whole.
-        rows: How many rows of each table no longer count.
-        trials: Trials that were completed and are not any more, and why.
-        again: Trials that are planned or were completed, and that the next launch runs; each with its label.
+        folders: The quarantine folders that were made.
+        files: The files that were moved there.
+        rows: By table, the number of rows that were removed.
+        trials: Trials that no longer count as completed, each with the reason.
+        again: The label of each trial that the next launch runs: planned ones, and those that were completed.
         left: What is wrong and was left as it is.
     """
 
@@ -47,7 +47,7 @@ class Repaired:
     rows: dict[str, int] = field(default_factory=dict)
     trials: dict[str, str] = field(default_factory=dict)
     again: dict[str, str] = field(default_factory=dict)
-    left: tuple[Finding, ...] = ()
+    left: list[Finding] = field(default_factory=list)
 
 
 def repair(storage: Storage) -> Repaired:
@@ -58,84 +58,82 @@ def repair(storage: Storage) -> Repaired:
     """
     done = Repaired()
     for _ in range(_ROUNDS):
-        found, report, tables = diagnose(storage)
-        if found.newer:
+        report = check_store(storage)
+        if report.newer:
             raise StoreError(
-                f"{storage}: {found.newer[0]} was written by a newer version, which alone can tell what is wrong here. "
-                "Upgrade permafrost-sweeps."
+                f"{storage}: {report.newer[0]} was written by a newer version, so this version cannot decide what is "
+                "wrong here. Upgrade permafrost-sweeps."
             )
-        if found.is_sound:
+        if not report.needs_repair:
             break
-        _carry_out(storage, found, tables, done)
+        _carry_out(storage, report, done)
     else:
-        raise AssertionError(f"{storage}: taking out {found.as_json()} leads nowhere")
-    completed, labels = completed_ids(tables), planned_labels(storage)
-    missing = {i: labels.get(i, i) for i in [*labels, *done.trials] if i not in completed}
-    done.again, done.left = missing, report.findings
+        raise AssertionError(f"{storage}: still broken after {_ROUNDS} rounds: {report.removals_as_json()}")
+    completed, labels = completed_ids(report.tables), planned_labels(storage)
+    done.again = {i: labels.get(i, i) for i in [*labels, *done.trials] if i not in completed}
+    done.left = report.findings
     return done
 
 
-def set_aside(storage: Storage, files: Sequence[BadFile]) -> None:
+def quarantine(storage: Storage, files: Sequence[StoredFile]) -> None:
     """Move files to the quarantine. Raises StoreError."""
-    quarantine = _quarantine(storage, {file.path: file.why for file in files})
+    folder = _new_quarantine(storage, {file.path: file.why for file in files})
     for file in files:
-        _keep(storage, file.folder, file.name, quarantine)
+        _move(storage, file, folder)
 
 
-def _quarantine(storage: Storage, why: object) -> Storage:
-    """A new folder for what is taken out, and why it is."""
+def _new_quarantine(storage: Storage, why: object) -> Storage:
     folder = storage.at(QUARANTINE).at(datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ"))
     folder.write("why.json", (json.dumps(why, indent=1) + "\n").encode())
     return folder
 
 
-def _carry_out(storage: Storage, found: Diagnosis, tables: Mapping[str, TableContents], done: Repaired) -> None:
-    quarantine = _quarantine(storage, found.as_json())
-    done.folders.append(str(quarantine))
-    done.trials |= found.trials
-    for table in READ_ORDER:  # trials first
-        numbers = found.rows.get(table, {})
-        done.rows[table] = done.rows.get(table, 0) + len(numbers)
-        for part in sorted({tables[table].part_of(n) for n in numbers}):
-            _write_without(storage.at(table), table, part, tables[table], set(numbers))
-            _keep(storage, (table,), part, quarantine)
-            done.files.append(f"{table}/{part}")
-    for file in found.files:
-        _keep(storage, file.folder, file.name, quarantine)
-        done.files.append(file.path)
-    if found.marker:
-        _keep(storage, (), MARKER, quarantine)
+def _carry_out(storage: Storage, report: Report, done: Repaired) -> None:
+    folder = _new_quarantine(storage, report.removals_as_json())
+    done.folders.append(str(folder))
+    done.trials |= report.trials
+    moved = []
+    for name in READ_ORDER:  # trials first
+        numbers, table = report.rows.get(name, {}), report.tables[name]
+        done.rows[name] = done.rows.get(name, 0) + len(numbers)
+        for part in sorted({table.part_of(n) for n in numbers}):
+            _write_without(storage.at(name), name, part, table, set(numbers))
+            moved.append(StoredFile((name,), part, "some of its rows"))
+            _move(storage, moved[-1], folder)
+    for file in report.files:
+        _move(storage, file, folder)
+    done.files += [file.path for file in (*moved, *report.files)]
+    if report.marker:
+        _move(storage, StoredFile((), MARKER, "broken"), folder)
         mark(storage)
 
 
 def _write_without(storage: Storage, name: str, part: str, table: TableContents, numbers: set[int]) -> None:
-    """The part's other rows as a new part, in its place in the order."""
-    start = table.starts[table.names.index(part)]
-    end = next((s for s in table.starts[table.names.index(part) + 1 :]), len(table.rows))
+    """Write a part's other rows as a new part, which takes its position in the order."""
+    index = table.names.index(part)
+    start, end = (*table.starts, len(table.rows))[index : index + 2]
     rest = pa.array([n for n in range(start, end) if n not in numbers], pa.int64())
     if len(rest):
         folder = PartFolder(storage, TABLES[name])
         folder.write(table.rows.take(rest).replace_schema_metadata(folder.schema.metadata), stamp_of(part) + 1)
 
 
-def _keep(storage: Storage, folders: tuple[str, ...], name: str, quarantine: Storage) -> None:
-    """Move a file to the quarantine: there first, then away."""
-    source, target = storage, quarantine
-    for folder in folders:
-        source, target = source.at(folder), target.at(folder)
+def _move(storage: Storage, file: StoredFile, quarantine: Storage) -> None:
+    """Move a file to the quarantine: copy, then delete."""
+    source, target = file.folder_in(storage), file.folder_in(quarantine)
     try:
-        content = source.read(name)
+        content = source.read(file.name)
     except FileNotFoundError:
         return
     except OSError as error:
-        _rename(source, name, target, error)
+        _rename(source, file.name, target, error)
         return
-    target.write(name, content)
-    source.delete(name)
+    target.write(file.name, content)
+    source.delete(file.name)
 
 
 def _rename(source: Storage, name: str, target: Storage, error: OSError) -> None:
-    """Move a file that the disk does not give back."""
+    """Move a file that the disk cannot read."""
     try:
         if not (isinstance(source, FolderStorage) and isinstance(target, FolderStorage)):
             raise error

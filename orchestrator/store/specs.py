@@ -18,12 +18,23 @@ def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> Trial
         StoreError: it is none, or has what this version does not know.
     """
     try:
-        if isinstance(content, str):
-            return TrialSpec.model_validate_json(content)
-        return TrialSpec.model_validate(content)
+        return _parsed(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, ("spec", *first["loc"])))
         raise StoreError(
             f"trial {trial_id!r} of the store: {place}: {first['msg']}. Its row or plan is broken, or newer than this."
         ) from error
+
+
+def checked_spec(content: object, trial_id: str) -> TrialSpec | str:
+    """The spec, or what is wrong with it: not valid, or that of another trial."""
+    try:
+        spec = _parsed(content)
+    except ValueError as error:
+        return f"its spec cannot be read by this version ({str(error).partition(chr(10))[0]})"
+    return spec if spec.trial_id == trial_id else f"its spec belongs to trial {spec.trial_id}"
+
+
+def _parsed(content: object) -> TrialSpec:
+    return TrialSpec.model_validate_json(content) if isinstance(content, str) else TrialSpec.model_validate(content)

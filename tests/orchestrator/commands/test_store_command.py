@@ -67,7 +67,7 @@ def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> No
     name = spoil(store.storage, "tags")
     done = command("verify", "--store", store.address)
     assert done.exit_code == 1
-    assert done.stdout.startswith(f"{name}: not a readable Parquet file (its bytes are not those that were written")
+    assert done.stdout.startswith(f"{name}: not a readable Parquet file (its bytes do not match the digest in its name")
     assert (
         f"\ntrial {FIRST.trial_id}: attempt 1 is completed, but the per-tag table of dev counts 0 of 4" in done.stdout
     )
@@ -176,7 +176,7 @@ def test_gc_leaves_a_store_alone_that_has_to_be_repaired(store: ResultStore) -> 
     spoil(store.storage, "trials")
     done = command("gc", "--store", store.address, "--yes")
     assert done.exit_code == 3
-    assert "Run `permafrost store repair` first: what is needed cannot be told." in done.stderr
+    assert "Run `permafrost store repair` first: until then it is unknown which files are needed." in done.stderr
 
 
 def test_the_quarantine_is_no_garbage(store: ResultStore) -> None:

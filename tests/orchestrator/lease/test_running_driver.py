@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.lease import Timing, running_driver, take_lease
-from orchestrator.lease.acquire import FOLDER
-from orchestrator.lease.claims import ClaimFolder
+from orchestrator.lease.claims import LEASES, ClaimFolder
 from orchestrator.lease.holder import this_driver
 from orchestrator.storage.storage import FolderStorage
 
@@ -41,5 +40,5 @@ def test_of_another_machine_the_last_sign_of_life_decides(
     there = replace(this_driver(), host="elsewhere", system="another boot")
     if alive != "now":
         monkeypatch.setattr("orchestrator.lease.holder._utc_now", lambda: alive)
-    ClaimFolder(storage.at(FOLDER).at("s")).write("0" * 16, 1, there, holds=True)
+    ClaimFolder(storage.at(LEASES).at("s")).write("0" * 16, 1, there, holds=True)
     assert (running_driver(storage, "s") is not None) == runs

@@ -103,7 +103,7 @@ def test_a_secret_in_an_address_is_refused_and_not_repeated(text: str) -> None:
 
 def test_the_refusal_says_where_credentials_belong() -> None:
     assert refusal("s3://bucket/x?access_key=a") == (
-        "store s3://bucket/x: 'access_key' may not stand in an address, only endpoint_override, region, scheme may. "
+        "store s3://bucket/x: unknown option 'access_key'. Known: endpoint_override, region, scheme. "
         "Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws/credentials only."
     )
 

@@ -185,7 +185,7 @@ def test_a_refused_key_is_an_error_at_once_and_told_to_nobody(
             act()
         assert "AKIA" not in str(error.value)
         assert SECRET_KEY not in str(error.value)
-        assert "Access is by AWS_ACCESS_KEY_ID" in str(error.value)
+        assert "Access needs AWS_ACCESS_KEY_ID" in str(error.value)
         assert error.value.__cause__ is None
         assert error.value.__suppress_context__  # a traceback does not show what pyarrow said either
     assert time.monotonic() - started < 5
@@ -203,7 +203,7 @@ def test_nothing_in_a_store_tells_a_key(direct: ResultStore) -> None:
 def test_a_bucket_that_is_not_there_is_told_when_a_store_is_opened(s3: S3Process) -> None:
     with pytest.raises(StoreError) as error:
         open_store(s3.address("x").replace("//bucket", "//pail"), must_exist=False)
-    assert str(error.value) == "s3://pail/x: there is no bucket 'pail'. Make it first."
+    assert str(error.value) == "s3://pail/x: there is no bucket 'pail'. Create it first."
 
 
 def test_google_without_its_credentials_says_where_they_are_looked_for(

@@ -14,8 +14,7 @@ from orchestrator.commands.launch_command import launch
 from orchestrator.execution.checkpoint_store import StoredCheckpoints
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import open_store
-from orchestrator.store.check_rows import COMPUTED
-from orchestrator.store.contents import KEYS
+from orchestrator.store.contents import COMPUTED, KEYS
 from tests.builders import expanded, write_sweep
 from tests.small_sweeps import POS, write_bank
 from trials.run import run_trial

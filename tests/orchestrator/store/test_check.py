@@ -1,4 +1,4 @@
-"""`check_store` finds whatever is not as it was written, and nothing where everything is."""
+"""`check_store` finds every corrupted file and inconsistent row, and nothing in an intact store."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from orchestrator.storage.errors import NewerError
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
+from orchestrator.store.check_rows import AUTO_WORDS
 from orchestrator.store.names import stamped
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
-from orchestrator.store.wholeness import AUTO_WORDS
 from tests.assets import make_store_v1 as v1
 from tests.builders import make_spec
 from tests.orchestrator.store.real import Real
@@ -53,16 +53,16 @@ def only(store: ResultStore) -> str:
     return found
 
 
-# --- What is right
+# --- Stores without findings
 
 
-def test_a_store_that_launches_left_is_clean(real: Real) -> None:
+def test_a_store_that_launches_wrote_has_no_findings(real: Real) -> None:
     report = check_store(real.store)
     assert report.ok, report.findings
     assert report.counted.rows["epochs"] == 5
     assert report.counted.states == {"completed": 2, "not ended": 1}
     assert report.counted.checkpoints == {"to go on": 1}
-    assert report.notes == ()
+    assert report.notes == []
 
 
 def test_a_store_is_checked_wherever_it_lies(storage: Storage) -> None:
@@ -71,7 +71,7 @@ def test_a_store_is_checked_wherever_it_lies(storage: Storage) -> None:
     assert check_store(storage).counted.parts == {"epochs": 1, "trials": 1, "tags": 1, "predictions": 1}
 
 
-def test_looking_writes_nothing(real: Real, tmp_path: Path) -> None:
+def test_a_check_writes_nothing(real: Real, tmp_path: Path) -> None:
     copy = real.copy(tmp_path)
     before = sorted(copy.rglob("*"))
     check_store(copy)
@@ -93,7 +93,7 @@ def test_an_attempt_that_was_killed_before_its_trial_was_committed_is_no_finding
 
 
 @pytest.mark.parametrize("compactions", [0, 1])
-def test_what_a_killed_compaction_left_is_a_note(store: ResultStore, compactions: int) -> None:
+def test_duplicates_of_a_killed_compaction_are_a_note(store: ResultStore, compactions: int) -> None:
     complete(store, SECOND)
     folder = store.storage.at("epochs")
     old = {name: folder.read(name) for name in folder.files()}
@@ -102,31 +102,31 @@ def test_what_a_killed_compaction_left_is_a_note(store: ResultStore, compactions
         folder.write(name, content)
     report = check_store(store.storage)
     assert report.ok
-    assert report.notes == ("epochs: 4 rows stand in two parts, as a killed compaction leaves them; readers take one.",)
+    assert report.notes == ["epochs: 4 rows are in two parts (left by a killed compaction); readers use one."]
 
 
-def test_parts_from_before_there_were_digests_are_told_and_read() -> None:
+def test_parts_without_digests_are_read_and_noted() -> None:
     report = check_store(Path(v1.__file__).parent / "store_v1")
     assert report.counted.rows == {"epochs": 4, "trials": 3, "tags": 0, "predictions": 0}
-    assert "epochs: 2 parts are from before names held digests" in report.notes[1]
+    assert "epochs: 2 parts have no digest in their names" in report.notes[1]
 
 
 def test_a_trial_without_any_predictions_is_a_note(store: ResultStore) -> None:
     complete(store, SECOND, without=["predictions"])
     report = check_store(store.storage)
     assert report.ok
-    assert report.notes == ("predictions: 1 of 2 completed trials have none; no row says whether they should.",)
+    assert report.notes == ["predictions: 1 of 2 completed trials have none; no row says whether they should."]
 
 
 def test_the_size_up_to_which_predictions_are_kept_is_that_of_trials() -> None:
     assert AUTO_WORDS == best.AUTO_WORDS
 
 
-# --- Every file, spoiled
+# --- Every file, corrupted
 
 
-def damages(content: bytes) -> Iterator[bytes]:
-    """One bit of every 16th of it turned over, and cut off at some lengths."""
+def corrupted(content: bytes) -> Iterator[bytes]:
+    """One flipped bit in each 16th of it, and truncations."""
     for n in range(16):
         at = n * len(content) // 16
         yield content[:at] + bytes([content[at] ^ 1 << n % 8]) + content[at + 1 :]
@@ -143,7 +143,7 @@ def test_every_spoiled_file_is_found(real: Real, tmp_path: Path, kind: str) -> N
     copy = real.copy(tmp_path)
     for name in [name for name in real.files() if name.startswith(kind)]:
         whole = (copy / name).read_bytes()
-        for spoiled in damages(whole):
+        for spoiled in corrupted(whole):
             (copy / name).write_bytes(spoiled)
             assert name in [finding.place for finding in check_store(copy).findings], name
         (copy / name).write_bytes(whole)
@@ -175,7 +175,7 @@ def marked(storage: Storage) -> str:
 
 
 @pytest.mark.parametrize("kind", ["epochs", "trials", "tags"])
-def test_a_part_that_is_gone_is_missed(real: Real, tmp_path: Path, kind: str) -> None:
+def test_a_missing_part_is_found(real: Real, tmp_path: Path, kind: str) -> None:
     copy = real.copy(tmp_path)
     for name in [name for name in real.files() if name.startswith(kind)]:
         (copy / name).unlink()
@@ -206,7 +206,7 @@ def test_a_file_that_the_disk_does_not_give_back_is_found(store: ResultStore) ->
     assert all("cannot be read (" in finding.wrong and "Input/output error" in finding.wrong for finding in found)
 
 
-# --- Rows that do not fit
+# --- Inconsistent rows
 
 
 @pytest.mark.parametrize(
@@ -220,18 +220,18 @@ def test_a_completed_trial_that_lacks_rows_is_named(store: ResultStore, without:
     complete(store, SECOND, without=[without])
     first = said(store)[0]
     assert first.startswith(f"trial {SECOND.trial_id}: attempt 1 is completed, but {lacks}; ")
-    assert first.endswith("it runs again at the next launch, once `repair` has taken its row out")
+    assert first.endswith("it runs again at the next launch, once `repair` has removed its row")
 
 
 def test_a_single_sentence_that_is_missing_is_found(store: ResultStore) -> None:
     complete(store, SECOND, without=["predictions"])
     store.append("predictions", [prediction(SECOND.trial_id, 1, sentence=1)])
-    assert "1 of 2 sentences of dev have their predictions; 0 of 2 sentences of test have" in only(store)
+    assert "1 of 2 sentences of dev have predictions; 0 of 2 sentences of test have" in only(store)
 
 
 def test_an_evaluation_at_another_step_is_found(store: ResultStore) -> None:
     store.append("epochs", [epoch(SPEC.trial_id, 1, step=14)])
-    assert "2 of 2 evaluations are there, and 1 that are not its own" in only(store)
+    assert "2 of 2 evaluations are there, and 1 at other steps" in only(store)
 
 
 def test_a_best_score_that_no_evaluation_has_is_found(store: ResultStore) -> None:
@@ -239,32 +239,34 @@ def test_a_best_score_that_no_evaluation_has_is_found(store: ResultStore) -> Non
     assert "its best score is 0.75, the largest of its evaluations 0.125" in only(store)
 
 
-def test_a_spec_that_is_of_another_trial_is_found(store: ResultStore) -> None:
+def test_a_spec_of_another_trial_is_found(store: ResultStore) -> None:
     store.append("trials", [trial(SECOND.trial_id, spec=SPEC.model_dump_json())])
-    assert only(store).startswith(f"trial {SECOND.trial_id}: its spec is that of trial {SPEC.trial_id}; ")
+    assert only(store).startswith(f"trial {SECOND.trial_id}: its spec belongs to trial {SPEC.trial_id}; ")
 
 
 @pytest.mark.parametrize("spec", [None, "", "{", '{"task": "pos"}'])
-def test_a_spec_that_is_none_is_found(store: ResultStore, spec: str | None) -> None:
+def test_an_invalid_spec_is_found(store: ResultStore, spec: str | None) -> None:
     store.append("trials", [trial(SECOND.trial_id, state="failed", spec=spec)])
     assert only(store).startswith(f"trial {SECOND.trial_id}: its spec cannot be read by this version (")
 
 
 def test_a_plan_whose_ids_are_of_other_trials_is_found(store: ResultStore) -> None:
     store.add_plan(SweepPlan("odd", 1.0, "odd.yaml", ((SECOND.trial_id, SPEC.model_dump(mode="json")),)))
-    assert f"1 of 1 trials are not what their ids say; the first, {SECOND.trial_id}: its spec is that of" in only(store)
+    assert f"1 of 1 trials do not match their ids; the first, {SECOND.trial_id}: its spec belongs to" in only(store)
 
 
 def test_different_rows_under_one_key_are_a_finding(store: ResultStore) -> None:
     store.append("epochs", [epoch(SPEC.trial_id, 1, step=26, score=0.125, dev_loss=9.0)])
     found = only(store)
-    assert found.startswith(f"trial {SPEC.trial_id}: 1 rows of attempt 1 stand twice in epochs, with other numbers; ")
-    assert "nobody can tell which is right" in found
+    assert found.startswith(
+        f"trial {SPEC.trial_id}: 1 rows of attempt 1 are duplicated in epochs with different computed numbers; "
+    )
+    assert "it is unknown which is right" in found
 
 
-def test_rows_that_differ_only_in_what_was_measured_are_told_as_that(store: ResultStore) -> None:
+def test_rows_that_differ_only_in_what_was_measured_are_reported_as_that(store: ResultStore) -> None:
     store.append("epochs", [epoch(SPEC.trial_id, 1, step=26, score=0.125, train_s=9.0)])
-    assert "with other times or whereabouts; readers take the later one" in only(store)
+    assert "with different times or machines; readers use the later one" in only(store)
 
 
 def test_tags_of_an_attempt_without_evaluations_are_found(store: ResultStore) -> None:
@@ -275,10 +277,12 @@ def test_tags_of_an_attempt_without_evaluations_are_found(store: ResultStore) ->
 def test_a_row_without_a_key_is_found(store: ResultStore) -> None:
     rows: list[dict[str, Any]] = [trial(SPEC.trial_id, spec=SPEC.model_dump_json(), state="failed") | {"attempt": None}]
     store.append("trials", rows)
-    assert any("1 rows have no attempt; nobody can tell whose they are" in finding for finding in said(store))
+    assert any(
+        "1 rows have no attempt; the attempt that they belong to is unknown" in finding for finding in said(store)
+    )
 
 
-# --- What is no store, or of another version
+# --- Not a store, or of another version
 
 
 def test_where_there_is_no_store_it_says_so(tmp_path: Path) -> None:
@@ -292,7 +296,7 @@ def test_a_store_without_its_mark_is_found(store: ResultStore) -> None:
     assert only(store) == f"{MARKER}: is not there; no command opens this store"
 
 
-def test_a_part_of_a_newer_version_is_told_as_that(store: ResultStore) -> None:
+def test_a_part_of_a_newer_version_is_reported_as_that(store: ResultStore) -> None:
     rows = store.epochs().replace_schema_metadata({VERSION_KEY: str(SCHEMA_VERSION + 1)})
     pq.write_table(rows, sink := pa.BufferOutputStream())
     store.storage.at("epochs").write(stamped("part", 10**19, sink.getvalue(), "parquet"), sink.getvalue())
@@ -308,6 +312,6 @@ def test_a_lease_that_nobody_can_read_is_found(store: ResultStore) -> None:
     assert found.endswith("no driver can run this sweep")
 
 
-def test_what_is_nobodys_file_is_a_note(store: ResultStore) -> None:
+def test_a_foreign_file_is_a_note(store: ResultStore) -> None:
     shutil.copy(__file__, store.root / "epochs" / "notes.txt")
-    assert check_store(store.storage).notes == ("epochs/notes.txt: is no part, and nobody reads it.",)
+    assert check_store(store.storage).notes == ["epochs/notes.txt: not a part; it is ignored."]

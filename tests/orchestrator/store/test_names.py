@@ -55,6 +55,6 @@ def test_a_part_whose_bytes_changed_is_neither_read_nor_compacted_into_one_that_
     content[len(content) // 3] ^= 1
     folder.write(name, bytes(content))
     for action in (store.compact, ResultStore(storage).compact):
-        with pytest.raises(StoreError, match="its bytes are not those that were written, by the digest in its name"):
+        with pytest.raises(StoreError, match="its bytes do not match the digest in its name"):
             action()
     assert len(folder.files()) == 2

@@ -264,7 +264,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(local: Folder
     local.folder.write_text("a file in its place")
     with pytest.raises(StoreError) as error:
         PartFolder(local, EPOCHS).append([epoch()])
-    assert str(error.value) == f"{local}: cannot be written (File exists). What was committed before is whole."
+    assert str(error.value) == f"{local}: cannot be written (File exists). What was committed before is intact."
 
 
 class Killed(FolderStorage):

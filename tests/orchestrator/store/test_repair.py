@@ -1,4 +1,4 @@
-"""`repair` makes a store whole again, deletes nothing, and may be killed at any moment."""
+"""`repair` restores a store, deletes nothing, and may be killed at any moment."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def spoil(storage: Storage, table: str, number: int = 0) -> str:
 
 def test_a_clean_store_is_left_as_it_is(store: ResultStore) -> None:
     done = repair(store.storage)
-    assert (done.files, done.folders, done.left) == ([], [], ())
+    assert (done.files, done.folders, done.left) == ([], [], [])
     assert done.again == {THIRD.trial_id: THIRD.label}
     assert check_store(store.storage).counted.quarantined == 0
 
@@ -93,7 +93,7 @@ def test_a_trial_that_kept_no_predictions_does_not_run_again_for_those_of_anothe
     assert list(repair(store.storage).trials) == [FIRST.trial_id]
 
 
-def test_what_was_taken_out_is_kept_with_the_reason(store: ResultStore) -> None:
+def test_what_was_removed_is_kept_with_the_reason(store: ResultStore) -> None:
     name = spoil(store.storage, "epochs")
     table, part = name.split("/")
     spoiled = store.storage.at(table).read(part)
@@ -101,7 +101,7 @@ def test_what_was_taken_out_is_kept_with_the_reason(store: ResultStore) -> None:
     kept = store.storage.at("quarantine").at(folder.rpartition("/")[2])
     why = json.loads(kept.read("why.json"))
     assert kept.at(table).read(part) == spoiled
-    assert "by the digest in its name" in why["files"][name]
+    assert "do not match the digest in its name" in why["files"][name]
     assert why["trials"] == {FIRST.trial_id: "0 of 2 evaluations are there"}
     assert len(kept.at("trials").files()) == 1  # the part that its row was in
 
@@ -128,13 +128,13 @@ def test_where_only_times_differ_the_trial_stays_completed(store: ResultStore) -
     assert check_store(store.storage).ok
 
 
-def test_rows_of_nobody_are_taken_out(store: ResultStore) -> None:
+def test_rows_without_an_evaluation_are_removed(store: ResultStore) -> None:
     store.append("tags", [tag(THIRD.trial_id, 7)])
     assert repair(store.storage).rows == {"trials": 0, "predictions": 0, "tags": 1, "epochs": 0}
     assert check_store(store.storage).ok
 
 
-def test_a_broken_plan_is_taken_out(store: ResultStore) -> None:
+def test_a_broken_plan_is_removed(store: ResultStore) -> None:
     folder = store.storage.at("sweeps").at("tiny")
     (name,) = folder.files()
     folder.write(name, b"{")
@@ -143,7 +143,7 @@ def test_a_broken_plan_is_taken_out(store: ResultStore) -> None:
 
 
 @pytest.mark.parametrize("content", [b"{", None])
-def test_a_broken_mark_is_written_anew(store: ResultStore, content: bytes | None) -> None:
+def test_a_broken_marker_is_written_again(store: ResultStore, content: bytes | None) -> None:
     store.storage.delete(MARKER)
     if content is not None:
         store.storage.write(MARKER, content)
@@ -151,7 +151,7 @@ def test_a_broken_mark_is_written_anew(store: ResultStore, content: bytes | None
     assert len(open_store(store.address).trials()) == 2
 
 
-def test_a_spec_that_cannot_be_understood_is_left(store: ResultStore) -> None:
+def test_a_spec_that_cannot_be_read_is_left(store: ResultStore) -> None:
     complete(store, THIRD, spec_text='{"task": "of a later version"}')
     done = repair(store.storage)
     assert (done.files, [finding.place for finding in done.left]) == ([], [f"trial {THIRD.trial_id}"])
@@ -162,7 +162,7 @@ def test_a_store_with_parts_of_a_newer_version_is_not_touched(store: ResultStore
     folder = PartFolder(store.storage.at("tags"), TAGS)
     folder.schema = folder.schema.with_metadata({VERSION_KEY: "9"})
     folder.append([tag()])
-    with pytest.raises(StoreError, match="written by a newer version, which alone can tell what is wrong here"):
+    with pytest.raises(StoreError, match="written by a newer version, so this version cannot decide what is wrong"):
         repair(store.storage)
     assert check_store(store.storage).counted.quarantined == 0
 
@@ -206,7 +206,7 @@ def contents(folder: Path) -> set[str]:
     return {hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_repair_killed_at_any_moment_loses_nothing_and_is_gone_on_with(real: Real, tmp_path: Path) -> None:
+def test_a_repair_killed_at_any_moment_loses_nothing_and_can_be_repeated(real: Real, tmp_path: Path) -> None:
     broken = real.copy(tmp_path)
     for table in ("epochs", "predictions"):
         spoil(FolderStorage(broken), table)

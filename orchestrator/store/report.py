@@ -1,0 +1,136 @@
+"""What a check of a store reports, and what `repair` has to remove for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from orchestrator.storage.storage import Storage
+from orchestrator.store.contents import TableContents
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong with a store.
+
+    Attributes:
+        place: A file of the store, or a trial.
+        wrong: What is wrong there.
+        means: The consequence.
+    """
+
+    place: str
+    wrong: str
+    means: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.wrong}; {self.means}"
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file that is to be removed from a store.
+
+    Attributes:
+        folders: The folders from the store down to it.
+        why: The reason.
+    """
+
+    folders: tuple[str, ...]
+    name: str
+    why: str
+    n_bytes: int = 0
+
+    @property
+    def path(self) -> str:
+        """Its path inside the store."""
+        return "/".join((*self.folders, self.name))
+
+    def folder_in(self, storage: Storage) -> Storage:
+        """The folder of `storage` that corresponds to the file's own."""
+        for folder in self.folders:
+            storage = storage.at(folder)
+        return storage
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a store contains.
+
+    Attributes:
+        parts, rows, n_bytes: By table.
+        states: Trials by the state that readers show; `not ended` if a trial is planned or has rows but has not ended.
+        checkpoints: By their trial: `ended`, `to go on`, or `unknown`.
+        leases: Claims, by sweep.
+        quarantined: Files that earlier repairs moved out.
+    """
+
+    parts: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    n_bytes: dict[str, int] = field(default_factory=dict)
+    states: dict[str, int] = field(default_factory=dict)
+    checkpoints: dict[str, int] = field(default_factory=dict)
+    leases: dict[str, int] = field(default_factory=dict)
+    quarantined: int = 0
+
+
+@dataclass
+class Report:
+    """The result of a check.
+
+    Attributes:
+        store: The store's address.
+        notes: Remarks that need no repair.
+        tables: The rows that were checked.
+        newer: Files that a newer version wrote; while there are any, nothing may be repaired.
+        files: Files to remove.
+        rows: By table, the numbers of the rows to remove, each with the reason.
+        trials: Completed trials whose row is among them, each with the reason.
+        marker: Whether the store's marker has to be written again.
+    """
+
+    store: str
+    tables: Mapping[str, TableContents] = field(compare=False)
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    counted: Counted = field(default_factory=Counted)
+    newer: list[str] = field(default_factory=list)
+    files: list[StoredFile] = field(default_factory=list)
+    rows: dict[str, dict[int, str]] = field(default_factory=dict)
+    trials: dict[str, str] = field(default_factory=dict)
+    marker: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+    @property
+    def needs_repair(self) -> bool:
+        """Whether there is anything to remove."""
+        return bool(self.files or any(self.rows.values()) or self.marker)
+
+    def find(self, place: str, wrong: str, means: str) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(place, wrong, means))
+
+    def remove_file(self, folders: tuple[str, ...], name: str, wrong: str, means: str) -> None:
+        """Add a finding whose repair removes a file."""
+        self.files.append(StoredFile(folders, name, wrong))
+        self.find(self.files[-1].path, wrong, means)
+
+    def remove_rows(self, table: str, rows: Iterable[int], why: str) -> None:
+        """Have rows removed, by their numbers in the table."""
+        self.rows.setdefault(table, {}).update(dict.fromkeys(rows, why))
+
+    def as_json(self) -> dict[str, Any]:
+        """For `permafrost store verify --json`."""
+        findings = [asdict(finding) for finding in self.findings]
+        return {"store": self.store, "findings": findings, "notes": self.notes, "counted": asdict(self.counted),
+                "ok": self.ok}  # fmt: skip
+
+    def removals_as_json(self) -> dict[str, Any]:
+        """The reason for each removal, for the quarantine's `why.json`."""
+        rows = {table: sorted(set(found.values())) for table, found in self.rows.items() if found}
+        return {"files": {file.path: file.why for file in self.files}, "rows": rows, "trials": self.trials}
