@@ -85,9 +85,9 @@ class Mirror:
         """Take in what is new, and whether there was anything."""
         if not self._follower.changed():
             return False
-        news = self._follower.look()
+        news = self._follower.poll()
         self.broken = news.broken
-        if news.anew:
+        if news.reset:
             self._create()
         if news.rows:
             self._insert(pa.concat_tables(news.rows), several=len(news.rows) > 1)

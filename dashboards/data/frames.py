@@ -189,10 +189,10 @@ class Frames:
     def _look_at_trials(self) -> bool:
         if not self._ended.changed():
             return False
-        news = self._ended.look()
+        news = self._ended.poll()
         self._broken = news.broken
         new = [self._tidied(rows) for rows in news.rows]
-        self._rows = new if news.anew else [*self._rows, *new]
+        self._rows = new if news.reset else [*self._rows, *new]
         if len(self._rows) > 50:
             self._rows = [pd.concat(self._rows, ignore_index=True)]
         return True

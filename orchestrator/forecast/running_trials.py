@@ -79,7 +79,7 @@ def _tell(watched: WatchedCurves, spec: TrialSpec, points: Sequence[tuple[float,
 
 def _newest_attempts(store: ResultStore) -> dict[str, tuple[int, list[tuple[float, float]]]]:
     """Of each trial its newest attempt that left rows, and (epoch, score) of its evaluations in their order."""
-    parts = Follower(store.storage, "epochs", _COLUMNS).look().rows
+    parts = Follower(store.storage, "epochs", _COLUMNS).poll().rows
     if not parts:
         return {}
     rows = pa.concat_tables(parts).sort_by([("trial_id", "ascending"), ("attempt", "ascending"), ("step", "ascending")])

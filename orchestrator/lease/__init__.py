@@ -1,23 +1,24 @@
-"""One driver a sweep and store: the second is refused, and told who runs it; a dead one's place is taken over.
+"""At most one driver per sweep and store: a second one is refused, and a dead one's lease is taken over.
 
-    with take_lease(store.place, "my-sweep", say=say) as lease:
+    with take_lease(store.storage, "my-sweep", say=say) as lease:
         ...
         lease.check()           # before each commit
 
-Places promise that what was written is listed from then on, and no more: there is no "write if nothing is there". So:
+Storage only guarantees that what was written is listed from then on; there is no "write if absent". So:
 
-- *Taking.* A driver writes a claim that asks and then lists. It holds if it sees its own claim and no other; else it
-  withdraws and comes back after a random while. Of two that ask, the one that wrote last lists both: never two hold.
-- *Keeping.* Each beat writes the claim's next object, lists, and only then takes the previous one away. A claim whose
-  previous object is gone has been taken over, and is lost.
-- *Taking over.* A claim is stale where its process is known to be gone, or where its count did not move while *we*
-  watched it for `stale_s`; clocks of two machines are never compared. Its objects are taken away, and then all is
-  listed again: a driver that came to life meanwhile either finds its object gone, or has its next one in this listing.
-- *Being sure.* So after a beat nobody takes over for `stale_s` from its beginning. For the first half of it `check`
-  answers from memory, which leaves the other half for the commit that follows; after that it makes a beat first.
+- *Acquire.* A driver writes a claim that asks, then lists. If it sees its own claim and no other, it holds the lease;
+  otherwise it withdraws and retries after a random pause. Of two that ask, the later writer lists both claims, so two
+  never hold at once.
+- *Renew.* Each heartbeat writes the claim's next object, lists, and only then deletes the previous one. If the previous
+  object of a claim is gone, another driver has taken over and the lease is lost.
+- *Take over.* A claim is stale if its process is known to have ended, or if its count did not change while *we* watched
+  it for `stale_s`; the clocks of two machines are never compared. Its objects are deleted and then everything is listed
+  again: a driver that resumed meanwhile either finds its object gone or has written its next one, which is listed.
+- *Check.* After a heartbeat nobody takes over for `stale_s` from its start. During the first half of that time `check`
+  answers from memory, which leaves the second half for the commit that follows; later it makes a heartbeat first.
 
-What no lease can prevent: a driver that is stopped for minutes between `check` and the end of a commit. What it then
-writes is rows of an attempt of its own, of which readers take one.
+No lease can protect from a driver that is suspended for minutes between `check` and the end of a commit. The rows that
+it then writes belong to an attempt of its own, and readers use one attempt.
 """
 
 from orchestrator.lease.acquire import LeaseHeldError, take_lease

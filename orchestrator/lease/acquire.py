@@ -1,4 +1,4 @@
-"""Taking a sweep's lease: look who claims it, wait, be refused, or ask."""
+"""Acquire a sweep's lease: list the claims, then wait, fail, or claim it."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ class LeaseHeldError(StoreError):
 
 
 class _Watch:
-    """For how long claims did not move while we looked. The time of a look that hung, or of our own sleep, is none."""
+    """How long each claim has not changed while we polled. Polls that hung and times when we slept do not count."""
 
     def __init__(self, longest_gap_s: float) -> None:
         self._longest_gap_s = longest_gap_s
-        self._looked_s = float("inf")
+        self._polled_s = float("inf")
         self._counts: dict[str, int] = {}
         self._silent_s: dict[str, float] = {}
-        self.moved: set[str] = set()
+        self.changed: set[str] = set()
 
-    def look(self, seen: Mapping[str, Claim], began_s: float, ended_s: float) -> None:
-        """Take in a listing that was made between two times."""
-        gap_s = max(0.0, min(began_s - self._looked_s, self._longest_gap_s))
+    def update(self, seen: Mapping[str, Claim], began_s: float, ended_s: float) -> None:
+        """Add a listing that was made between two times."""
+        gap_s = max(0.0, min(began_s - self._polled_s, self._longest_gap_s))
         for token, claim in seen.items():
             same = self._counts.get(token) == claim.count
             self._silent_s[token] = self._silent_s[token] + gap_s if same else 0.0
             if not same and token in self._counts:
-                self.moved.add(token)
+                self.changed.add(token)
             self._counts[token] = claim.count
-        self._looked_s = ended_s
+        self._polled_s = ended_s
 
     def silent_s(self, claim: Claim) -> float:
-        """Since the last look but those, in seconds."""
+        """Seconds for which a claim has not changed."""
         return self._silent_s[claim.token]
 
 
 class _Taker:
-    """Looks, asks and waits until the lease is there or refused."""
+    """Polls, asks and waits until the lease is held or refused."""
 
     def __init__(self, folder: ClaimFolder, sweep: str, me: Holder, timing: Timing, say: Callable[[str], None]) -> None:
         self._folder, self._sweep, self._me, self._timing, self._say = folder, sweep, me, timing, say
         self._watch = _Watch(2 * timing.poll_s)
-        self._told: set[str] = set()
+        self._announced: set[str] = set()
         self._tries = 0
 
     def take(self) -> Lease:
@@ -63,47 +63,49 @@ class _Taker:
             self._timing.sleep(max(waits_s))
 
     def _others(self) -> list[float]:
-        """For each claim of another driver, how long to wait before looking again."""
+        """For each claim of another driver, the seconds to wait before the next poll."""
         began_s = self._timing.now()
-        seen = self._folder.look()
-        self._watch.look(seen, began_s, self._timing.now())
+        seen = self._folder.claims()
+        self._watch.update(seen, began_s, self._timing.now())
         return [self._judge(claim) for claim in seen.values()]
 
     def _judge(self, claim: Claim) -> float:
         holder = self._folder.holder(claim)
-        if holder is None:  # replaced by its next one
+        if holder is None:  # its driver has replaced it by its next one
             return 0.0
         presence = holder.presence(self._me)
         silent_s = self._watch.silent_s(claim)
-        if claim.holds and (presence is Presence.HERE or claim.token in self._watch.moved):
+        if claim.holds and (presence is Presence.HERE or claim.token in self._watch.changed):
             raise LeaseHeldError(self._refusal(holder))
         if presence is Presence.GONE or silent_s >= self._timing.stale_s:
-            why = "has gone" if presence is Presence.GONE else f"gave no sign of life for {silent_s:.0f} s"
-            self._say(f"sweep {self._sweep}: {holder} {why}; its lease is taken away.")
-            self._folder.remove(claim.names)  # and then all is listed again: it may have come to life in between
+            why = "has ended" if presence is Presence.GONE else f"sent no heartbeat for {silent_s:.0f} s"
+            self._say(f"sweep {self._sweep}: {holder} {why}; taking over its lease.")
+            self._folder.remove(claim.names)  # then everything is listed again: it may have resumed
             return 0.0
         if claim.holds or silent_s > self._timing.poll_s:
-            self._tell(claim, holder)
+            self._announce(claim, holder)
             return self._timing.poll_s
         return self._pause_s()
 
     def _pause_s(self) -> float:
         longest_s = min(self._timing.poll_s, self._timing.pause_s * 2.0 ** min(self._tries, 30))
         self._tries += 1
-        return longest_s * random.uniform(0.1, 1.0)  # noqa: S311  # so that two do not meet again
+        return longest_s * random.uniform(0.1, 1.0)  # noqa: S311  # so that two do not collide again
 
-    def _tell(self, claim: Claim, holder: Holder) -> None:
-        if claim.token not in self._told:
-            self._told.add(claim.token)
+    def _announce(self, claim: Claim, holder: Holder) -> None:
+        if claim.token not in self._announced:
+            self._announced.add(claim.token)
             self._say(
-                f"sweep {self._sweep}: {holder} runs it since {holder.since}, last sign of life {holder.alive} by its "
-                f"clock; waiting {self._timing.stale_s:.0f} s for another one before taking over."
+                f"sweep {self._sweep}: {holder} has been running it since {holder.since}, last "
+                f"heartbeat {holder.alive} by its clock; waiting {self._timing.stale_s:.0f} s for another one before "
+                "taking over."
             )
 
     def _refusal(self, holder: Holder) -> str:
         return (
-            f"sweep {self._sweep} in {self._folder.storage}: {holder} runs it since {holder.since}, last sign of life "
-            f"{holder.alive} by its clock. Wait for its end, stop that process, or give another store with --store."
+            f"sweep {self._sweep} in {self._folder.storage}: {holder} has been running it since {holder.since}, last "
+            f"heartbeat {holder.alive} by its clock. Wait until it ends, stop that process, or give "
+            "another store with --store."
         )
 
 
@@ -116,19 +118,19 @@ def take_lease(
     timing: Timing = TIMING,
     me: Holder | None = None,
 ) -> Iterator[Lease]:
-    """Be the one driver of a sweep in a store while the block runs; other sweeps of the store are not concerned.
+    """Hold the lease of a sweep in a store while the block runs; other sweeps of the store are not affected.
 
     Args:
-        store: Where the store lies. It has its mark: a lease alone would look like something else than a store.
+        store: Its storage. The store has its marker already: a folder with only a lease is not recognised as a store.
         sweep: The sweep's name.
-        say: Is told whom we wait for and for how long, and what could not be given back.
-        timing: All drivers of the store have the same.
-        me: Who takes it, if not this process.
+        say: Receives a line about the driver that is waited for, or a lease that could not be released.
+        timing: The same for all drivers of the store.
+        me: The new holder; this process by default.
 
     Raises:
-        LeaseHeldError: another driver runs the sweep: its process lives on this machine, or it gave a sign of life
+        LeaseHeldError: another driver runs the sweep: its process is alive on this machine, or it sent a heartbeat
             while it was watched.
-        StoreError: the storage does not answer or cannot be written.
+        StoreError: the storage does not answer, or cannot be written.
     """
     folder = ClaimFolder(store.at(LEASES).at(sweep))
     lease = _Taker(folder, sweep, me or this_driver(), timing, say).take()

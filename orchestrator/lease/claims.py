@@ -1,8 +1,8 @@
-"""What drivers write to claim a sweep.
+"""The objects that drivers write to claim a sweep.
 
-A claim is a row of objects `<token>-<count>-<asks or holds>.json` of one driver: each heartbeat writes the next one and
-takes the older away, because an object of a place is never changed. A listing alone shows who claims and whose count
-has moved; an object is read only to say who that is.
+A claim is a sequence of objects `<token>-<count>-<asks or holds>.json` of one driver: each heartbeat writes the next
+one and deletes the previous one, because objects never change. A listing is enough to see which claims exist and which
+have changed; an object is read only to find out whose it is.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _NAME = re.compile(r"([0-9a-f]{16})-(\d{8})-(asks|holds)\.json")
 
 @dataclass(frozen=True)
 class Claim:
-    """What a listing shows of one driver.
+    """One driver's claim, as a listing shows it.
 
     Attributes:
-        token: The driver's own.
+        token: Identifies the claim.
         names: Its objects, oldest first.
     """
 
@@ -34,12 +34,12 @@ class Claim:
 
     @property
     def count(self) -> int:
-        """Of its newest object."""
+        """The number of its newest object."""
         return int(self._newest[2])
 
     @property
     def holds(self) -> bool:
-        """Whether it has the lease; else it asks for it."""
+        """Whether it holds the lease; otherwise it asks for it."""
         return self._newest[3] == "holds"
 
     @property
@@ -59,8 +59,8 @@ class ClaimFolder:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
-    def look(self) -> dict[str, Claim]:
-        """The claims that are there, by token.
+    def claims(self) -> dict[str, Claim]:
+        """All claims, by token.
 
         Raises:
             StoreError: the storage cannot be read.
@@ -76,7 +76,10 @@ class ClaimFolder:
         return {token: Claim(token, tuple(of_one)) for token, of_one in names.items()}
 
     def write(self, token: str, count: int, holder: Holder, *, holds: bool) -> str:
-        """Write the next object of a claim, and return its name.
+        """Write the next object of a claim.
+
+        Returns:
+            Its name.
 
         Raises:
             StoreError: it cannot be written.
@@ -86,10 +89,10 @@ class ClaimFolder:
         return name
 
     def holder(self, claim: Claim) -> Holder | None:
-        """Who claims; None where that object is gone by now.
+        """The driver that a claim belongs to; None if its newest object no longer exists.
 
         Raises:
-            StoreError: it cannot be read, or nothing of ours wrote it.
+            StoreError: the object cannot be read, or is not a claim.
         """
         path = f"{self.storage}/{claim.names[-1]}"
         try:
@@ -102,21 +105,21 @@ class ClaimFolder:
             ) from error
 
     def remove(self, names: Iterable[str]) -> None:
-        """Take objects away.
+        """Delete objects.
 
         Raises:
-            StoreError: they cannot be.
+            StoreError: one cannot be deleted.
         """
         try:
             for name in names:
                 self.storage.delete(name)
         except OSError as error:
-            raise StoreError(f"{self.storage}: {name} cannot be taken away ({error}). Delete it by hand.") from error
+            raise StoreError(f"{self.storage}: {name} cannot be deleted ({error}). Delete it by hand.") from error
 
 
 def claims_of(store: Storage) -> Iterator[tuple[str, ClaimFolder, Claim]]:
     """Every claim in a store, with its sweep and the folder that it is in. Raises StoreError."""
     for sweep in store.at(LEASES).folders():
         folder = ClaimFolder(store.at(LEASES).at(sweep))
-        for claim in folder.look().values():
+        for claim in folder.claims().values():
             yield sweep, folder, claim

@@ -1,4 +1,4 @@
-"""Who claims a sweep: a driver's process, and whether it still lives."""
+"""The driver process that holds a lease, and whether it is still alive."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ ALIVE_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
 
 
 class Presence(Enum):
-    """What can be told of a process from here."""
+    """Whether a process is alive, as seen from this one."""
 
-    HERE = "it lives"
-    GONE = "it does not live any more"
-    UNKNOWN = "it cannot be told"
+    HERE = "alive"
+    GONE = "ended"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A driver's process, and when it wrote.
+    """A driver's process.
 
     Attributes:
-        host, user, pid: As `ps` there shows them.
-        started: Clock ticks from the boot to its start, which a later process of the same pid does not share.
-        system: The boot and the namespace in which the pid counts; empty where the system does not say.
-        since, alive: When it asked first and when it wrote last, by its own clock: for people, never compared.
-        ray: Address of its Ray's dashboard; empty where it has none, or not yet.
+        host, user, pid: As `ps` shows them there.
+        started: Clock ticks from boot to its start, which tells it from a later process of the same pid.
+        system: The boot id and pid namespace in which the pid is valid; empty if unknown.
+        since, alive: Times of its first claim and last heartbeat by its own clock: for display, never compared.
+        ray: Address of its Ray dashboard; empty if it has none, or not yet.
     """
 
     host: str
@@ -47,17 +47,17 @@ class Holder:
 
     def __post_init__(self) -> None:
         if type(self.pid) is not int or not 0 < self.pid < 2**31:
-            raise ValueError(f"pid {self.pid!r}: must be a process's number")
+            raise ValueError(f"pid {self.pid!r}: must be a process id")
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host} (process {self.pid})"
 
     def presence(self, me: Holder) -> Presence:
-        """Whether the process lives, as far as `me`, of this process, can see."""
+        """Whether the process is alive, as far as `me` (this process) can see."""
         if not self.system or (self.host, self.system) != (me.host, me.system):
             return Presence.UNKNOWN
         try:
-            os.kill(self.pid, 0)  # asks of processes that /proc may hide from this user
+            os.kill(self.pid, 0)  # also works for processes that /proc hides from this user
         except ProcessLookupError:
             return Presence.GONE
         except PermissionError:
@@ -65,16 +65,16 @@ class Holder:
         state, started = _state_and_start(self.pid)
         if not started:
             return Presence.UNKNOWN
-        # A killed process whose parent has not asked for it stays as a zombie: it writes no more.
+        # A killed process that its parent has not waited for remains as a zombie: it writes nothing any more.
         return Presence.HERE if started == self.started and state not in "ZX" else Presence.GONE
 
     def as_json(self) -> bytes:
-        """With the present time as that of its last sign of life."""
+        """The content of a claim object, with the current time as that of the last heartbeat."""
         return (json.dumps(asdict(replace(self, alive=_utc_now())), indent=1) + "\n").encode()
 
 
 def this_driver() -> Holder:
-    """The holder that this process is."""
+    """The holder that represents this process."""
     now, (_, started) = _utc_now(), _state_and_start(os.getpid())
     return Holder(socket.gethostname(), _user(), os.getpid(), started, _system(), now, now)
 
@@ -82,7 +82,7 @@ def this_driver() -> Holder:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a number that has no name
+    except (KeyError, OSError):  # a container may run as a user id without a name
         return str(os.getuid())
 
 
@@ -91,7 +91,7 @@ def _utc_now() -> str:
 
 
 def _system() -> str:
-    """Containers of one machine share its boot and may share its name, but not their pids."""
+    """Containers on one machine share its boot id and may share its name, but not their pids."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {(_PROC / 'self/ns/pid').readlink()}"

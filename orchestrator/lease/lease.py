@@ -1,4 +1,4 @@
-"""A claim of our own: it gives signs of life, knows whether it still holds, and ends."""
+"""Our own claim: it sends heartbeats, checks that it still holds the lease, and releases it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from orchestrator.lease.holder import Holder
 from trials.errors import StoreError
 
 BEAT_S = 10.0
-STALE_S = 60.0  # six beats; a storage that does not answer for a while is not death
+STALE_S = 60.0  # six heartbeats: storage may be unavailable for a while
 POLL_S = 1.0
 PAUSE_S = 0.05
 EXIT_S = 10.0
 
-# CLOCK_MONOTONIC stands still while a machine sleeps, and a laptop's lid is how most drivers are stopped for minutes.
+# CLOCK_MONOTONIC stops while a machine sleeps, and closing a laptop's lid is the most common way to suspend a driver.
 _CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class LeaseLostError(StoreError):
-    """Another driver took this sweep over; this one may not commit any more."""
+    """Another driver has taken this sweep over; this one may no longer commit."""
 
 
 def _now() -> float:
@@ -33,16 +33,16 @@ def _now() -> float:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long everything takes; all drivers of a store must agree in `stale_s`.
+    """Intervals and clocks of a lease; `stale_s` must be the same for all drivers of a store.
 
     Attributes:
-        beat_s: From one sign of life to the next.
-        stale_s: A claim without one for so long is dead.
-        poll_s: From one look at another driver's claim to the next.
-        pause_s: How long two that ask at once wait at first.
-        exit_s: How long the end of a lease may wait for the place.
-        now: A clock that never goes back and goes on while the machine sleeps.
-        sleep: Waits for so many seconds.
+        beat_s: Seconds between two heartbeats.
+        stale_s: Seconds without a heartbeat after which a claim is considered dead.
+        poll_s: Seconds between two polls of another driver's claim.
+        pause_s: Initial backoff in seconds when two drivers ask at once.
+        exit_s: Maximum seconds that a release waits for the storage.
+        now: A monotonic clock that keeps running while the machine sleeps.
+        sleep: Waits for a number of seconds.
     """
 
     beat_s: float = BEAT_S
@@ -54,20 +54,20 @@ class Timing:
     sleep: Callable[[float], None] = time.sleep
 
     def __post_init__(self) -> None:
-        assert 0 < self.beat_s <= self.stale_s / 2, "a claim must not look dead between two beats"
+        assert 0 < self.beat_s <= self.stale_s / 2, "a claim must not look dead between two heartbeats"
 
 
 TIMING = Timing()
 
 
 class Lease:
-    """One driver's claim to a sweep, from asking to its end."""
+    """One driver's claim to a sweep, from asking to release."""
 
     def __init__(self, folder: ClaimFolder, me: Holder, timing: Timing, say: Callable[[str], None]) -> None:
         self._folder, self._me, self._timing, self._say = folder, me, timing, say
         self._token = uuid.uuid4().hex[:16]
         self._count = 0
-        self._standing: str | None = None  # the newest object that a listing has shown to us
+        self._standing: str | None = None  # the newest object that a listing has shown
         self._confirmed_s = float("-inf")
         self._lost = ""
         self._lock = threading.Lock()
@@ -76,27 +76,27 @@ class Lease:
 
     @property
     def is_sure(self) -> bool:
-        """Whether nobody can have taken over yet, told from memory."""
+        """Whether nobody can have taken over yet; known without asking the storage."""
         return not self._lost and self._timing.now() - self._confirmed_s < self._timing.stale_s / 2
 
     def check(self) -> None:
-        """Return if this driver may commit. Looks at the place only where the last beat is too long ago.
+        """Return if this driver may commit. Asks the storage only if the last heartbeat is too long ago.
 
         Raises:
             LeaseLostError: another driver has taken over.
             StoreError: the storage does not answer.
         """
-        assert not self._ending.is_set(), "asked after its end"
+        assert not self._ending.is_set(), "checked after its release"
         if self.is_sure:
             return
-        with self._lock:  # a beat that is under way may answer it
+        with self._lock:  # a heartbeat in progress may answer it
             if not self.is_sure and not self._lost:
                 self._beat(holds=True)
             if self._lost:
                 raise LeaseLostError(self._lost)
 
     def ask(self) -> bool:
-        """Claim the sweep, and whether it is ours; if not, nothing of it stays.
+        """Claim the sweep; whether it is ours now. If not, the claim is withdrawn.
 
         Raises:
             StoreError: the storage does not answer.
@@ -106,7 +106,7 @@ class Lease:
             if alone and not self._lost:
                 self._beat(holds=True)
         except BaseException as error:
-            if not isinstance(error, StoreError):  # Ctrl-C; a storage that does not answer is not asked again
+            if not isinstance(error, StoreError):  # e.g. Ctrl-C; a storage that does not answer is not asked again
                 self._withdraw()
             raise
         if alone and not self._lost:
@@ -115,42 +115,42 @@ class Lease:
         return False
 
     def announce(self, ray: str) -> None:
-        """Let those who look at the store find the dashboard of this driver's Ray, from the next beat on."""
+        """Publish the address of this driver's Ray dashboard, from the next heartbeat on."""
         self._me = replace(self._me, ray=ray)
 
     def keep(self) -> None:
-        """Give signs of life from now on."""
+        """Send heartbeats from now on."""
         self._keeper.start()
 
     def release(self) -> None:
-        """Give the lease back; waits no longer than `exit_s` for a storage that does not answer."""
+        """Release the lease; waits at most `exit_s` for a storage that does not answer."""
         self._ending.set()
         self._keeper.join(self._timing.exit_s)
         if self._keeper.is_alive():
-            self._say_left("it does not answer")
+            self._say_unreleased("it does not answer")
 
     def _keep(self) -> None:
         while not self._ending.wait(self._timing.beat_s):
-            with contextlib.suppress(StoreError), self._lock:  # `check` tells, if it lasts; else the next beat heals it
+            with contextlib.suppress(StoreError), self._lock:  # if it persists, `check` reports it
                 if not self._lost:
                     self._beat(holds=True)
         try:
             self._withdraw()
         except StoreError as error:
-            self._say_left(str(error))
+            self._say_unreleased(str(error))
 
-    def _say_left(self, why: str) -> None:
+    def _say_unreleased(self, why: str) -> None:
         self._say(
-            f"{self._folder.storage}: the lease could not be given back ({why}). "
+            f"{self._folder.storage}: the lease could not be released ({why}). "
             f"On another machine the next launch waits {self._timing.stale_s:.0f} s for it."
         )
 
     def _beat(self, *, holds: bool) -> dict[str, Claim]:
-        """A sign of life, and the claims of others after it."""
+        """Send a heartbeat; the claims of others after it."""
         began_s = self._timing.now()
-        self._count += 1  # also after a write that failed: it may come late
+        self._count += 1  # even if the write fails: it may take effect later
         written = self._folder.write(self._token, self._count, self._me, holds=holds)
-        seen = self._folder.look()
+        seen = self._folder.claims()
         mine = seen.pop(self._token, None)
         names = mine.names if mine else ()
         if {written, self._standing or written} <= set(names):
@@ -158,21 +158,21 @@ class Lease:
             names = tuple(name for name in names if name < written)
         else:
             self._lost = self._loss(seen)
-        with contextlib.suppress(StoreError):  # the next beat or the end takes them away
+        with contextlib.suppress(StoreError):  # the next heartbeat or the release deletes them
             self._folder.remove(names)
         return seen
 
     def _loss(self, others: Mapping[str, Claim]) -> str:
         found: list[Holder | None] = []
-        with contextlib.suppress(StoreError):  # it is lost, whoever it was
+        with contextlib.suppress(StoreError):  # it is lost, whoever took it
             found = [self._folder.holder(claim) for claim in others.values() if claim.holds]
-        who = next((str(holder) for holder in found if holder), "another driver, or someone by hand,")
+        who = next((str(holder) for holder in found if holder), "another driver or user")
         return (
-            f"{self._folder.storage}: {who} took this sweep over while this driver ({self._me}) gave no sign of life. "
-            "What was committed before is whole; the rest is left to the other. Nothing is to be done."
+            f"{self._folder.storage}: {who} took this sweep over while this driver ({self._me}) sent no heartbeat. "
+            "What was committed before is intact; the other driver runs the rest. Nothing needs to be done."
         )
 
     def _withdraw(self) -> None:
-        mine = self._folder.look().get(self._token)
+        mine = self._folder.claims().get(self._token)
         if mine:
             self._folder.remove(mine.names)

@@ -1,4 +1,4 @@
-"""Who runs a sweep at the moment, for those who only look."""
+"""The driver that is running a sweep, for readers of a store."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from orchestrator.storage.storage import Storage
 
 
 def running_driver(store: Storage, sweep: str) -> Holder | None:
-    """The driver that runs a sweep; None where none does, as far as can be told from here.
+    """The driver that is running a sweep; None if there is none, as far as can be seen from here.
 
-    Of a process on another machine its last sign of life decides, by two clocks: good enough to tell a person, and
-    nothing is taken away for it.
+    For a process on another machine its last heartbeat decides, although it was timed by another clock: good enough for
+    display, and nothing is deleted because of it.
 
     Raises:
         StoreError: the place cannot be read.
     """
     folder, me = ClaimFolder(store.at(LEASES).at(sweep)), this_driver()
-    for claim in folder.look().values():
+    for claim in folder.claims().values():
         holder = folder.holder(claim)
         if claim.holds and holder is not None:
             presence = holder.presence(me)

@@ -30,7 +30,7 @@ def follow_store(store: ResultStore, sweep: str | None, write: Callable[[str], N
     follower, told = Follower(store.storage, "trials", _COLUMNS), dict[str, str]()
     while True:
         driver = running_driver(store.storage, plan.name)
-        for part in follower.look().rows:
+        for part in follower.poll().rows:
             for row in part.to_pylist():
                 if row["trial_id"] in labels and told.get(row["trial_id"]) != (said := _said(row)):
                     told[row["trial_id"]] = said

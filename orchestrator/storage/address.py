@@ -76,7 +76,7 @@ def parse_address(text: str) -> Address:
     host, _, path = rest.partition("/")
     if "@" in rest and not (scheme == "hdfs" and re.fullmatch(r"[\w.-]+@[^@:]*(:\d+)?", host)):
         raise ConfigError(
-            f"store {scheme}://{_HIDDEN}@{rest.rpartition('@')[2]}: an address must not contain a user. {_WAY_OUT[scheme]}"
+            f"store {scheme}://{_HIDDEN}@{rest.rpartition('@')[2]}: no user allowed in an address. {_WAY_OUT[scheme]}"
         )
     path = path.strip("/")
     shown = f"store {scheme}://{host}/{path}"
@@ -137,6 +137,6 @@ _KEYS = (
     r"(?:A3T[A-Z0-9]|AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}",  # AWS access key ids
     r"(?i)(?<=signature=)[0-9a-z%/+=]+|(?<=token=)[^&\s'\"]+|(?<=bearer )[^\s'\"]+",
     r"ya29\.[\w.-]+",  # Google OAuth tokens
-    r"(?<![\w/+])(?=[A-Za-z/+]*\d)(?=[\da-z/+]*[A-Z])(?=[\dA-Z/+]*[a-z])[\w/+]{32,}={0,2}",  # 32 characters of all three classes
+    r"(?<![\w/+])(?=[A-Za-z/+]*\d)(?=[\da-z/+]*[A-Z])(?=[\dA-Z/+]*[a-z])[\w/+]{32,}={0,2}",  # 32 of all three kinds
     r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
 )

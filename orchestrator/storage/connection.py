@@ -1,7 +1,7 @@
 """Connections to S3, Google Cloud Storage and HDFS that retry transient errors.
 
-pyarrow finds the credentials, in the environment and the provider's own files; they are never stored here, and its error
-messages are shown without anything that looks like one.
+pyarrow finds the credentials, in the environment and the provider's own files. They are never stored here, and its
+error messages are shown without anything that looks like one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cache of the objects that this process has read from remote stores. Objects never change, so each is fetched once."""
+"""A cache of objects that this process has read from remote stores: they never change, so each is fetched once."""
 
 from __future__ import annotations
 

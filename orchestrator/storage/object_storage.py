@@ -1,8 +1,8 @@
 """Storage on S3, Google Cloud Storage or HDFS, through pyarrow.
 
 S3 and Google Cloud Storage guarantee: an object exists completely once its PUT is acknowledged, an aborted PUT leaves
-nothing, of two PUTs under one name the last wins, and a listing contains all that existed when it began, in the order of
-names. HDFS shows a file while it is being written, so there a temporary one is renamed.
+nothing, of two PUTs under one name the last wins, and a listing contains all that existed when it began, in the order
+of names. HDFS shows a file while it is being written, so there a temporary one is renamed.
 
 pyarrow uploads an object of more than 10 MiB in pieces, and after an error it may complete the upload with those that
 arrived, or with none. So no object is larger than `LARGEST_BYTES`, and an empty one counts as absent.
@@ -94,7 +94,7 @@ class ObjectStorage(Storage):
         return content
 
     def _fetched(self, name: str) -> pa.Buffer:
-        # One read of known length from S3, where each piece of a stream is a request; a stream from Google, which verifies it.
+        # From S3 one read of known length, as each piece of a stream is a request; from Google a verified stream.
         if self._root.scheme == "gs":
             with self._filesystem.open_input_stream(self._named(name)) as stream:
                 content = pa.py_buffer(stream.read())

@@ -1,10 +1,10 @@
-"""What is new in a store since the last look: for those who watch a running sweep.
+"""Incremental reads of a store's table, for readers that follow a running sweep.
 
     follower = Follower(store.storage, "epochs", ["trial_id", "step", "score"])
-    news = follower.look()      # at first all parts, then only those that came since
+    changes = follower.poll()      # first all parts, then only new ones
 
-Parts are never changed, so a part that was read once is not read again. Where one is gone, compacted or taken out, the
-rows that were read no longer tell what the store holds: the news then says `anew` and brings everything.
+Parts never change, so each is read once. If one disappears, because it was compacted or repaired, the rows that were
+read before are outdated: the changes are then marked `reset` and contain everything.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from orchestrator.store.schema import TABLES
 
 
 @dataclass(frozen=True)
-class News:
-    """What a look brought.
+class Changes:
+    """What is new since the last poll.
 
     Attributes:
-        anew: Whether this is all there is, and what came before is to be forgotten.
-        rows: A table a part that could be read, oldest first, with the columns asked for.
-        broken: All parts that cannot be read, seen before or not.
+        reset: Whether these are all rows, and those of earlier polls must be dropped.
+        rows: A table for each new readable part, oldest first, with the columns asked for.
+        broken: All parts that cannot be read, new or not.
     """
 
-    anew: bool
+    reset: bool
     rows: tuple[pa.Table, ...]
     broken: tuple[BrokenPart, ...]
 
     @property
     def is_none(self) -> bool:
-        """Whether nothing changed."""
-        return not self.anew and not self.rows
+        """Whether nothing has changed."""
+        return not self.reset and not self.rows
 
 
 class Follower:
@@ -49,23 +49,23 @@ class Follower:
         self._seen: dict[str, BrokenPart | None] = {}
 
     def changed(self) -> bool:
-        """Whether a look would bring something, told from a listing."""
+        """Whether a poll would return anything; needs a listing only."""
         return self._parts.sizes().keys() != self._seen.keys()
 
-    def look(self) -> News:
-        """What came since the last look.
+    def poll(self) -> Changes:
+        """What is new since the last poll.
 
         Raises:
             StoreError: the storage does not answer, or parts vanish again and again.
         """
         names, found = self._parts.read_each(lambda name: None if name in self._seen else self._read(name))
-        if anew := not self._seen.keys() <= names.keys():
+        if reset := not self._seen.keys() <= names.keys():
             _, found = self._parts.read_each(lambda name: found.get(name) or self._read(name))
             self._seen = {}
         new = {name: part for name, part in found.items() if part is not None}
         self._seen |= {name: part if isinstance(part, BrokenPart) else None for name, part in new.items()}
         rows = tuple(part for part in new.values() if isinstance(part, pa.Table))
-        return News(anew, rows, tuple(part for part in self._seen.values() if part is not None))
+        return Changes(reset, rows, tuple(part for part in self._seen.values() if part is not None))
 
     def _read(self, name: str) -> pa.Table | BrokenPart:
         return read_part(self._parts, name, self._columns)

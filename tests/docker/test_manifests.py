@@ -146,7 +146,7 @@ def test_the_policy_knows_every_pod_and_lets_nobody_else_in_but_the_operator_and
         (["--volume", "claim"], ["exactly one of them"]),
         (["--store", "results"], ["--store: "]),
         (["--workers-cpu", "0:0"], ["no worker at all"]),
-        (["--store", "s3://me:secret@bucket/x"], ["must not contain a user"]),
+        (["--store", "s3://me:secret@bucket/x"], ["no user allowed in an address"]),
     ],
 )
 def test_mistakes_are_told_together_and_nothing_is_written(tmp_path: Path, options: list[str], said: list[str]) -> None:

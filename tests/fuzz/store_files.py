@@ -108,7 +108,7 @@ def _beside(folder: Path) -> dict[str, Kind]:
     lease = folder / "leases" / "tiny" / claims.write("0" * 16, 1, this_driver(), holds=True)
 
     def driver() -> None:
-        claims.holder(claims.look()["0" * 16])
+        claims.holder(claims.claims()["0" * 16])
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             status(str(folder), debug=True)
 

@@ -66,4 +66,4 @@ def test_a_secret_in_the_address_is_refused_before_anything_else(sweep: Path) ->
     assert done.exit_code == 2
     assert ACCESS_KEY not in done.output
     assert SECRET_KEY not in done.output
-    assert "must not contain a user" in done.output
+    assert "no user allowed in an address" in done.output

@@ -169,7 +169,7 @@ def test_after_a_kill_the_next_launch_does_not_wait(tmp_path: Path, waited_for: 
         said: list[str] = []
         with take_lease(FolderStorage(tmp_path), "s", say=said.append, timing=NEVER):
             assert len(left(FolderStorage(tmp_path))) == 1
-    assert [f"(process {process.pid}) has gone" in line for line in said] == [True]
+    assert [f"(process {process.pid}) has ended" in line for line in said] == [True]
 
 
 def test_a_living_process_here_is_a_reason_to_refuse_at_once(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_living_driver_elsewhere_is_a_reason_to_refuse_at_its_next_beat(storag
         with pytest.raises(LeaseHeldError, match="ada@node7"), take_lease(storage, "s", say=said.append, timing=slow):
             pass
         lease.check()
-    assert [f"ada@node7 (process 4711) runs it since {ELSEWHERE.since}" in line for line in said] == [True]
+    assert [f"ada@node7 (process 4711) has been running it since {ELSEWHERE.since}" in line for line in said] == [True]
     assert "waiting 1000 s" in said[0]
 
 
@@ -198,7 +198,7 @@ def test_a_silent_driver_elsewhere_is_taken_over_after_a_while(storage: Storage)
         with take_lease(storage, "s", say=said.append, timing=QUICK) as lease:
             assert time.monotonic() - began >= QUICK.stale_s
             lease.check()
-    assert ["waiting 1 s" in said[0], "gave no sign of life for 1 s" in said[1]] == [True, True]
+    assert ["waiting 1 s" in said[0], "sent no heartbeat for 1 s" in said[1]] == [True, True]
 
 
 def test_one_that_only_asked_and_died_elsewhere_is_taken_over_too(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_a_lease_that_was_deleted_by_hand_is_lost(tmp_path: Path) -> None:
         for name in left(FolderStorage(tmp_path)):
             (tmp_path / "leases" / "s" / name).unlink()
         now_s[0] = NEVER.stale_s / 2
-        with pytest.raises(LeaseLostError, match="or someone by hand"):
+        with pytest.raises(LeaseLostError, match="another driver or user"):
             lease.check()
         assert left(FolderStorage(tmp_path)) == []
 
@@ -381,7 +381,7 @@ def test_a_storage_that_hangs_does_not_hang_the_exit(counting: CountingStorage) 
         CountingStorage.hangs = hung = threading.Event()
         began = time.monotonic()
     assert time.monotonic() - began < 5
-    assert ["could not be given back" in line for line in said] == [True]
+    assert ["could not be released" in line for line in said] == [True]
     hung.set()
 
 
@@ -389,7 +389,7 @@ def test_a_lease_that_cannot_be_given_back_is_told(counting: CountingStorage) ->
     said: list[str] = []
     with take_lease(counting, "s", say=said.append, timing=NEVER):
         CountingStorage.broken = True
-    assert ["could not be given back (does not answer)" in line for line in said] == [True]
+    assert ["could not be released (does not answer)" in line for line in said] == [True]
 
 
 def test_ctrl_c_while_asking_leaves_nothing(tmp_path: Path) -> None:

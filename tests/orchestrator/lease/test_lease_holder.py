@@ -52,7 +52,7 @@ def test_a_process_whose_start_is_hidden_may_live(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("pid", [0, -1, 2**31, 1.5, True, "1"])
 def test_a_pid_must_be_a_processs_number(pid: Any) -> None:
-    with pytest.raises(ValueError, match="must be a process's number"):
+    with pytest.raises(ValueError, match="must be a process id"):
         replace(ME, pid=pid)
 
 

@@ -17,7 +17,7 @@ from pyarrow import fs
 from orchestrator.storage import connection as connection_module
 from orchestrator.storage.address import Address, parse_address
 from orchestrator.storage.connection import Connection, connect
-from orchestrator.storage.object_cache import Cache
+from orchestrator.storage.object_cache import ObjectCache
 from orchestrator.storage.object_storage import LARGEST_BYTES, ObjectStorage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
@@ -35,7 +35,7 @@ def opened(address: str, *, patience_s: float = 20.0) -> ResultStore:
     parsed = parse_address(address)
     connection = connect(parsed)
     connection.patience_s = patience_s
-    return ResultStore(ObjectStorage(connection, parsed, cache=Cache()))
+    return ResultStore(ObjectStorage(connection, parsed, cache=ObjectCache()))
 
 
 def steps(store: ResultStore) -> list[int]:
@@ -274,7 +274,7 @@ def test_a_part_is_fetched_once(through: ResultStore, direct: ResultStore, fault
 
 
 def test_a_cache_holds_no_more_than_its_limit_and_drops_the_oldest() -> None:
-    cache = Cache(limit_bytes=10)
+    cache = ObjectCache(limit_bytes=10)
     for name in "abc":
         cache.put(name, pa.py_buffer(b"1234"))
         cache.get("a")
@@ -292,7 +292,9 @@ def test_a_cache_holds_no_more_than_its_limit_and_drops_the_oldest() -> None:
 def hdfs(tmp_path: Path) -> ResultStore:
     (tmp_path / "store").mkdir()
     filesystem = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    return ResultStore(ObjectStorage(Connection(filesystem, "hdfs"), Address("hdfs", "node:1", "store"), cache=Cache()))
+    return ResultStore(
+        ObjectStorage(Connection(filesystem, "hdfs"), Address("hdfs", "node:1", "store"), cache=ObjectCache())
+    )
 
 
 def test_where_a_file_is_seen_while_it_is_written_it_is_renamed(hdfs: ResultStore, tmp_path: Path) -> None:

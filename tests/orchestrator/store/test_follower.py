@@ -27,19 +27,19 @@ def test_a_look_brings_what_came_since_the_last_one(tmp_path: Path) -> None:
     store = _store(tmp_path)
     follower = Follower(store.storage, "epochs", ["trial_id", "step"])
     store.append("epochs", [_row(1)])
-    assert _steps(follower.look().rows) == [1]
+    assert _steps(follower.poll().rows) == [1]
     assert not follower.changed()
-    assert follower.look().is_none
+    assert follower.poll().is_none
     store.append("epochs", [_row(2)])
     assert follower.changed()
-    news = follower.look()
-    assert (news.anew, _steps(news.rows)) == (False, [2])
+    changes = follower.poll()
+    assert (changes.reset, _steps(changes.rows)) == (False, [2])
 
 
 def test_only_the_columns_asked_for_are_read(tmp_path: Path) -> None:
     store = _store(tmp_path)
     store.append("epochs", [_row(1)])
-    assert Follower(store.storage, "epochs", ["score", "trial_id"]).look().rows[0].column_names == ["trial_id", "score"]
+    assert Follower(store.storage, "epochs", ["score", "trial_id"]).poll().rows[0].column_names == ["trial_id", "score"]
 
 
 def test_after_a_compaction_everything_comes_anew(tmp_path: Path) -> None:
@@ -47,10 +47,10 @@ def test_after_a_compaction_everything_comes_anew(tmp_path: Path) -> None:
     store.append("epochs", [_row(1)])
     store.append("epochs", [_row(2)])
     follower = Follower(store.storage, "epochs", ["trial_id", "step"])
-    follower.look()
+    follower.poll()
     store.compact()
-    news = follower.look()
-    assert (news.anew, _steps(news.rows)) == (True, [1, 2])
+    changes = follower.poll()
+    assert (changes.reset, _steps(changes.rows)) == (True, [1, 2])
 
 
 def test_a_part_that_cannot_be_read_is_told_at_every_look_and_hides_no_other(tmp_path: Path) -> None:
@@ -58,10 +58,10 @@ def test_a_part_that_cannot_be_read_is_told_at_every_look_and_hides_no_other(tmp
     store.append("epochs", [_row(1)])
     (tmp_path / "store" / "epochs" / "part-00000000000000000001-0123456789abcdef.parquet").write_bytes(b"no parquet")
     follower = Follower(store.storage, "epochs", ["trial_id", "step"])
-    news = follower.look()
-    assert _steps(news.rows) == [1]
-    assert [part.name for part in news.broken] == ["part-00000000000000000001-0123456789abcdef.parquet"]
-    assert [part.name for part in follower.look().broken] == [news.broken[0].name]
+    changes = follower.poll()
+    assert _steps(changes.rows) == [1]
+    assert [part.name for part in changes.broken] == ["part-00000000000000000001-0123456789abcdef.parquet"]
+    assert [part.name for part in follower.poll().broken] == [changes.broken[0].name]
 
 
 def test_a_part_that_is_taken_out_is_forgotten(tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_a_part_that_is_taken_out_is_forgotten(tmp_path: Path) -> None:
     store.append("epochs", [_row(1)])
     store.append("epochs", [_row(2)])
     follower = Follower(store.storage, "epochs", ["trial_id", "step"])
-    follower.look()
+    follower.poll()
     next((tmp_path / "store" / "epochs").iterdir()).unlink()
-    news = follower.look()
-    assert news.anew
-    assert len(_steps(news.rows)) == 1
+    changes = follower.poll()
+    assert changes.reset
+    assert len(_steps(changes.rows)) == 1
