@@ -50,7 +50,8 @@ def broken_claims(storage: Storage, *, say: Callable[[str], None], timing: Timin
     broken = _unreadable(storage)
     if not broken:
         return []
-    say(f"{len(broken)} leases cannot be read; waiting {timing.stale_s:.0f} s for their drivers to renew them.")
+    leases = "1 lease" if len(broken) == 1 else f"{len(broken)} leases"
+    say(f"{leases} cannot be read; waiting {timing.stale_s:.0f} s for a driver to renew what it holds.")
     timing.sleep(timing.stale_s)
     return sorted(broken & _unreadable(storage))
 

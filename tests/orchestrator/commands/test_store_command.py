@@ -223,7 +223,7 @@ def test_a_claim_that_cannot_be_read_and_does_not_move_is_nobodys(store: ResultS
     store.storage.at("leases").at("tiny").write(name, b"{")
     found = broken_claims(store.storage, say=said.append, timing=Timing(sleep=waited.append))
     assert (found, waited) == ([("tiny", name)], [60.0])
-    assert said == ["1 leases cannot be read; waiting 60 s whether their drivers give another sign."]
+    assert said == ["1 lease cannot be read; waiting 60 s for a driver to renew what it holds."]
 
 
 def test_a_claim_that_cannot_be_read_but_moves_is_a_drivers(store: ResultStore) -> None:
