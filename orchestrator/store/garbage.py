@@ -27,7 +27,7 @@ def find_garbage(storage: Storage, now: float | None = None) -> list[StoredFile]
     report = check_store(storage)
     if not report.ok:
         raise StoreError(
-            f"{storage}: {len(report.findings)} finding{'s' * (len(report.findings) != 1)}, the first: {report.findings[0]}. "
+            f"{storage}: not intact, the first finding is: {report.findings[0]}. "
             "Run `permafrost store repair` first: until then it is unknown which files are needed."
         )
     completed = completed_ids(report.tables)
