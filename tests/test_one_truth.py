@@ -109,7 +109,7 @@ def test_mean_deviation_and_interval_of_a_score_are_one_each(store: ResultStore,
     assert bars[columns].tolist() == row[columns].tolist()
     last = csv(report, "curves-quality").loc[freeze].query("epoch == 5").iloc[0]
     assert last[["mean", "95 % from", "95 % to"]].tolist() == pytest.approx(row[columns].tolist(), abs=1e-4)
-    assert terminal(store)[freeze][1] == f"{row['mean (%)']:.2f} ± {row['std (%)']:.2f}"
+    assert terminal(store)[freeze][1] == f"{row['mean (%)']:.2f} ± {row['sd (points)']:.2f}"
 
 
 @pytest.mark.parametrize("freeze", ["none", *FROZEN])

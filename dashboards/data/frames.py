@@ -59,7 +59,7 @@ class Sweep:
         started: Unix time of its newest plan.
         source: The YAML file that declared it.
         ray: Address of the dashboard of its Ray, while it is running; empty else.
-        is_running: Whether a driver runs it.
+        running_since: Unix time at which the driver that runs it began, by the driver's clock; None if none runs it.
     """
 
     name: str
@@ -67,7 +67,12 @@ class Sweep:
     started: float
     source: str
     ray: str
-    is_running: bool
+    running_since: float | None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a driver runs it."""
+        return self.running_since is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +166,7 @@ class Frames:
         self._rows: list[pd.DataFrame] = []
         self._broken: tuple[BrokenPart, ...] = ()
         self._plans = _Plans(store, self._cells, self._numbers)
-        self._drivers: dict[str, tuple[bool, str]] = {}
+        self._drivers: dict[str, tuple[float | None, str]] = {}
         self._drivers_at = 0.0
         self._snapshot: Snapshot | None = None
 
@@ -218,7 +223,8 @@ class Frames:
         found = {}
         for plan in self._plans.newest:
             holder = running_driver(self.store.storage, plan.name)
-            found[plan.name] = (holder is not None, holder.ray if holder else "")
+            since = holder.since_unix_s if holder else None
+            found[plan.name] = (since, holder.ray if holder else "")
         changed, self._drivers, self._drivers_at = found != self._drivers, found, time.monotonic()
         return changed
 
@@ -249,13 +255,13 @@ class Frames:
         return Query(self._database)
 
     def _sweep(self, plan: _Plan, ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:
-        is_running, ray = self._drivers.get(plan.name, (False, ""))
+        since, ray = self._drivers.get(plan.name, (None, ""))
         trials = plan.trials.merge(ended.drop(columns=["cell", "seed", "trial_id"]), on="t", how="left")
         begun = trials["t"].map(dict(zip(active["t"], active["attempt"], strict=True)))
         trials["attempt"] = trials["attempt"].fillna(begun).fillna(0).astype("int32")
-        waiting = np.where(begun.notna(), "running", "planned") if is_running else "missing"
+        waiting = np.where(begun.notna(), "running", "planned") if since is not None else "missing"
         trials["state"] = trials["state"].where(trials["state"].notna(), waiting)
-        return Sweep(plan.name, self._described(trials), plan.time, plan.source, ray, is_running)
+        return Sweep(plan.name, self._described(trials), plan.time, plan.source, ray, since)
 
     def _everything(self, sweeps: Sequence[Sweep], ended: pd.DataFrame) -> Sweep:
         waiting = [
@@ -264,8 +270,8 @@ class Frames:
         ]
         trials = pd.concat([ended, *waiting], ignore_index=True).drop_duplicates("t")
         started = max((sweep.started for sweep in sweeps), default=0.0)
-        running = any(sweep.is_running for sweep in sweeps)
-        return Sweep(EVERYTHING, self._described(trials), started, "", "", running)
+        since = min((sweep.running_since for sweep in sweeps if sweep.running_since is not None), default=None)
+        return Sweep(EVERYTHING, self._described(trials), started, "", "", since)
 
     def _described(self, trials: pd.DataFrame) -> pd.DataFrame:
         """With the columns of each trial's cell, and all there have to be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +19,12 @@ from dashboards.views.drawing import (
 from dashboards.views.part import Part
 from dashboards.views.theme import STATES, Figure, Look, axis, layout
 from dashboards.views.view import View
+from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.trial_frame import TRAINING_COST
+from orchestrator.forecast.pace import Pace
 from orchestrator.store.schema import State
 
 MAX_SQUARES = 5000
-_LEFT = ("running", "planned", "missing")
 
 
 class Coverage(NamedTuple):
@@ -165,7 +168,7 @@ class Progress(NamedTuple):
 
     Attributes:
         counts: Number of trials in each state that occurs.
-        left_s: Estimated seconds to the end, from the trials that ended last; None if unknown.
+        left_s: Expected seconds to the end (`Pace.seconds_to_end`); None if no driver runs it or too little is done.
         best, baseline, cheapest: The best setting, the baseline and the cheapest setting within the tolerance, with
             their scores and costs; or why there is none.
     """
@@ -182,18 +185,23 @@ def prepare_progress(selection: Selection) -> Progress:
     trials = selection.trials
     found = trials["state"].value_counts()
     counts = {state: int(found[state]) for state in STATES if state in found}
-    return Progress(counts, _left_s(selection, counts), *_landmarks(selection))
+    return Progress(counts, _left_s(selection), *_landmarks(selection))
 
 
-def _left_s(selection: Selection, counts: dict[str, int]) -> float | None:
-    """From the pace at which the last trials ended, while the sweep runs."""
-    left = sum(counts.get(state, 0) for state in _LEFT)
-    if selection.sweep is None or not selection.sweep.is_running or not left:
+def _left_s(selection: Selection) -> float | None:
+    """By the pace of the trials that have ended since the driver began, as the terminal's ETA."""
+    sweep = selection.sweep
+    if sweep is None or sweep.running_since is None:
         return None
-    ended = selection.trials["time"].dropna().sort_values().tail(20)
-    if len(ended) < 3:
-        return None
-    return float((ended.iloc[-1] - ended.iloc[0]).total_seconds() / (len(ended) - 1) * left)
+    since = pd.Timestamp(sweep.running_since, unit="s", tz="UTC")
+    ahead = sweep.trials[sweep.trials["time"].isna() | (sweep.trials["time"] >= since)]
+    cells = selection.snapshot.cells
+    pace = Pace(cells[cell].spec for cell in ahead["cell"])  # of any seed: the pace does not depend on it
+    for row in ahead[ahead["time"].notna()].fillna({"last_epoch": 0.0}).itertuples():
+        seconds = np.nansum([row.setup_s, row.prefix_s, row.train_s, row.eval_s])
+        complete = row.state == State.COMPLETED.value
+        pace.add_ended(cells[row.cell].spec, float(row.last_epoch), float(seconds), is_complete=complete)
+    return pace.seconds_to_end(time.time() - sweep.running_since)
 
 
 def _landmarks(selection: Selection) -> tuple[str, str, str]:
@@ -202,13 +210,9 @@ def _landmarks(selection: Selection) -> tuple[str, str, str]:
     if not len(done):
         return "", "", ""
     done = done[done["train_size"] == done["train_size"].max()]
-    cells = done.groupby("cell", sort=False).agg(
-        freeze=("freeze", "first"),
-        score=(selection.column, "mean"),
-        cost=("train_s", "mean"),
-        baseline=("baseline", "first"),
-        n=("seed", "size"),
-    )
+    costs = describe_cells(done, ["cell"], TRAINING_COST).set_index("cell")["mean"]
+    scores = describe_cells(done, ["cell", "freeze", "baseline"], selection.column).set_index("cell")
+    cells = scores[["freeze", "baseline", "n"]].assign(score=scores["mean"], cost=costs)
     best = cells.loc[cells["score"].idxmax()]
     base = cells[cells.index == cells["baseline"]]
     if not len(base):

@@ -9,6 +9,7 @@ from orchestrator.forecast.work import shape_key
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
+LEAST_SHARE = 0.01  # of all work: what less of it took says nothing of the rest
 Kind = tuple[str, int, float]  # all that decides the seconds of an epoch: shape, train size, epochs an evaluation
 
 
@@ -54,6 +55,19 @@ class Pace:
         """Of a running trial, by the pace of its own epochs; None before its first evaluation."""
         epoch, _, own = self._seconds.get(spec.trial_id, (0.0, 0.0, 0.0))
         return max(spec.optim.epochs - epoch, 0.0) * own / epoch if epoch > 0 else None
+
+    def seconds_to_end(self, elapsed_s: float) -> float | None:
+        """Expected seconds to the end of all trials, given those since the launch began; None while too little is done.
+
+        Work runs at the rate of the launch so far, whatever its number of workers.
+        """
+        share = self.share_done()
+        return elapsed_s * (1 - share) / share if share >= LEAST_SHARE else None
+
+    def add_ended(self, spec: TrialSpec, epochs: float, seconds: float, *, is_complete: bool) -> None:
+        """A trial that has ended, as its row in the store tells: epochs run, and seconds with set-up and evaluation."""
+        self._seconds[spec.trial_id] = (epochs, seconds, seconds)
+        self.ended(spec, is_complete=is_complete)
 
     def share_done(self) -> float:
         """Of all work, 0 to 1."""

@@ -52,6 +52,11 @@ class Holder:
     def __str__(self) -> str:
         return f"{self.user}@{self.host} (process {self.pid})"
 
+    @property
+    def since_unix_s(self) -> float:
+        """When it asked first, in Unix seconds by its own clock."""
+        return datetime.strptime(self.since, ALIVE_FORMAT).replace(tzinfo=UTC).timestamp()
+
     def presence(self, me: Holder) -> Presence:
         """Whether the process is alive, as far as `me` (this process) can see."""
         if not self.system or (self.host, self.system) != (me.host, me.system):

@@ -92,10 +92,8 @@ class LiveDisplay:
         return Text(f"{self._ended}/{self._total} {state.value:<9} {spec.label}{score}{reason}  ETA {self._eta()}")
 
     def _eta(self) -> str:
-        share = self._pace.share_done()
-        if share < 0.01:
-            return "-:--"
-        return _minutes((time.monotonic() - self._started) * (1 - share) / share)
+        left = self._pace.seconds_to_end(time.monotonic() - self._started)
+        return "-:--" if left is None else _minutes(left)
 
     def _draw(self) -> RenderableType:
         head = Table.grid(padding=(0, 2))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
+
+import pandas as pd
+import pytest
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import Query
@@ -72,3 +77,14 @@ def test_a_sweep_without_a_complete_trial_still_shows_its_coverage_and_failures(
         found = compute(part, selection, LIGHT)
         assert found.why_empty == ""
         assert len(found.table) > 0
+
+
+def test_the_time_left_goes_by_the_work_done_since_the_driver_began(tmp_path: Path) -> None:
+    """Two thirds of equal work in a minute leave half a minute, as the terminal's ETA says."""
+    selection = _selection(tmp_path, Invented(state=lambda spec: "completed" if spec.seed < 2 else None))
+    assert selection.sweep is not None
+    trials = selection.sweep.trials
+    trials = trials.assign(time=trials["time"].where(trials["time"].isna(), pd.Timestamp.now("UTC")))
+    running = replace(selection.sweep, running_since=time.time() - 60, trials=trials)
+    assert prepare_progress(replace(selection, sweep=running)).left_s == pytest.approx(30, rel=0.2)
+    assert prepare_progress(selection).left_s is None
