@@ -25,7 +25,7 @@ from trials.datasets.check import LENGTHS, CorpusCheck, check_corpus
 from trials.draft import Lookup
 from trials.errors import ConfigError, unknown
 from trials.settings import Columns, DataSpec
-from trials.sources.cache import Fetched, Progress, cache_root, fetched
+from trials.sources.cache import FetchedCorpus, Progress, cache_root, fetched_corpora
 from trials.sources.corpus_draft import TABLES, DataDraft
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
@@ -52,12 +52,12 @@ def fetch(names: Names = None, sweep: SweepOption = None, debug: DebugOption = F
     with reported(debug=debug), download_progress() as progress:
         if not names and sweep is None:
             raise ConfigError("nothing to fetch. Give a NAME like ud:UD_English-EWT@2.16, or --sweep FILE.")
-        before = {found.source for found in fetched()}
+        before = {found.source for found in fetched_corpora()}
         for name in names or ():
             parse_name(name).resolve(progress=progress)
         if sweep is not None:
             expand(*load_sweep(sweep, []), Lookup(progress=progress))
-        there = fetched()
+        there = fetched_corpora()
     stdout.print(_list_table(there, new={found.source for found in there} - before))
     say("everything asked for is on this machine.")
 
@@ -70,7 +70,7 @@ def list_(as_json: JsonOption = False, debug: DebugOption = False) -> None:
         permafrost data list
     """
     with reported(debug=debug):
-        there = fetched()
+        there = fetched_corpora()
         if as_json:
             rows = [asdict(found) | {"folder": str(found.folder)} for found in there]
             print(json.dumps({"bundled": sorted(BUNDLED_TREEBANKS), "cache": str(cache_root()), "fetched": rows}))
@@ -154,7 +154,7 @@ def _resolved(draft: DataDraft, task: str | None, columns: Columns | None, progr
     return data, task
 
 
-def _list_table(there: list[Fetched], new: set[str]) -> Table:
+def _list_table(there: list[FetchedCorpus], new: set[str]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("corpus", "MB", "licence", "folder"):
         table.add_column(name, overflow="fold", justify="right" if name == "MB" else "left")

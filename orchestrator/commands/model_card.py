@@ -13,7 +13,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.store.specs import stored_spec
 from trials.errors import ConfigError
-from trials.sources.cache import fetched
+from trials.sources.cache import fetched_corpora
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
@@ -103,7 +103,8 @@ def _data(spec: TrialSpec) -> str:
     sizes = dict(zip(("train", "dev", "test"), spec.data.sizes or (), strict=False))
     counts = ", ".join(f"{n:,} {split}" for split, n in sizes.items() if n)
     source = f" ({spec.data.source})" if spec.data.source else ""
-    licence = next((f.licence for f in fetched() if f.source == spec.data.source), None) or _licence_beside(spec)
+    fetched = next((corpus for corpus in fetched_corpora() if corpus.source == spec.data.source), None)
+    licence = (fetched and fetched.licence) or _licence_beside(spec)
     return (
         f"{spec.data.name}{source}: {counts or 'sizes not recorded'} items, of which "
         f"{spec.train_size:,} were trained on. Licence: {licence or 'not stated'}. "

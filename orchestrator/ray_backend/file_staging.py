@@ -18,7 +18,7 @@ from trials.datasets.corpus import SPLITS, fingerprint
 from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import cache_root
 from trials.sources.hub_models import INDEX
-from trials.sources.local_models import files_that_matter, revision_of
+from trials.sources.local_models import identity_files, revision_of
 from trials.spec import TrialSpec
 
 KIND, PIECE_BYTES = "staged", 32 << 20
@@ -143,7 +143,7 @@ def described(names: list[str], paths: list[str]) -> list[OriginFile]:
 
 def model_files(path: str, pickle: bool) -> list[OriginFile]:
     """The files of a model's folder that matter. Raises ModelError, OSError."""
-    names = files_that_matter(Path(path), pickle=pickle)
+    names = identity_files(Path(path), pickle=pickle)
     index = [INDEX] if (Path(path) / INDEX).is_file() else []
     return described(names + index, [str(Path(path) / name) for name in names + index])
 

@@ -59,7 +59,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path, permafrost: Command) -> N
     [
         ("1\ta\tNOUN\n\n", "train.conllu:1: a token line has 3 columns, CoNLL-U needs 10"),
         (GOOD + "x\ta\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n", "train.conllu:3: the id is 'x'"),
-        ("", "train.conllu: the train split has no sentences"),
+        ("", "train.conllu: the train split is empty"),
     ],
 )
 def test_a_broken_treebank_is_named_with_file_and_line(train: str, said: str, tmp_path: Path, here: Here) -> None:

@@ -24,7 +24,7 @@ from tests.fuzz.store_files import store_kinds
 from tests.small_sweeps import write_bank, write_entities, write_reviews
 from trials.draft import Lookup
 from trials.settings import Columns
-from trials.sources.cache import complete, finish
+from trials.sources.cache import read_manifest, write_manifest
 from trials.sources.corpus_draft import DataDraft
 
 LIMIT_S = 5.0
@@ -159,7 +159,7 @@ def _others(folder: Path) -> dict[str, Kind]:
     published, cached = folder / "published" / "study.yaml", folder / "cached"
     published.write_bytes((Path(__file__).parents[2] / "configs/published/emekaeze_pos.yaml").read_bytes())
     (cached / "train.jsonl").write_text("{}\n")
-    finish(cached, name="a/b", kind="hub", source="hub:a/b@0", licence=None, files=["train.jsonl"])
+    write_manifest(cached, name="a/b", kind="hub", source="hub:a/b@0", licence=None, files=["train.jsonl"])
     cluster = folder / "yaml" / "cluster.yaml"
     cluster.write_bytes((Path(__file__).parents[2] / "configs/clusters/gpus.yaml").read_bytes())
     manifest = Kind(cached / "manifest.json", lambda: _stays_inside(cached), mutated_json)
@@ -173,6 +173,6 @@ def _others(folder: Path) -> dict[str, Kind]:
 
 
 def _stays_inside(folder: Path) -> None:
-    found = complete(folder)
+    found = read_manifest(folder)
     for path in (path for paths in found.splits.values() for path in paths) if found else ():
         assert path.resolve().parent == folder.resolve(), f"{path} is outside {folder}"

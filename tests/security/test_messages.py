@@ -42,10 +42,10 @@ def test_a_librarys_report_of_several_lines_is_one() -> None:
 
 
 def test_a_long_message_keeps_its_beginning_and_its_end() -> None:
-    message = str(DataError(f"x.tsv:1: {'x' * 10**6}. Mend the row."))
+    message = str(DataError(f"x.tsv:1: {'x' * 10**6}. Fix this row."))
     assert len(message) < LONGEST_LINE
     assert message.startswith("x.tsv:1: xxx")
-    assert message.endswith("xxx. Mend the row.")
+    assert message.endswith("xxx. Fix this row.")
 
 
 def test_what_can_be_shown_stays_as_it_is() -> None:

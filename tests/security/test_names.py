@@ -18,7 +18,7 @@ from tests.builders import expanded, make_spec, write_sweep, write_treebank
 from tests.fuzz.judging import contents
 from tests.orchestrator.store.rows import prediction, trial
 from trials.errors import ConfigError, PermafrostError
-from trials.sources.cache import complete, finish, is_plain
+from trials.sources.cache import is_plain, read_manifest, write_manifest
 
 NAMES = ("../evil", "../../evil", "/evil", "a/b", "a/../../evil", "..", ".", "a\\..\\evil", "%2e%2e/evil", "~/evil")
 
@@ -119,11 +119,14 @@ def test_a_manifest_that_leads_out_of_its_folder_is_none(name: str, tmp_path: Pa
     folder.mkdir()
     for path in (folder / "train.jsonl", tmp_path / "outside.jsonl"):
         path.write_text("{}\n")
-    assert finish(folder, name="a", kind="hub", source="hub:a/b@0", licence=None, files=["train.jsonl"]) is not None
+    assert (
+        write_manifest(folder, name="a", kind="hub", source="hub:a/b@0", licence=None, files=["train.jsonl"])
+        is not None
+    )
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"][0]["name"] = name
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert complete(folder) is None
+    assert read_manifest(folder) is None
 
 
 @pytest.mark.parametrize("name", [*NAMES, "", "a\0", "a\nb", "a\x1b[31m"])

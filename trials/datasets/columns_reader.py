@@ -130,4 +130,4 @@ class _File:
             raise self._refusal(line, "columns.tokens and columns.tags are the same column.")
 
     def _refusal(self, line: ColumnLine, rule: str) -> DataError:
-        return DataError(f"{self.path}:{line.number}: {rule} Mend the line or `columns`.")
+        return DataError(f"{self.path}:{line.number}: {rule} Fix this line or `columns`.")

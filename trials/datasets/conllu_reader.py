@@ -64,15 +64,15 @@ def _check_line(path: Path, number: int, line: str, tag_column: int) -> None:
     if len(columns) != len(COLUMNS):
         raise DataError(
             f"{path}:{number}: a token line has {len(columns)} columns, CoNLL-U needs {len(COLUMNS)}, "
-            "separated by tabs. Mend the line or take it out."
+            "separated by tabs. Fix or delete this line."
         )
     if any("  " in column for column in columns[: tag_column + 1]):
         # The conllu package would take them for the end of a column and give the word another one's tag.
-        raise DataError(f"{path}:{number}: a column holds two spaces in a row. Put one in their place.")
+        raise DataError(f"{path}:{number}: a column holds two spaces in a row. Replace them by one.")
     if not columns[0].replace("-", "").replace(".", "").isdigit():
         raise DataError(
             f"{path}:{number}: the id is {columns[0]!r}; CoNLL-U needs an integer, a range like 3-4 or an empty node "
-            "like 5.1. Mend the line or take it out."
+            "like 5.1. Fix or delete this line."
         )
 
 
@@ -83,7 +83,7 @@ def _sentence(path: Path, number: int, block: list[str], tag: str) -> Sentence:
         raise DataError(f"{path}:{number}: the sentence that starts here is not CoNLL-U: {error}.") from error
     words = [token for sentence in parsed for token in sentence if isinstance(token["id"], int)]
     if not words:
-        raise DataError(f"{path}:{number}: the sentence that starts here has no words. Take it out.")
+        raise DataError(f"{path}:{number}: the sentence that starts here has no words. Delete it.")
     untagged = next((word for word in words if word[tag] in (None, "_", "")), None)
     if untagged is not None:
         raise DataError(

@@ -78,7 +78,7 @@ def fingerprint(train: Files, dev: Files, test: Files) -> str:
             digest = _digest(path, split)
             if digest in seen:
                 raise DataError(
-                    f"{path}: the {split} split is the same text as {seen[digest]}; a score would mean nothing."
+                    f"{path}: the {split} split is identical to {seen[digest]}; scores would be meaningless."
                 )
             seen[digest] = split
             whole.update(split.encode() + digest)
@@ -89,7 +89,7 @@ def _digest(path: str, split: str) -> bytes:
     try:
         kind = Path(path).stat().st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # a device or a pipe has no end, or is read only once
-            raise DataError(f"{path}: the {split} split is no file. Save it as one.")
+            raise DataError(f"{path}: the {split} split is not a regular file. Save it as one.")
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
@@ -103,7 +103,7 @@ def load_corpus(data: DataSpec) -> Corpus:
         DataError: a broken or empty split, or files that changed since the spec was made.
     """
     if fingerprint(data.train, data.dev, data.test) != data.fingerprint:
-        raise DataError(f"{data.name}: its files changed since the plan was made. Launch again to plan anew.")
+        raise DataError(f"{data.name}: its files changed since the sweep was planned. Launch again to make a new plan.")
     return Corpus(*(_split(data, name) for name in SPLITS))
 
 
@@ -115,5 +115,5 @@ def _split(data: DataSpec, name: str) -> list[Item]:
     for path in paths:
         items += read(Path(path), data.columns, None if first is None else min(first - len(items), sys.maxsize))
     if paths and not items:
-        raise DataError(f"{paths[0]}: the {name} split has no sentences. Give a file that has some.")
+        raise DataError(f"{paths[0]}: the {name} split is empty. Give a file with sentences.")
     return items

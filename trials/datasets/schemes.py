@@ -54,7 +54,7 @@ def to_iob2(sentences: Sequence[Sentence], scheme: Scheme) -> list[Sentence]:
     found = _detect(sentences, parts, pairs) if scheme == "auto" else scheme
     faults = _faults(found, parts, pairs)
     if faults:
-        _refuse(sentences, faults, f"Mend the tag, or `scheme`, which is {_said(scheme, found)}.")
+        _refuse(sentences, faults, f"Fix the tag, or `scheme`, which is {_said(scheme, found)}.")
     rewritten = {(first, tag): _iob2(found, parts[first], parts[tag]) for first, tag in pairs}
     return [s._replace(tags=tuple(rewritten[pair] for pair in list(_pairs(s))[:-1])) for s in sentences]
 
@@ -77,7 +77,7 @@ def _said(scheme: str, found: Written) -> str:
 
 def _iob1(first: Tag, tag: Tag) -> Fault | None:
     if tag.prefix in "ES":
-        return Fault(1, "is no tag of IOB1, which has O, B-/I- with a type")
+        return Fault(1, "is not a tag of IOB1, whose tags are O and B-/I- with a type")
     if tag.prefix == "B" and not _goes_on(first, tag):
         return Fault(1, f"does not follow a {tag.type}, and only there does IOB1 have a B-")
     return None
@@ -85,9 +85,9 @@ def _iob1(first: Tag, tag: Tag) -> Fault | None:
 
 def _iob2_rule(first: Tag, tag: Tag) -> Fault | None:
     if tag.prefix in "ES":
-        return Fault(1, "is no tag of IOB2, which has O, B-/I- with a type")
+        return Fault(1, "is not a tag of IOB2, whose tags are O and B-/I- with a type")
     if tag.prefix == "I" and not _goes_on(first, tag):
-        return Fault(1, f"stands without its B-{tag.type}")
+        return Fault(1, f"has no preceding B-{tag.type}")
     return None
 
 
@@ -96,7 +96,7 @@ def _bioes(first: Tag, tag: Tag) -> Fault | None:
     if first.prefix in "BI" and not goes_on:
         return Fault(0, f"is never ended by an E-{first.type} or L-{first.type}")
     if tag.prefix in "IE" and not goes_on:
-        return Fault(1, f"stands without its B-{tag.type}")
+        return Fault(1, f"has no preceding B-{tag.type}")
     return None
 
 
@@ -131,8 +131,8 @@ def _detect(sentences: Sequence[Sentence], parts: dict[str, Tag], pairs: Counter
     counts = {scheme: sum(pairs[pair] for pair in faults[scheme]) for scheme in schemes}
     best = min(schemes, key=lambda scheme: counts[scheme])
     if counts[best]:
-        others = f", but for {counts[best] - 1} more such tags" if counts[best] > 1 else ""
-        _refuse(sentences, faults[best], f"The rest is {best.upper()}{others}. Mend what is not.")
+        n = "Only this tag breaks" if counts[best] == 1 else f"{counts[best]} such tags break"
+        _refuse(sentences, faults[best], f"{n} {best.upper()}, the scheme of all others. Fix them.")
     return best
 
 
@@ -141,7 +141,7 @@ def _refuse_bad_tags(sentences: Sequence[Sentence], bad: set[str]) -> None:
         for i, tag in enumerate(sentence.tags):
             if tag in bad:
                 raise DataError(
-                    f"{_where(n, sentence, i)} is no span tag: that needs O, or B-/I- with a type. Mend it, or choose "
+                    f"{_where(n, sentence, i)} is not a span tag, i.e. O or B-/I- with a type. Fix it, or choose "
                     "the column of the tags with `columns`."
                 )
 

@@ -119,9 +119,9 @@ def _text(row: Row) -> Text:
 def _string(row: Row, key: str) -> str:
     value = row.cells[key]
     if not isinstance(value, str):
-        raise DataError(f"{row.place}: the {key} is {value!r}, not a string. Mend the row or take it out.")
+        raise DataError(f"{row.place}: the {key} is {value!r}, not a string. Fix or delete this row.")
     if not value.strip():
-        raise DataError(f"{row.place}: the {key} is empty. Mend the row or take it out.")
+        raise DataError(f"{row.place}: the {key} is empty. Fix or delete this row.")
     return _clean(row, key, value)
 
 
@@ -129,7 +129,7 @@ def _clean(row: Row, key: str, value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:  # half a surrogate pair, which JSON can write but no tokenizer can read
-        raise DataError(f"{row.place}: the {key} is not Unicode text ({error.reason}). Mend the row.") from error
+        raise DataError(f"{row.place}: the {key} is not Unicode text ({error.reason}). Fix this row.") from error
     if heap_of_marks(value) is not None:
         raise DataError(f"{row.place}: the {key}: {TOO_MANY_MARKS}")
     return normalised(value)
@@ -145,23 +145,23 @@ def _label(row: Row) -> str:
     if isinstance(value, int):
         return str(value)
     if not isinstance(value, float) or not math.isfinite(value):
-        raise DataError(f"{row.place}: the label is {value!r}, neither a string nor a number. Mend it or take it out.")
+        raise DataError(f"{row.place}: the label is {value!r}, neither a string nor a number. Fix or delete this row.")
     return str(int(value)) if value.is_integer() else repr(value)
 
 
 def _sentence(row: Row) -> Sentence:
     tokens, tags = _strings(row, "tokens"), _strings(row, "tags")
     if len(tokens) != len(tags):
-        raise DataError(f"{row.place}: {len(tokens)} tokens but {len(tags)} tags. Mend the row or take it out.")
+        raise DataError(f"{row.place}: {len(tokens)} tokens but {len(tags)} tags. Fix or delete this row.")
     return Sentence(tokens, tags, row.place)
 
 
 def _strings(row: Row, key: str) -> tuple[str, ...]:
     values = row.cells[key]
     if not isinstance(values, list) or not values:
-        raise DataError(f"{row.place}: the {key} are {values!r}, not a list of strings. Mend the row or take it out.")
+        raise DataError(f"{row.place}: the {key} are {values!r}, not a list of strings. Fix or delete this row.")
     for number, word in enumerate(values, start=1):
         is_id = key == "tags" and isinstance(word, int) and not isinstance(word, bool)
         if not is_id and not (isinstance(word, str) and word):
-            raise DataError(f"{row.place}: number {number} of the {key} is {word!r}. Mend the row or take it out.")
+            raise DataError(f"{row.place}: number {number} of the {key} is {word!r}. Fix or delete this row.")
     return tuple(_clean(row, key, str(word)) for word in values)

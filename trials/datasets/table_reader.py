@@ -88,7 +88,7 @@ def _csv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Cells]:
             start = reader.line_num + 1
     except csv.Error as error:
         raise DataError(
-            f"{path}:{start}: the row that starts here is not CSV ({error}). Mend its quotes, or read it as `tsv`."
+            f"{path}:{start}: the row that starts here is not CSV ({error}). Fix its quotes, or read the file as `tsv`."
         ) from error
 
 
@@ -104,7 +104,7 @@ def _text_rows(path: Path, asked: Wanted, rows: Iterator[Cells]) -> Iterator[Row
     whose = "the first row" if asked.by_position else "the header"
     for n, row in rows:
         if len(row) != len(cells):
-            raise DataError(f"{path}:{n}: a row has {_count(row)}, {whose} has {len(cells)}. Mend the row.")
+            raise DataError(f"{path}:{n}: a row has {_count(row)}, {whose} has {len(cells)}. Fix this row.")
         yield Row(f"{path}:{n}", _cells(row, places))
 
 
@@ -134,7 +134,7 @@ def _json_object(place: str, line: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place}: not JSON ({error}). Each line holds one object.") from error
     if not isinstance(found, dict):
-        raise DataError(f"{place}: a line holds one JSON object, not {type(found).__name__}. Mend the line.")
+        raise DataError(f"{place}: a line holds one JSON object, not {type(found).__name__}. Fix this line.")
     return found
 
 
@@ -151,6 +151,6 @@ def _parquet_rows(path: Path, asked: Wanted) -> Iterator[Row]:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
-        raise DataError(f"{path}: not a whole Parquet file ({reason}). Fetch or write it again.") from error
+        raise DataError(f"{path}: not a complete Parquet file ({reason}). Download or write it again.") from error
     for number, cells in enumerate(zip(*columns.values(), strict=True), start=1):
         yield Row(f"{path}:row {number}", dict(zip(columns, cells, strict=True)))

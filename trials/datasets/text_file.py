@@ -13,7 +13,7 @@ from trials.errors import DataError
 
 LARGEST_UNPACKED = 4 << 30  # bytes; a gzip file of 4 MB can hold that many zeros
 MOST_MARKS = 500  # combining marks in a row: sorting them takes the square of their number; no script has ten
-TOO_MANY_MARKS = f"more than {MOST_MARKS} combining marks in a row are no text. Take them out."
+TOO_MANY_MARKS = f"more than {MOST_MARKS} combining marks in a row are not text. Delete them."
 _PIECE = 1 << 24
 
 
@@ -71,7 +71,9 @@ def _unpacked(path: Path) -> bytes:
             raise EOFError("the file is empty")
         return _gunzipped(path, data)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: not a whole gzip file ({str(error).rstrip('.')}). Fetch or pack it again.") from error
+        raise DataError(
+            f"{path}: not a complete gzip file ({str(error).rstrip('.')}). Download or compress it again."
+        ) from error
 
 
 def _gunzipped(path: Path, data: bytes) -> bytes:
@@ -81,7 +83,9 @@ def _gunzipped(path: Path, data: bytes) -> bytes:
             pieces.append(piece)
             size += len(piece)
             if size > LARGEST_UNPACKED:
-                raise DataError(f"{path}: unpacks to more than {LARGEST_UNPACKED:,} bytes. Give it unpacked, in parts.")
+                raise DataError(
+                    f"{path}: unpacks to more than {LARGEST_UNPACKED:,} bytes. Uncompress it and split it into parts."
+                )
     return b"".join(pieces)
 
 

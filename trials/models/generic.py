@@ -52,10 +52,10 @@ def _told_apart(base: Any, name: str, n_layers: int) -> tuple[str, tuple[str, ..
     lists = {path: m for path, m in base.named_modules() if isinstance(m, nn.ModuleList) and len(m) == n_layers}
     outermost = [path for path in lists if not any(path.startswith(f"{other}.") for other in lists)]
     if len(outermost) != 1:
-        raise ModelError(f"{name!r}: its {n_layers} encoder layers cannot be told. Use another model.")
+        raise ModelError(f"{name!r}: its {n_layers} encoder layers cannot be identified. Use another model.")
     tables = tuple(path for path, _ in base.named_children() if "embed" in path)
     if not tables:
-        raise ModelError(f"{name!r}: its embeddings cannot be told. Use another model.")
+        raise ModelError(f"{name!r}: its embeddings cannot be identified. Use another model.")
     return outermost[0], tables, _shared(base, outermost[0])
 
 

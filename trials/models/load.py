@@ -72,7 +72,7 @@ def load_tokenizer(spec: ModelSpec, head: Head) -> PreTrainedTokenizerBase:
     except Exception as error:  # of a broken file the tokenizers library raises just that
         raise ModelError(f"{spec.path}: its tokenizer cannot be loaded: {error}") from error
     if not tokenizer.is_fast:
-        raise ModelError(f"{spec.path}: its tokenizer has no fast version, which tells words and subwords apart.")
+        raise ModelError(f"{spec.path}: its tokenizer has no fast version, which aligns words and subwords.")
     return tokenizer
 
 
@@ -121,7 +121,7 @@ def _template(spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None
             )  # fmt: skip
     except UnpicklingError as error:  # torch reads tensors only, whatever leave was given
         raise ModelError(
-            f"{spec.path}: its pickle holds more than tensors, which is not loaded. Use safetensors."
+            f"{spec.path}: its pickle holds more than tensors and is not loaded. Use safetensors."
         ) from error
     except (OSError, RuntimeError, ValueError) as error:
         raise ModelError(f"{spec.path}: its weights cannot be loaded: {error}") from error

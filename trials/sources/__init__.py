@@ -1,1 +1,1 @@
-"""Where corpora and models come from when they are not files of this machine: treebank repositories and the hub."""
+"""Sources of corpora and models: local files, treebank repositories and the model hub."""

@@ -1,4 +1,4 @@
-"""The folder that fetched corpora are kept in, and the manifest that says that one of them is complete."""
+"""The cache of downloaded corpora; a manifest in a corpus's folder marks it as complete."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any, Literal, TypeGuard
 from trials.errors import DataError
 
 Progress = Callable[[str, int, int | None], None]
-"""Told of every piece of a download: file name, bytes so far, bytes in all or None where nobody knows."""
+"""Called after every chunk of a download: file name, bytes so far, total bytes or None if unknown."""
 
 MANIFEST = "manifest.json"
 _FORMAT = 1
 _UD_SPLIT = re.compile(r"-ud-(train|dev|test)\b.*\.conllu$")
-# hub/datasets has one folder more: the configuration.
+# hub/datasets has one more level: the configuration.
 _FOLDERS = ("ud/*/*", "hub/datasets/*/*/*")
 
 
 def no_progress(name: str, n_bytes: int, total: int | None) -> None:
-    """For callers that show nothing."""
+    """Shows nothing."""
 
 
 def cache_root() -> Path:
@@ -37,16 +37,16 @@ def cache_root() -> Path:
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """A corpus in the cache, complete.
+class FetchedCorpus:
+    """A complete corpus in the cache.
 
     Attributes:
-        name: What people call it: `UD_English-EWT`, `nyu-mll/glue/sst2`.
-        kind: `ud`, a treebank's own repository; `hub`, a dataset of the model hub.
+        name: E.g. `UD_English-EWT`, `nyu-mll/glue/sst2`.
+        kind: `ud` for a treebank's own repository, `hub` for a dataset of the model hub.
         folder: Where its files are.
-        source: Name and exact version: `ud:UD_English-EWT@2.16`, `hub:nyu-mll/glue/sst2@<commit>`.
-        licence: As its repository states it, shortened; None where it states none.
-        n_bytes: Sum of its files.
+        source: Name and exact version, e.g. `ud:UD_English-EWT@2.16`, `hub:nyu-mll/glue/sst2@<commit>`.
+        licence: As its repository states it, shortened; None if it states none.
+        n_bytes: Total size of its files.
         files: Names inside the folder, in order.
         hidden: Splits left out because their labels are not published.
     """
@@ -62,7 +62,7 @@ class Fetched:
 
     @property
     def splits(self) -> dict[str, tuple[Path, ...]]:
-        """The files of every split under the split's own name (the hub's `dev` is mostly `validation`)."""
+        """The files of every split by the source's split name (on the hub `dev` is mostly called `validation`)."""
         splits = dict[str, tuple[Path, ...]]()
         for file in self.files:
             if self.kind == "hub":
@@ -72,8 +72,8 @@ class Fetched:
         return splits
 
 
-def complete(folder: Path) -> Fetched | None:
-    """What the folder's manifest tells; None without one, or where a file is gone or has another size."""
+def read_manifest(folder: Path) -> FetchedCorpus | None:
+    """The corpus in a folder; None if it has no manifest, or a file is missing or has another size."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         words = [manifest["name"], manifest["source"], manifest["licence"] or "", *manifest["hidden"]]
@@ -83,7 +83,7 @@ def complete(folder: Path) -> Fetched | None:
             _has(folder, file) for file in manifest["files"]
         ):
             return None
-        return Fetched(
+        return FetchedCorpus(
             name=manifest["name"],
             kind=manifest["kind"],
             folder=folder,
@@ -94,23 +94,23 @@ def complete(folder: Path) -> Fetched | None:
             hidden=tuple(manifest["hidden"]),
         )
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return None  # an unfinished download, which is fetched again
+        return None  # an unfinished download, which is resumed
 
 
 def _has(folder: Path, file: dict[str, Any]) -> bool:
-    """Whether a file is in the folder as the manifest says; a name that leads out of it is none."""
+    """Whether a file of the manifest is in the folder with its size; a name that leaves the folder is refused."""
     name = file["name"]
     return is_plain(name) and bool((folder / name).stat().st_size == file["bytes"])
 
 
 def is_plain(name: object) -> TypeGuard[str]:
-    """Whether a name that a listing, a manifest or a hub supplied is that of a file, and leads to no other folder."""
+    """Whether a name from a listing, a manifest or a hub is a plain file name that leads to no other folder."""
     if not isinstance(name, str) or not name.isprintable():
         return False
     return name not in ("", ".", "..") and "/" not in name and "\\" not in name
 
 
-def finish(
+def write_manifest(
     folder: Path,
     *,
     name: str,
@@ -119,8 +119,8 @@ def finish(
     licence: str | None,
     files: Iterable[str],
     hidden: Iterable[str] = (),
-) -> Fetched:
-    """Write the manifest of a folder whose files are all there; the attributes are those of `Fetched`.
+) -> FetchedCorpus:
+    """Write the manifest of a folder that has all its files; the arguments are attributes of `FetchedCorpus`.
 
     Raises:
         DataError: the manifest cannot be written.
@@ -134,14 +134,14 @@ def finish(
         "hidden": list(hidden),
         "files": [_described(folder, file) for file in files],
     }
-    # Under its own name only when whole: a folder with a manifest is a finished download.
+    # Renamed only when complete: a folder with a manifest is a finished download.
     part = folder / f"{MANIFEST}.part"
     with writing(folder):
         part.write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         part.replace(folder / MANIFEST)
-    found = complete(folder)
-    assert found is not None
-    return found
+    corpus = read_manifest(folder)
+    assert corpus is not None
+    return corpus
 
 
 def _described(folder: Path, file: str) -> dict[str, Any]:
@@ -153,21 +153,15 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def fetched() -> list[Fetched]:
-    """All that is complete in the cache, by source; unfinished downloads are not listed."""
+def fetched_corpora() -> list[FetchedCorpus]:
+    """The complete corpora in the cache, sorted by source."""
     folders = [folder for pattern in _FOLDERS for folder in cache_root().glob(pattern)]
-    return sorted((found for folder in folders if (found := complete(folder))), key=lambda found: found.source)
-
-
-def damaged(found: Fetched) -> list[str]:
-    """Files whose bytes are no longer those of the download, in order; reads all of them."""
-    files = json.loads((found.folder / MANIFEST).read_text(encoding="utf-8"))["files"]
-    return [file["name"] for file in files if _sha256(found.folder / file["name"]) != file["sha256"]]
+    return sorted(filter(None, map(read_manifest, folders)), key=lambda corpus: corpus.source)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns a full or forbidden disk under `path` into a DataError that says so."""
+    """Turn an OSError of writing to `path` (disk full, no permission) into a DataError."""
     try:
         yield
     except OSError as error:
@@ -179,12 +173,12 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """The folder, made, for one process at a time: a second one waits and then finds the work done."""
+    """Create a folder and lock it: a second process waits, and then finds the files there."""
     import fcntl
 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # given back when the file is closed, also by a killed process
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process is killed
         yield

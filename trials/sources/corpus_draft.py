@@ -1,4 +1,4 @@
-"""A corpus as a person names it, whatever it comes from, and its files on this machine."""
+"""A corpus as a YAML file declares it, from any source, and its resolution to files on this machine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pydantic import Field, field_validator, model_validator
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
 from trials.errors import DataError, unknown
 from trials.settings import Columns, DataSpec, Files, First, Frozen, Scheme
-from trials.sources.cache import Fetched, Progress, no_progress
+from trials.sources.cache import FetchedCorpus, Progress, no_progress
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 
-# What a split's file is called, and what a suffix says of its format.
+# The words that mark a split in a file's name, and the format of each suffix.
 SPLIT_WORDS = {"train": ("train",), "dev": ("dev", "valid", "val"), "test": ("test",)}
 FORMATS = {
     ".conllu": "conllu", ".txt": "columns", ".bio": "columns", ".iob": "columns", ".iob2": "columns",
@@ -23,23 +23,23 @@ TABLES = ("tsv", "csv", "jsonl", "parquet")
 
 
 class DataDraft(Frozen):
-    """A corpus as a person names it: in one of five ways, and how its files are to be read.
+    """A corpus as a YAML file declares it: where it comes from, in one of five ways, and how its files are read.
 
     Attributes:
-        name: What to call it; by default the sample's, folder's, treebank's or train file's name.
+        name: Its name in tables; by default the sample's, folder's, treebank's or train file's name.
         bundled: A sample that comes with the project, e.g. ``UD_English-EWT-sample``.
-        folder: A folder with one file for train, one for dev and perhaps one for test, told by their names.
-        train, dev, test: The files themselves, one or several a split.
+        folder: A folder with one file each for train, dev and, optionally, test, recognised by their names.
+        train, dev, test: The files themselves, one or several per split.
         ud: A treebank of Universal Dependencies, e.g. ``UD_English-EWT``, from its own repository.
         release: Its release, e.g. ``"2.16"``.
         hub: A dataset of the hub, e.g. ``nyu-mll/glue``.
-        config: Which of its configurations, where it has several.
-        revision: Its commit, tag or branch; a commit is what stays the same.
-        splits: Which of its splits are train, dev and test; by default those of these names, `validation` being dev.
-        format: A registered corpus format; by default what the file's suffix says.
-        columns: Where the files hold what; by default where the task's own data has it.
-        scheme: How span tags are written; by default found out and checked.
-        first: Only so many items of a split, from its beginning, e.g. ``{dev: 500, test: 0}``.
+        config: One of its configurations, if it has several.
+        revision: Its commit, tag or branch; only a commit never changes.
+        splits: Its splits that serve as train, dev and test; by default those of these names, and `validation` as dev.
+        format: A registered corpus format; by default the format follows the file's suffix.
+        columns: The columns of text, label, tokens and tags; by default the task's own.
+        scheme: How span tags are written; by default it is detected and validated.
+        first: Only so many items from the beginning of a split, e.g. ``{dev: 500, test: 0}``.
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.+-]+$")] | None = None
@@ -112,14 +112,14 @@ class DataDraft(Frozen):
     def resolve(
         self, task_columns: Columns | None = None, *, offline: bool = False, progress: Progress = no_progress
     ) -> DataSpec:
-        """Find the files, download them if they must be, and digest them. Raises DataError.
+        """Find the files, downloading them if necessary, and compute their fingerprint. Raises DataError.
 
         Args:
-            task_columns: Where tables of the task have what.
+            task_columns: The columns of the task's own tables.
             offline: Refuse to download.
-            progress: Told of a download.
+            progress: Called during a download.
         """
-        name, source, (train, dev, test) = self._found(offline=offline, progress=progress)
+        name, source, (train, dev, test) = self._located(offline=offline, progress=progress)
         if self.first is not None and self.first.test == 0:
             test = ()
         format_ = self.format or _common_format((*train, *dev, *test))
@@ -136,8 +136,8 @@ class DataDraft(Frozen):
             source=source,
         )
 
-    def _found(self, *, offline: bool, progress: Progress) -> tuple[str, str | None, tuple[Files, Files, Files]]:
-        """The corpus's name, where it came from, and the files of its splits."""
+    def _located(self, *, offline: bool, progress: Progress) -> tuple[str, str | None, tuple[Files, Files, Files]]:
+        """The corpus's name, its source, and the files of its splits."""
         if self.train:
             files = tuple(tuple(map(_absolute, given)) for given in (self.train, self.dev, self.test))
             return _stem(files[0][0]), None, (files[0], files[1], files[2])
@@ -158,30 +158,34 @@ class DataDraft(Frozen):
             raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files.")
         return folder.name, None, _in_folder(folder)
 
-    def _fetched_files(self, fetched: Fetched) -> tuple[Files, Files, Files]:
-        there = fetched.splits
-        chosen = {"train": "train", "dev": "validation" if "validation" in there else "dev", "test": "test"}
+    def _fetched_files(self, fetched: FetchedCorpus) -> tuple[Files, Files, Files]:
+        splits = fetched.splits
+        chosen = {"train": "train", "dev": "validation" if "validation" in splits else "dev", "test": "test"}
         chosen |= dict(self.splits)
         needed = dict.fromkeys(["train", "dev", *(split for split, _ in self.splits)])
-        missing = ", ".join(f"{split} ({chosen[split]!r})" for split in needed if chosen[split] not in there)
+        missing = ", ".join(f"{split} ({chosen[split]!r})" for split in needed if chosen[split] not in splits)
         if missing:
             hidden = f" (without labels: {', '.join(fetched.hidden)})" if fetched.hidden else ""
-            way_out = "name them with `splits: {train: ..., dev: ..., test: ...}`" if self.hub else "take another one"
+            way_out = "name them with `splits: {train: ..., dev: ..., test: ...}`" if self.hub else "use another one"
             raise DataError(
-                f"{fetched.name}: has no split for {missing}. It has {', '.join(there)}{hidden}; {way_out}."
+                f"{fetched.name}: has no split for {missing}. It has {', '.join(splits)}{hidden}; {way_out}."
             )
-        train, dev, test = (tuple(map(str, there.get(chosen[split], ()))) for split in SPLITS)
+        train, dev, test = (tuple(map(str, splits.get(chosen[split], ()))) for split in SPLITS)
         return train, dev, test
 
 
 def _absolute(path: str) -> str:
     try:
-        found = Path(path).expanduser().resolve()
-        found.exists()
-    except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, nobody's home, a zero byte
+        absolute = Path(path).expanduser().resolve()
+        absolute.exists()
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # too long, a loop of links, no such user, a null byte
         reason = getattr(error, "strerror", None) or error
-        raise DataError(f"{path!r:.200} is no path ({reason}). Give the path of a file or folder.") from error
-    return str(found)
+        raise DataError(f"{path!r:.200} is not a path ({reason}). Give the path of a file or folder.") from error
+    return str(absolute)
 
 
 def _stem(path: str) -> str:
@@ -189,11 +193,11 @@ def _stem(path: str) -> str:
 
 
 def _common_format(paths: Files) -> str:
-    found = {_format_of(path): path for path in paths}
-    if len(found) > 1:
-        told = ", ".join(f"{path} ({name})" for name, path in found.items())
-        raise DataError(f"the files of one corpus are in several formats: {told}. Give `format`, or files of one kind.")
-    return next(iter(found))
+    formats = {_format_of(path): path for path in paths}
+    if len(formats) > 1:
+        listed = ", ".join(f"{path} ({name})" for name, path in formats.items())
+        raise DataError(f"the files of one corpus are in several formats: {listed}. Give `format`.")
+    return next(iter(formats))
 
 
 def _format_of(path: str) -> str:
@@ -207,18 +211,18 @@ def _format_of(path: str) -> str:
 
 
 def _in_folder(folder: Path) -> tuple[Files, Files, Files]:
-    """The files of a folder by split: one each, test if there is one."""
+    """The files of a folder by split, one each; test is optional."""
     try:
         inside = sorted(folder.iterdir())
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror}).") from error
     corpus_files = [p for p in inside if Path(p.name.removesuffix(".gz")).suffix.lower() in FORMATS]
-    found = {
+    by_split = {
         split: [p for p in corpus_files if any(word in _words(p.name) for word in words)]
         for split, words in SPLIT_WORDS.items()
     }
-    train, dev = (_only(folder, split, found[split]) for split in ("train", "dev"))
-    return train, dev, _only(folder, "test", found["test"]) if found["test"] else ()
+    train, dev = (_only(folder, split, by_split[split]) for split in ("train", "dev"))
+    return train, dev, _only(folder, "test", by_split["test"]) if by_split["test"] else ()
 
 
 def _words(name: str) -> list[str]:

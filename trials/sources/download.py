@@ -1,7 +1,11 @@
-"""Download one file over HTTP so that a cut connection costs only what had not come yet.
+"""Download one file over HTTP, resuming after a cut connection.
 
-Bytes go to `NAME.part`, the next try or the next run asks for the rest, and the file gets its name when its size and
-git digest are the ones that its repository lists.
+Bytes go to `NAME.part`; the next attempt, or the next run, requests the rest; the file gets its name once its size and
+git digest are those that its repository lists.
+
+Why not a library: pooch cannot resume, and the downloader of `huggingface_hub` (`http_get`, which is not public) checks
+the size only after the last byte, so that a wrong server can fill the disk, and appends a whole file to a partial one
+when a server ignores the range. Both would lose what the tests of this module promise.
 """
 
 from __future__ import annotations
@@ -24,11 +28,11 @@ from trials.sources.cache import Progress, no_progress, writing
 if TYPE_CHECKING:
     import httpx2
 
-WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds before the second, third, ... try
+WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds before the second, third, ... attempt
 _TIMEOUT_S = 30.0
-LARGEST_FILE = 4 << 30  # bytes; the largest treebank has a tenth of it
+LARGEST_FILE = 4 << 30  # bytes; ten times the largest treebank
 LARGEST_LISTING = 64 << 20  # bytes
-_TOKEN_HOST = "api.github.com"  # noqa: S105  the only host that GITHUB_TOKEN is for
+_TOKEN_HOST = "api.github.com"  # noqa: S105 - the only host that GITHUB_TOKEN is sent to
 
 
 class Remote(NamedTuple):
@@ -46,7 +50,7 @@ class Remote(NamedTuple):
 
 
 class _Cut(Exception):  # noqa: N818
-    """The connection ended, or the server has no time: worth another try."""
+    """The connection was cut, or the server is overloaded: worth another attempt."""
 
 
 class _NoConnectionError(DataError):
@@ -54,26 +58,24 @@ class _NoConnectionError(DataError):
 
 
 def blob_digest(path: Path) -> str:
-    """The digest that git knows a file by."""
-    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    """The digest by which git identifies a file's content."""
+    start = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, lambda: start).hexdigest()
 
 
 def download(remote: Remote, path: Path, *, progress: Progress = no_progress, waits: Sequence[float] = WAITS) -> None:
-    """Bring a file to `path`, whole and verified; a file that already is that asks for nothing.
+    """Download a file to `path` and verify it; if a verified file is there already, no request is made.
 
     Args:
-        remote: What to fetch.
-        path: Its place; the folder exists. `NAME.part` beside it holds what has come so far.
-        progress: Told of every piece.
-        waits: Seconds before each further try.
+        remote: The file.
+        path: Where to put it, in an existing folder; `NAME.part` beside it holds the bytes received so far.
+        progress: Called after every chunk.
+        waits: Seconds before each further attempt.
 
     Raises:
-        DataError: no connection, a refusal of the server, still cut after all tries (what came is kept), another
-            content than listed (what came is thrown away), or a disk that cannot be written.
+        DataError: no connection, a refusal of the server, still incomplete after all attempts (what was received
+            stays), other content than listed (it is discarded), or a disk that cannot be written.
     """
     _check_url(remote.url)
     part = path.with_name(f"{path.name}.part")
@@ -85,8 +87,8 @@ def download(remote: Remote, path: Path, *, progress: Progress = no_progress, wa
         if found != remote.sha1:
             part.unlink()
             raise DataError(
-                f"{shown(remote.url)}: its digest is {found}, expected {remote.sha1}; what came was thrown away. "
-                "Try again; if it stays so, something on the way (a proxy, a mirror) changes the file."
+                f"{shown(remote.url)}: its digest is {found}, expected {remote.sha1}; the download was discarded. "
+                "Try again; if it fails again, a proxy or mirror changes the file."
             )
         part.replace(path)
 
@@ -99,7 +101,7 @@ def _fill(remote: Remote, part: Path, progress: Progress, waits: Sequence[float]
             try:
                 _stream(http, remote, part, progress)
             except _NoConnectionError as error:
-                if not reason:  # not even the first time: say so at once
+                if not reason:  # the first attempt: there is no connection at all
                     raise
                 reason = str(error.__cause__)
             except _Cut as cut:
@@ -108,8 +110,8 @@ def _fill(remote: Remote, part: Path, progress: Progress, waits: Sequence[float]
                 return
             reason = reason or "the connection was cut"
     raise DataError(
-        f"{shown(remote.url)}: still not whole after {len(waits) + 1} tries ({reason}). "
-        f"{_size(part):,} of {remote.size:,} bytes are kept; the same command resumes there."
+        f"{shown(remote.url)}: still incomplete after {len(waits) + 1} tries ({reason}). "
+        f"{_size(part):,} of {remote.size:,} bytes were downloaded; run the same command to resume."
     )
 
 
@@ -118,7 +120,7 @@ def _size(part: Path) -> int:
 
 
 def _stream(http: httpx2.Client, remote: Remote, part: Path, progress: Progress) -> None:
-    """One request for what is missing, written behind what is there."""
+    """Request the missing bytes and append them."""
     import httpx2
 
     have = _size(part)
@@ -132,11 +134,11 @@ def _stream(http: httpx2.Client, remote: Remote, part: Path, progress: Progress)
             _check_answer(answer, remote, part, have)
             have = have if answer.status_code == HTTPStatus.PARTIAL_CONTENT else 0
             with part.open("ab" if have else "wb") as file:
-                for chunk in answer.iter_bytes():  # as they come: a chunk size would lose a cut one's beginning
+                for chunk in answer.iter_bytes():  # as received: a chunk size would lose the beginning of a cut chunk
                     file.write(chunk)
                     have += len(chunk)
                     progress(part.stem, have, remote.size)
-                    if have > remote.size:  # no more of it: its digest is wrong in any case
+                    if have > remote.size:  # more than listed: the digest is wrong in any case
                         return
     except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
         raise _no_connection(remote.url, error) from error
@@ -145,19 +147,19 @@ def _stream(http: httpx2.Client, remote: Remote, part: Path, progress: Progress)
 
 
 def _check_answer(answer: httpx2.Response, remote: Remote, part: Path, have: int) -> None:
-    """Nothing where the answer is the whole file or exactly the part behind the first `have` bytes."""
+    """Raise unless the answer is the whole file or exactly the part after the first `have` bytes."""
     if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise _Cut(f"the server answered {answer.status_code}")
     if have and answer.status_code in (HTTPStatus.PARTIAL_CONTENT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE):
         given = answer.headers.get("Content-Range", "")
         if not re.fullmatch(rf"bytes {have}-\d+/({remote.size}|\*)", given):
-            part.unlink()  # the next try starts over
+            part.unlink()  # the next attempt starts over
             raise _Cut(f"the server gave {given or 'no range'} for {have:,} bytes and on")
     refuse(answer, remote.url)
 
 
 def _check_url(url: str) -> None:
-    """Raise DataError where an address, which a listing may have supplied, is none of the web."""
+    """Raise DataError unless an address, which may come from a listing, is one of the web."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").encode("idna")
@@ -165,14 +167,14 @@ def _check_url(url: str) -> None:
     except ValueError:  # UnicodeError is one
         fits = False
     if not fits:
-        raise DataError(f"{shown(url)}: no address of the web. Does PERMAFROST_UD_URL name a server of this kind?")
+        raise DataError(f"{shown(url)}: not a web address. Check PERMAFROST_UD_URL.")
 
 
 def client() -> httpx2.Client:
-    """A client for plain files: follows redirects, and asks for bytes as they are, so that a size is a size.
+    """An HTTP client that follows redirects and requests uncompressed bytes, so that sizes can be compared.
 
     Raises:
-        DataError: the proxy that the environment names cannot be one; it is not repeated, as it may hold a password.
+        DataError: an invalid proxy in the environment; the message does not repeat it, as it may hold a password.
     """
     import httpx2
 
@@ -192,8 +194,8 @@ def get_json(url: str) -> Any:
     """The JSON document at an address, e.g. a listing of files.
 
     Raises:
-        FileNotFoundError: the server knows no such document; the text is the server's own words.
-        DataError: no connection, another refusal, not JSON, or more than any listing has.
+        FileNotFoundError: the server has no such document; the text is the server's.
+        DataError: no connection, another refusal, not JSON, or longer than any listing.
     """
     import httpx2
 
@@ -209,9 +211,7 @@ def get_json(url: str) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{shown(url)}: the answer is not JSON. Does a proxy or a log-in page stand between?"
-        ) from error
+        raise DataError(f"{shown(url)}: the answer is not JSON. It may come from a proxy or a log-in page.") from error
 
 
 def _body(answer: httpx2.Response, url: str) -> bytes:
@@ -236,11 +236,7 @@ def _words(answer: httpx2.Response, body: bytes) -> str:
 
 
 def refuse(answer: httpx2.Response, url: str) -> None:
-    """Nothing where the server gave what was asked.
-
-    Raises:
-        DataError: it did not; says why and the way out.
-    """
+    """Raise DataError with a reason and advice unless the server answered with success."""
     status = answer.status_code
     if answer.is_success:
         return
@@ -248,11 +244,11 @@ def refuse(answer: httpx2.Response, url: str) -> None:
     if status == HTTPStatus.TOO_MANY_REQUESTS or limited:
         why = f"too many requests from this address. Try again {_when(answer)}, or set GITHUB_TOKEN"
     elif status == HTTPStatus.NOT_FOUND:
-        why = "no such file. It may have been moved or taken back"
+        why = "no such file. It may have been moved or deleted"
     elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        why = "access refused. Take out or renew GITHUB_TOKEN where it is set; else a proxy may forbid the address"
+        why = "access refused. Remove or renew GITHUB_TOKEN if it is set; else a proxy may block the address"
     else:
-        why = "an answer nobody expects here. Try again later"
+        why = "unexpected answer. Try again later"
     raise DataError(f"{shown(url)}: {why} (HTTP {status}).")
 
 
@@ -262,7 +258,7 @@ def _when(answer: httpx2.Response) -> str:
         return f"in {wait} s"
     try:
         return f"after {datetime.fromtimestamp(int(reset), UTC):%H:%M} UTC"
-    except (ValueError, OverflowError, OSError):  # none given, or no time of this world
+    except (ValueError, OverflowError, OSError):  # not given, or not a valid time
         return "in some minutes"
 
 
@@ -274,9 +270,9 @@ def _no_connection(url: str, error: Exception) -> DataError:
 
 
 def shown(url: str) -> str:
-    """An address fit for a message: without a password or a query, which may hold a token."""
+    """An address for a message, without a password or a query, which may hold a token."""
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "an address that is none"
+        return "an invalid address"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

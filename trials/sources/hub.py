@@ -1,6 +1,6 @@
-"""Datasets of the hub, through its own libraries, at a commit, and its models (`hub_models`).
+"""Datasets of the model hub at a commit, through the hub's own libraries.
 
-Datasets are kept as our own JSON lines, so that a digest depends on the rows and not on a library's version.
+They are cached as canonical JSON lines, so that a digest depends on the rows and not on a library's version.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from trials.errors import DataError, unknown
-from trials.sources.cache import Fetched, Progress, cache_root, complete, finish, is_plain, locked, no_progress, writing
+from trials.sources.cache import (
+    FetchedCorpus,
+    Progress,
+    cache_root,
+    is_plain,
+    locked,
+    no_progress,
+    read_manifest,
+    write_manifest,
+    writing,
+)
 from trials.sources.hub_client import TIMEOUT_S, Repo, bar_class, calling, card_licence, explain
 from trials.sources.hub_models import fetch_model as fetch_model
 from trials.sources.rows import write_rows
@@ -23,18 +33,18 @@ _EXPORTED = re.compile(r"([^/]+)/([^/]+)/\d{4}\.parquet")  # of the hub's own co
 
 def fetch_dataset(
     repo: str, config: str | None, revision: str, *, offline: bool, progress: Progress = no_progress
-) -> Fetched:
-    """A dataset's splits as JSON lines, from the cache or, the first time, from the hub.
+) -> FetchedCorpus:
+    """A dataset's splits as JSON lines, from the cache or else from the hub.
 
-    A commit that is complete in the cache asks nothing of the network. Another revision is looked up each time, unless
-    `offline`, which takes the commit that it was when it was last fetched.
+    A commit that is complete in the cache needs no network. Another revision is looked up each time; with `offline` it
+    means the commit that it was when it was last fetched.
 
     Args:
         repo: `owner/name`.
         config: One of its configurations; None for the only or the default one.
         revision: Commit, tag, branch or `refs/convert/parquet`.
         offline: Use no network.
-        progress: Told of every piece that is downloaded.
+        progress: Called after every chunk of a download.
 
     Raises:
         DataError: not found, gated, a loading script, an unknown configuration, no connection, absent and `offline`,
@@ -43,7 +53,7 @@ def fetch_dataset(
     where = Repo("datasets", repo, revision)
     _check_config(where, config)
     known = revision if where.is_pinned else where.remembered()
-    if known and (offline or where.is_pinned) and (found := complete(_dataset_folder(where, config, known))):
+    if known and (offline or where.is_pinned) and (found := read_manifest(_dataset_folder(where, config, known))):
         return found
     if offline:
         raise DataError(
@@ -66,7 +76,7 @@ def _name(repo: str, config: str | None) -> str:
     return f"{repo}/{config}" if config else repo
 
 
-def _online(repo: Repo, config: str | None, progress: Progress) -> Fetched:
+def _online(repo: Repo, config: str | None, progress: Progress) -> FetchedCorpus:
     with calling(repo):
         from huggingface_hub import HfApi
 
@@ -76,12 +86,12 @@ def _online(repo: Repo, config: str | None, progress: Progress) -> Fetched:
     assert info.sha is not None
     folder = _dataset_folder(repo, config, info.sha)
     with locked(folder):
-        found = complete(folder) or _fetch(repo, config, info, folder, progress)
+        found = read_manifest(folder) or _fetch(repo, config, info, folder, progress)
     repo.remember(info.sha)
     return found
 
 
-def _fetch(repo: Repo, config: str | None, info: Any, folder: Path, progress: Progress) -> Fetched:
+def _fetch(repo: Repo, config: str | None, info: Any, folder: Path, progress: Progress) -> FetchedCorpus:
     files = [sibling.rfilename for sibling in info.siblings or ()]
     _refuse_script(repo, files)
     with writing(folder), TemporaryDirectory(dir=folder, prefix="building-") as scratch:
@@ -89,7 +99,7 @@ def _fetch(repo: Repo, config: str | None, info: Any, folder: Path, progress: Pr
         hidden = []
         for split, rows in splits.items():
             if not is_plain(split):
-                raise DataError(f"{repo}: {split!r} is no name of a split. Take another revision of it.")
+                raise DataError(f"{repo}: {split!r} is not a valid split name. Use another revision.")
             path = folder / f"{split}.jsonl"
             try:
                 labelled = write_rows(rows, rows.features, path)
@@ -99,7 +109,7 @@ def _fetch(repo: Repo, config: str | None, info: Any, folder: Path, progress: Pr
                 path.unlink()
                 hidden.append(split)
     name = _name(repo.name, config)
-    return finish(
+    return write_manifest(
         folder,
         name=name,
         kind="hub",
@@ -120,12 +130,12 @@ def _refuse_script(repo: Repo, files: Collection[str]) -> None:
 
 
 def _selection(repo: Repo, config: str | None, files: Collection[str]) -> dict[str, str]:
-    """How `datasets` is told the configuration: by name, or by folder on the hub's branch of converted files.
+    """The arguments that select a configuration: its name, or its folder on the hub's branch of converted files.
 
-    That branch has no card, and without one the files of all configurations would be read as one corpus.
+    That branch has no dataset card, without which `datasets` reads the files of all configurations as one corpus.
 
     Raises:
-        DataError: that branch has no such configuration, several and none is named, or only a piece of a split.
+        DataError: that branch has no such configuration, has several and none is named, or has only part of a split.
     """
     exported = [match for file in files if (match := _EXPORTED.fullmatch(file))]
     if not exported or "README.md" in files:
@@ -137,14 +147,14 @@ def _selection(repo: Repo, config: str | None, files: Collection[str]) -> dict[s
     if config not in configs:
         raise DataError(f"{repo}: configuration: {unknown(config, configs)}")
     if any(match[1] == config and match[2].startswith("partial-") for match in exported):
-        raise DataError(f"{repo}: the hub converted only a part of {config!r}. Take another source of it.")
+        raise DataError(f"{repo}: the hub converted only a part of {config!r}. Use another source.")
     return {"data_dir": config}
 
 
 def _load(repo: Repo, selection: dict[str, str], commit: str, scratch: str, progress: Progress) -> dict[str, Any]:
-    """The splits; what `datasets.load_dataset` does, with our progress in between.
+    """The splits as `datasets.load_dataset` returns them, with a download that reports its progress.
 
-    `hf://` and an empty cache keep it from taking a folder of that name, or an older version that it once loaded.
+    `hf://` and an empty cache prevent it from loading a local folder of that name, or a version it has cached.
     """
     datasets = importlib.import_module("datasets")  # it has no types
     with calling(repo):
@@ -156,7 +166,7 @@ def _load(repo: Repo, selection: dict[str, str], commit: str, scratch: str, prog
             builder.download_and_prepare()
             return dict(builder.as_dataset())
         except OSError:
-            raise  # for `calling`; some of them are ValueErrors as well
+            raise  # for `calling`; some are ValueErrors as well
         except ValueError as error:
             raise DataError(_about_config(error, repo, selection)) from error
         except datasets.exceptions.DatasetsError as error:
@@ -164,7 +174,7 @@ def _load(repo: Repo, selection: dict[str, str], commit: str, scratch: str, prog
 
 
 def _about_config(error: ValueError, repo: Repo, selection: dict[str, str]) -> str:
-    """`datasets` lists the configurations at the end of its message, as Python writes a list."""
+    """The error of an unknown configuration; `datasets` lists the known ones as a Python list in its message."""
     listed = re.search(r"configs?: (\[.*?\])|Available: (\[.*?\])", str(error))
     if not listed:
         return explain(error, repo)
@@ -175,7 +185,7 @@ def _about_config(error: ValueError, repo: Repo, selection: dict[str, str]) -> s
 
 
 def _download(repo: Repo, data_files: dict[str, list[str]], commit: str, progress: Progress) -> None:
-    """Bring the files into the hub's cache, where `datasets` then finds them."""
+    """Download the files into the hub's cache, where `datasets` finds them."""
     from huggingface_hub import hf_hub_download
 
     start = f"hf://datasets/{repo.name}@{commit}/"

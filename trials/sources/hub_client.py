@@ -1,4 +1,4 @@
-"""What the hub's two libraries need around every call: silence, our progress, and errors in our words."""
+"""Calls of the hub's two libraries: without their output, with our progress display and our error messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Repo:
 
     @property
     def error(self) -> type[DataError] | type[ModelError]:
-        """What is raised about it."""
+        """The exception class of its errors."""
         return DataError if self.kind == "datasets" else ModelError
 
     @property
@@ -68,7 +68,7 @@ class Repo:
         return self.name.replace("/", "--")
 
     def remembered(self) -> str | None:
-        """The commit that the revision was when it was last fetched whole; None where it never was."""
+        """The commit of the revision when it was last fetched completely; None if it never was."""
         try:
             commit = self._memory.read_text(encoding="ascii").strip()
         except (OSError, ValueError):
@@ -76,7 +76,7 @@ class Repo:
         return commit if COMMIT.fullmatch(commit) else None
 
     def remember(self, commit: str) -> None:
-        """Keep for `remembered` that this revision, and the commit itself, are here whole."""
+        """Record for `remembered` that this revision and the commit itself are complete in the cache."""
         for repo in (self, Repo(self.kind, self.name, commit)):
             with writing(repo._memory):
                 repo._memory.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ class Repo:
 
 @contextmanager
 def calling(repo: Repo) -> Iterator[None]:
-    """Calls of the hub's libraries about one repository: silent, and their errors told in our words.
+    """Silence the hub's libraries during calls about one repository, and translate their errors.
 
     Raises:
         DataError, ModelError: by the repository's kind; not found, gated, no connection, ...
@@ -108,7 +108,7 @@ def calling(repo: Repo) -> Iterator[None]:
 
 
 def explain(error: BaseException, repo: Repo) -> str:
-    """What went wrong and the way out, without a token in it."""
+    """The message of an error: what went wrong and what to do, without any token."""
     import httpx2
     from huggingface_hub import constants
     from huggingface_hub.errors import (
@@ -141,14 +141,14 @@ def explain(error: BaseException, repo: Repo) -> str:
             )
         case OSError(strerror=str() as reason):  # the system's own, not one that a library made
             return (
-                f"{repo}: {error.filename or constants.HF_HOME}: {reason}. Mend it, or set HF_HOME to another folder."
+                f"{repo}: {error.filename or constants.HF_HOME}: {reason}. Fix this, or set HF_HOME to another folder."
             )
     reason = without_token(str(error)).rstrip(".")
-    return f"{repo} cannot be read: {reason}. Take another revision of it, or give its files yourself."
+    return f"{repo} cannot be read: {reason}. Use another revision, or give the files themselves."
 
 
 def _root(error: BaseException, kinds: tuple[type[BaseException], ...]) -> BaseException:
-    """The libraries wrap what happened, sometimes twice; the first cause of a kind that tells more."""
+    """The first exception in the chain of causes that is of one of these kinds; the libraries wrap errors."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, kinds):
@@ -160,16 +160,16 @@ def _root(error: BaseException, kinds: tuple[type[BaseException], ...]) -> BaseE
 def _status(status: int, hub: str) -> str:
     match status:
         case 401:
-            return f"{hub} does not accept the token of this machine (HTTP 401). Take it out, or {_LOG_IN} anew."
+            return f"{hub} does not accept the token of this machine (HTTP 401). Remove it, or {_LOG_IN} again."
         case 403:
             return f"{hub} refuses access (HTTP 403). Use a token with the right to read it: {_LOG_IN}."
         case 429:
             return f"too many requests to {hub} (HTTP 429). Wait some minutes, or {_LOG_IN}, which allows more."
-    return f"{hub} answered HTTP {status}. Try again later; what came so far is kept."
+    return f"{hub} answered HTTP {status}. Try again later; the download resumes where it stopped."
 
 
 def without_token(text: str) -> str:
-    """The text of a library's error on one line, with tokens and an address's user and password struck out."""
+    """The text of a library's error on one line, with tokens, user names and passwords replaced by `***`."""
     from huggingface_hub import get_token
 
     if token := get_token():
@@ -179,7 +179,7 @@ def without_token(text: str) -> str:
 
 
 def card_licence(card: Any) -> str | None:
-    """What a repository's card states; None where it states none."""
+    """The licence in a repository's card; None if it states none."""
     stated = getattr(card, "license", None)
     if isinstance(stated, list):
         return ", ".join(map(str, stated)) or None
@@ -188,7 +188,7 @@ def card_licence(card: Any) -> str | None:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """No bars and no log lines of the libraries; afterwards their loggers are as they were."""
+    """Turn the libraries' progress bars and log messages off, and restore them afterwards."""
     loggers = [logging.getLogger(name) for name in _LIBRARIES]
     levels = [logger.level for logger in loggers]
     try:
@@ -203,7 +203,7 @@ def _silence() -> Iterator[None]:
 
 @contextmanager
 def _no_bars() -> Iterator[None]:
-    """Where the environment insists on bars (`..._DISABLE_PROGRESS_BARS=0`) they stay."""
+    """Turn progress bars off, unless the environment demands them (`..._DISABLE_PROGRESS_BARS=0`)."""
     from huggingface_hub import constants
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
@@ -225,23 +225,23 @@ def _no_bars() -> Iterator[None]:
 
 
 def bar_class(name: str, progress: Progress) -> type[tqdm]:
-    """A progress bar for the hub's downloads that draws nothing and tells `progress` the bytes of `name`."""
+    """A progress bar class for the hub's downloads that draws nothing and passes the bytes of `name` to `progress`."""
     from huggingface_hub.utils.tqdm import tqdm
 
-    one_at_a_time = threading.Lock()  # a snapshot's files come in threads
+    lock = threading.Lock()  # a snapshot's files come in threads
 
     class Bar(tqdm):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            # A snapshot has three bars: bytes written, bytes received, and files. The first is told.
-            self.tells = kwargs.get("unit") == "B" and not str(kwargs.get("name")).endswith(".transfer")
+            # A snapshot has three bars: bytes written, bytes received, and files. The first is reported.
+            self.reports = kwargs.get("unit") == "B" and not str(kwargs.get("name")).endswith(".transfer")
             start: Any = super().__init__  # untyped
             start(*args, **kwargs | {"disable": True})
             self.n = kwargs.get("initial") or 0
 
         def update(self, n: float | None = 1) -> None:
-            with one_at_a_time:
+            with lock:
                 self.n += int(n or 0)
-                if self.tells:
+                if self.reports:
                     progress(name, self.n, self.total or None)
 
     return Bar

@@ -1,4 +1,4 @@
-"""Models of the hub, through its own library; they stay in its cache ($HF_HOME), where other programs find them too."""
+"""Models of the hub, through its own library and in its cache ($HF_HOME), which other programs share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOKENIZER_FILES = (
     "added_tokens.json",
 )
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
-_INSIDE = re.compile(r"[\w-][\w.-]*\.safetensors")  # of a name that an index may give: a file beside it
+_INSIDE = re.compile(r"[\w-][\w.-]*\.safetensors")  # a file name beside the index
 
 
 def fetch_model(
@@ -38,10 +38,10 @@ def fetch_model(
 
     Args:
         repo: `owner/name`.
-        revision: Commit, tag, branch or `refs/pr/N`; a commit that was fetched before asks nothing of the network.
-        allow_pickle: Take weights that exist only as a pickle, which can run code when it is read.
+        revision: Commit, tag, branch or `refs/pr/N`; a commit that was fetched before needs no network.
+        allow_pickle: Accept weights that exist only as a pickle, which can run code when it is read.
         offline: Use no network.
-        progress: Told of the bytes of all files together, under the repository's name.
+        progress: Called with the bytes of all files together, under the repository's name.
 
     Raises:
         ModelError: not found, gated, no connection, absent and `offline`, or without weights that may be read.
@@ -82,17 +82,17 @@ def _snapshot(repo: Repo, *, allow_pickle: bool, progress: Progress) -> Path:
     folder = Path(snapshot_download(repo.name, revision=repo.revision, allow_patterns=files, tqdm_class=bar))
     missing = sorted(file for file in {*files, *_shards(folder / INDEX)} if not (folder / file).is_file())
     if missing:
-        # Without a connection the library hands out what it has.
-        raise ModelError(f"{repo}: {', '.join(missing)} did not come. The same command resumes.")
+        # Without a connection the library returns an incomplete snapshot.
+        raise ModelError(f"{repo}: {', '.join(missing)} were not downloaded. Run the same command to resume.")
     repo.remember(folder.name)
     return folder
 
 
 def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool) -> list[str]:
-    """Which of a repository's files a trial reads.
+    """The files of a repository that a trial reads.
 
     Raises:
-        ModelError: no configuration or weights among them, or only a pickle, which nobody allowed.
+        ModelError: no configuration or weights among them, or only a pickle without `allow_pickle`.
     """
     if CONFIG not in there:
         raise ModelError(f"{repo} has no {CONFIG}; it is not a model that transformers reads. Choose another one.")
@@ -114,12 +114,12 @@ def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool) -> list
 
 
 def is_shard(name: object) -> bool:
-    """Whether what an index of weights names is a file in its own folder, and nothing that could run code."""
+    """Whether a name in an index of weights is a safetensors file in the index's own folder."""
     return isinstance(name, str) and _INSIDE.fullmatch(name) is not None
 
 
 def _shards(index: Path) -> set[str]:
-    """The weight files that an index of sharded weights names; empty where it cannot be read."""
+    """The weight files that an index of sharded weights names; empty if it cannot be read."""
     try:
         return set(filter(is_shard, json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Look a model up without loading it: its family, sizes and revision, all from its files."""
+"""Describe a model without loading it: its family, sizes and revision, all from its files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trials.starter import model_path
 
 STARTER = "starter"
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
-# What decides the numbers; a README or an optimiser state beside it does not.
+# The files that determine results; a README or an optimiser state does not.
 _IDENTITY_FILES = (
     "config.json",
     WEIGHTS,
@@ -30,13 +30,13 @@ _IDENTITY_FILES = (
 
 
 class ModelDraft(Frozen):
-    """A model as a person names it; a bare word is `starter` or a folder.
+    """A model as a YAML file declares it; a bare word is `starter` or a folder.
 
     Attributes:
         folder: `starter`, or a folder with config.json, weights and a tokenizer.
         hub: A repository of the model hub, e.g. ``FacebookAI/roberta-base``.
-        revision: Its commit, tag or branch; a commit is what stays the same.
-        allow_pickle: Whether weights may be a pickle, which can run any code when it is loaded.
+        revision: Its commit, tag or branch; only a commit never changes.
+        allow_pickle: Whether weights may be a pickle, which can run arbitrary code when it is loaded.
     """
 
     folder: str | None = None
@@ -54,11 +54,11 @@ class ModelDraft(Frozen):
 
 
 def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress = no_progress) -> ModelSpec:
-    """The model that a YAML file names, downloaded if it must be.
+    """The model that a YAML file declares, downloaded if necessary.
 
     Raises:
         ModelError: no such folder or repository, a file of it missing or broken, weights that are a pickle without
-            leave, or an architecture that cannot be frozen layer by layer.
+            `allow_pickle`, or an architecture that cannot be frozen layer by layer.
     """
     if draft.hub is not None and draft.revision is not None:
         from trials.sources.hub import fetch_model
@@ -85,7 +85,7 @@ def _path(text: str) -> Path:
         found.exists()
     except (OSError, RuntimeError, ValueError) as error:  # too long, a loop of links, nobody's home, a zero byte
         reason = getattr(error, "strerror", None) or error
-        raise ModelError(f"{text!r:.200} is no path ({reason}). Give a folder with config.json.") from error
+        raise ModelError(f"{text!r:.200} is not a path ({reason}). Give a folder with config.json.") from error
     return found
 
 
@@ -145,31 +145,31 @@ def _is_pickle(folder: Path, *, allow_pickle: bool) -> bool:
         raise ModelError(f"{folder}: has no {WEIGHTS}. Save the model with `save_pretrained`, as safetensors.")
     if not allow_pickle:
         raise ModelError(
-            f"{folder}: its weights are a pickle ({PICKLE}), which can run any code when it is loaded. Save it as "
-            "safetensors, or say `allow_pickle: true` if you trust where it came from."
+            f"{folder}: its weights are a pickle ({PICKLE}), which can run arbitrary code when it is loaded. Save "
+            "them as safetensors, or say `allow_pickle: true` if you trust where it came from."
         )
     return True
 
 
 def revision_of(folder: Path, *, pickle: bool) -> str:
-    """SHA-256 over the names and bytes of the folder's files that matter. Raises ModelError: one is missing."""
+    """SHA-256 over names and bytes of the files that determine results. Raises ModelError if one is missing."""
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise ModelError(f"{folder}: has no tokenizer ({', '.join(_TOKENIZER_FILES)}). Save it beside the weights.")
     digest = hashlib.sha256()
-    for name in files_that_matter(folder, pickle=pickle):
+    for name in identity_files(folder, pickle=pickle):
         with (folder / name).open("rb") as file:
             digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
 
 
-def files_that_matter(folder: Path, *, pickle: bool) -> list[str]:
-    """Names of the files that decide a trial's numbers. Raises ModelError: a file of the weights is missing."""
+def identity_files(folder: Path, *, pickle: bool) -> list[str]:
+    """Names of the files that determine results. Raises ModelError if a weights file is missing."""
     names = [*_IDENTITY_FILES, *([PICKLE] if pickle else _shards(folder))]
     return [name for name in names if (folder / name).is_file()]
 
 
 def _shards(folder: Path) -> list[str]:
-    """The files of weights that are kept in several."""
+    """The files of sharded weights; empty if they are one file."""
     if not (folder / INDEX).is_file():
         return []
     try:
@@ -180,7 +180,7 @@ def _shards(folder: Path) -> list[str]:
     for name in names:
         if not is_shard(name):
             raise ModelError(
-                f"{folder / INDEX}: {name!r:.200} is no file of weights in this folder. Take another model."
+                f"{folder / INDEX}: {name!r:.200} is not a weights file in this folder. Use another model."
             )
     lost = [name for name in names if not (folder / name).is_file()]
     if lost:

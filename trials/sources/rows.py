@@ -1,4 +1,4 @@
-"""Rows of a hub dataset as canonical JSON lines: the same rows are the same bytes, whatever library wrote them."""
+"""Rows of a hub dataset as canonical JSON lines: the same rows give the same bytes with any library version."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from trials.errors import DataError
 
 Convert = Callable[[Any], Any]
 
-HIDDEN = -1  # what hubs write for a label that is not published
+HIDDEN = -1  # the hub's value of an unpublished label
 _PLAIN = ("string", "large_string", "bool", "null", "int", "uint")
 _FLOAT = ("float", "double")
 _AS_TEXT = ("timestamp", "date", "time", "duration", "decimal")  # JSON has none of them; their text is as exact
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], features: Mapping[str, Any], path: Path) -> bool:
-    """Write one JSON object a row: keys sorted, no spaces, class numbers replaced by their names.
+    """Write one JSON object per row: keys sorted, no spaces, class ids replaced by their names.
 
-    A class that is hidden (-1) and a number that is none (NaN, infinite) become null.
+    A hidden class (-1) and a number that is not finite become null.
 
     Args:
         rows: In order, every column in each.
@@ -29,7 +29,7 @@ def write_rows(rows: Iterable[Mapping[str, Any]], features: Mapping[str, Any], p
         path: The file to write.
 
     Returns:
-        Whether the rows have labels; False where every one of every label column is hidden, as in GLUE's test splits.
+        Whether the rows have labels; False if all values of all label columns are hidden, as in GLUE's test splits.
 
     Raises:
         DataError: a column that holds no text or numbers (an image, bytes).

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from trials.errors import DataError
-from trials.sources.cache import Fetched, Progress, cache_root, complete, finish, locked, no_progress
+from trials.sources.cache import FetchedCorpus, Progress, cache_root, locked, no_progress, read_manifest, write_manifest
 from trials.sources.download import LARGEST_FILE, WAITS, Remote, download, get_json, shown
 
 API = "https://api.github.com"
@@ -29,8 +29,8 @@ def fetch_treebank(
     offline: bool,
     progress: Progress = no_progress,
     waits: Sequence[float] = WAITS,
-) -> Fetched:
-    """A treebank's splits, licence and README, from the cache or, the first time, from its repository.
+) -> FetchedCorpus:
+    """A treebank's splits, licence and README, from the cache or else from its repository.
 
     $PERMAFROST_UD_URL names another server with the same interface.
 
@@ -38,16 +38,16 @@ def fetch_treebank(
         name: E.g. `UD_English-EWT`.
         release: E.g. `2.16`.
         offline: Use no network.
-        progress: Told of every piece.
-        waits: Seconds before each further try of a file.
+        progress: Called after every chunk.
+        waits: Seconds before each further attempt at a file.
 
     Raises:
-        DataError: a name or release that cannot be one, or that nobody published; absent and `offline`; a download
-            that failed, which the same call resumes.
+        DataError: an invalid or unknown name or release; absent and `offline`; a download that failed, which the same
+            call resumes.
     """
     _check(name, release)
     folder = cache_root() / "ud" / name / release
-    if found := complete(folder):
+    if found := read_manifest(folder):
         return found
     if offline:
         raise DataError(
@@ -55,7 +55,7 @@ def fetch_treebank(
             f"run `permafrost data fetch ud:{name}@{release}` first."
         )
     with locked(folder):
-        return complete(folder) or _fetch(name, release, folder, progress, waits)
+        return read_manifest(folder) or _fetch(name, release, folder, progress, waits)
 
 
 def _check(name: str, release: str) -> None:
@@ -65,18 +65,18 @@ def _check(name: str, release: str) -> None:
         raise DataError(f"{release!r} is not a release of Universal Dependencies, which is e.g. 2.16.")
 
 
-def _fetch(name: str, release: str, folder: Path, progress: Progress, waits: Sequence[float]) -> Fetched:
+def _fetch(name: str, release: str, folder: Path, progress: Progress, waits: Sequence[float]) -> FetchedCorpus:
     remotes = _listing(name, release)
     if not any(file.endswith(".conllu") for file in remotes):
         raise DataError(f"{name} {release}: its repository has no file like *-ud-train.conllu. Choose another one.")
     for file, remote in remotes.items():
         download(remote, folder / file, progress=progress, waits=waits)
     source = f"ud:{name}@{release}"
-    return finish(folder, name=name, kind="ud", source=source, licence=_licence(folder, remotes), files=remotes)
+    return write_manifest(folder, name=name, kind="ud", source=source, licence=_licence(folder, remotes), files=remotes)
 
 
 def _listing(name: str, release: str) -> dict[str, Remote]:
-    """The repository's files that we want, sorted by name."""
+    """The repository's splits, licence and README, sorted by name."""
     api = os.environ.get("PERMAFROST_UD_URL", API).rstrip("/")
     url = f"{api}/repos/{ORGANISATION}/{name}/contents?ref={quote(f'r{release}')}"
     try:
@@ -89,9 +89,7 @@ def _listing(name: str, release: str) -> dict[str, Remote]:
     try:
         return dict(sorted(_remote(entry) for entry in entries if _is_wanted(entry)))
     except (LookupError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"{shown(url)}: not a listing of files. Does PERMAFROST_UD_URL name a server of this kind?"
-        ) from error
+        raise DataError(f"{shown(url)}: not a listing of files. Check PERMAFROST_UD_URL.") from error
 
 
 def _is_wanted(entry: dict[str, Any]) -> bool:
@@ -106,7 +104,7 @@ def _remote(entry: dict[str, Any]) -> tuple[str, Remote]:
 
 
 def _licence(folder: Path, files: Iterable[str]) -> str | None:
-    """The licence file's first line, else what the README's metadata say."""
+    """The licence file's first line, else the licence in the README's metadata."""
     licence = next((file for file in files if file.startswith("LICENSE")), None)
     if licence and (lines := _lines(folder / licence)):
         return _short(lines[0])

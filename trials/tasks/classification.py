@@ -98,7 +98,7 @@ def _check_label(text: Text, *, regression: bool) -> None:
     except ValueError:
         number = None
     if regression and (number is None or not math.isfinite(number)):
-        raise DataError(f"{text.place}: the label is {text.label!r}, but a regression needs a number. Mend the line.")
+        raise DataError(f"{text.place}: the label is {text.label!r}, but a regression needs a number. Fix this line.")
     if not regression and number is not None and not text.label.lstrip("+-").isdigit():
         raise DataError(
             f"{text.place}: the label is {text.label!r}, a number with a fraction, but the task needs classes. Take a "

@@ -216,4 +216,4 @@ def test_a_folder_that_is_not_there_is_absent(tmp_path: Path) -> None:
 def test_a_split_that_is_another_one_is_refused(tmp_path: Path) -> None:
     for split in ("train", "dev"):
         write_conllu(tmp_path / f"{split}.conllu", [[("a", "X"), ("b", "Y")]])
-    assert "the dev split is the same text as train" in refusal("check", str(tmp_path), code=3)
+    assert "the dev split is identical to train" in refusal("check", str(tmp_path), code=3)

@@ -95,7 +95,7 @@ def test_a_corpus_that_changed_since_is_refused(store: ResultStore, tmp_path: Pa
     store.append("trials", [row | {"spec": json.dumps(spec)}])
     done = reproduce(row["trial_id"], store)
     assert done.exit_code == 3
-    assert "bank: its files changed since the plan was made" in done.stderr
+    assert "bank: its files changed since the sweep was planned" in done.stderr
 
 
 @pytest.mark.parametrize(("trial_id", "said"), [("none", "no trial 'none' in "), ("", "'' begins 2 trials: ")])

@@ -128,14 +128,14 @@ def test_a_hash_and_a_tab_is_always_a_word(tmp_path: Path) -> None:
 
 def test_a_comment_inside_a_sentence_is_named(tmp_path: Path) -> None:
     message = refusal(tmp_path, "a O\n# a comment here\nb O\n")
-    assert message == "x.txt:2: a token line has 4 columns, the file's first one has 2. Mend the line or `columns`."
+    assert message == "x.txt:2: a token line has 4 columns, the file's first one has 2. Fix this line or `columns`."
 
 
 # --- What it refuses
 
 
 def test_a_line_of_one_column_is_named(tmp_path: Path) -> None:
-    rule = "a token line has one column, 'b', and needs a word and its tag. Mend the line or `columns`."
+    rule = "a token line has one column, 'b', and needs a word and its tag. Fix this line or `columns`."
     assert refusal(tmp_path, "a O\nb\n") == f"x.txt:2: {rule}"
     assert refusal(tmp_path, "a O\nb\t\n") == f"x.txt:2: {rule}"
 

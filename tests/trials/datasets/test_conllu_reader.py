@@ -118,7 +118,7 @@ def test_the_tags_are_universal_or_the_languages_own(tmp_path: Path, tags: str |
 @pytest.mark.parametrize(("tail", "n"), [("", 4), ("\t_" * 5, 9), ("\t_" * 7, 11)])
 def test_a_line_of_too_few_or_many_columns_is_named(tmp_path: Path, tail: str, n: int) -> None:
     content = "# text\n" + line("1", "a", "DET") + f"2\tb\t_\tNOUN{tail}\n"
-    rule = f"a token line has {n} columns, CoNLL-U needs 10, separated by tabs. Mend the line or take it out."
+    rule = f"a token line has {n} columns, CoNLL-U needs 10, separated by tabs. Fix or delete this line."
     assert refusal(tmp_path, content) == f"x.conllu:3: {rule}"
 
 
@@ -127,7 +127,7 @@ def test_spaces_in_place_of_tabs_are_named(tmp_path: Path) -> None:
 
 
 def test_two_spaces_inside_a_word_are_named_and_do_not_shift_its_tag(tmp_path: Path) -> None:
-    rule = "a column holds two spaces in a row. Put one in their place."
+    rule = "a column holds two spaces in a row. Replace them by one."
     assert refusal(tmp_path, line("1", "a", "DET") + line("2", "New  York", "PROPN")) == f"x.conllu:2: {rule}"
 
 
@@ -139,7 +139,7 @@ def test_two_spaces_in_a_later_column_do_no_harm(tmp_path: Path) -> None:
 def test_a_bad_id_is_named_with_its_line(tmp_path: Path, number: str) -> None:
     message = refusal(tmp_path, line("1", "a", "DET") + line(number, "b", "NOUN"))
     assert message.startswith(f"x.conllu:2: the id is {number!r}; CoNLL-U needs an integer, a range like 3-4")
-    assert message.endswith("Mend the line or take it out.")
+    assert message.endswith("Fix or delete this line.")
 
 
 @pytest.mark.parametrize("number", ["1-2-3", "3-2", "01", "1.2.3", "\u00b2"])
@@ -180,7 +180,7 @@ def test_two_spaces_in_front_of_the_languages_own_tag_are_named(tmp_path: Path) 
 @pytest.mark.parametrize("content", ["# only a comment\n", line("1-2", "don't", "_"), line("0.1", "go", "VERB")])
 def test_a_sentence_without_words_is_named(tmp_path: Path, content: str) -> None:
     message = refusal(tmp_path, line("1", "a", "DET") + "\n" + content)
-    assert message == "x.conllu:3: the sentence that starts here has no words. Take it out."
+    assert message == "x.conllu:3: the sentence that starts here has no words. Delete it."
 
 
 def test_text_that_is_not_utf8_is_named_with_its_byte(tmp_path: Path) -> None:

@@ -61,14 +61,14 @@ def test_two_splits_of_the_same_text_are_refused(folder: Path, copy: str, origin
     shutil.copy(folder / f"{original}.conllu", folder / f"{copy}.conllu")
     with pytest.raises(DataError) as error:
         planned(folder)
-    text = f"the {copy} split is the same text as {original}; a score would mean nothing."
+    text = f"the {copy} split is identical to {original}; scores would be meaningless."
     assert str(error.value) == f"{folder / f'{copy}.conllu'}: {text}"
 
 
 def test_a_file_that_changed_after_the_plan_is_refused(folder: Path) -> None:
     data = planned(folder)
     write_conllu(folder / "dev.conllu", [[("new", "ADJ")]])
-    with pytest.raises(DataError, match=r"^tiny: its files changed since the plan was made\. Launch again to plan"):
+    with pytest.raises(DataError, match=r"^tiny: its files changed since the sweep was planned\. Launch again to make"):
         load_corpus(data)
 
 
@@ -85,7 +85,7 @@ def test_a_split_without_sentences_is_refused(folder: Path, split: str) -> None:
     with pytest.raises(DataError) as error:
         load_corpus(planned(folder))
     path = folder / f"{split}.conllu"
-    assert str(error.value) == f"{path}: the {split} split has no sentences. Give a file that has some."
+    assert str(error.value) == f"{path}: the {split} split is empty. Give a file with sentences."
 
 
 def test_a_corpus_is_read_once_a_process_whether_its_sizes_are_known_or_not(folder: Path) -> None:

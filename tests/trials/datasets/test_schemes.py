@@ -105,16 +105,14 @@ def test_bioes_is_found_where_it_differs(sentences: list[Spans]) -> None:
 @pytest.mark.parametrize("scheme", ["auto", "iob2"])
 def test_what_is_no_span_tag_is_named(tag: str, scheme: Scheme) -> None:
     message = refusal(scheme, "O O", f"O B-LOC {tag}")
-    start = f"x.txt:2: word 3, 'w3', has the tag {tag!r}, which is no span tag: that needs O, or B-/I- with a type."
+    start = f"x.txt:2: word 3, 'w3', has the tag {tag!r}, which is not a span tag, i.e. O or B-/I- with a type."
     assert message.startswith(start)
 
 
 @pytest.mark.parametrize("before", ["", "O ", "B-PER ", "I-LOC B-PER "])
 def test_an_i_without_its_b_is_named(before: str) -> None:
     message = refusal("iob2", "O O", f"B-LOC {before}I-LOC".replace("B-LOC I-LOC B", "B-LOC B") if before else "I-LOC")
-    assert (
-        ", has the tag 'I-LOC', which stands without its B-LOC. Mend the tag, or `scheme`, which is `iob2`." in message
-    )
+    assert ", has the tag 'I-LOC', which has no preceding B-LOC. Fix the tag, or `scheme`, which is `iob2`." in message
     assert message.startswith("x.txt:2: word ")
 
 
@@ -127,7 +125,7 @@ def test_a_b_that_iob1_does_not_need_is_named(tags: str, word: int) -> None:
 @pytest.mark.parametrize("tag", ["S-LOC", "E-LOC", "U-LOC", "L-LOC"])
 @pytest.mark.parametrize("scheme", ["iob1", "iob2"])
 def test_a_letter_of_another_scheme_is_named(tag: str, scheme: Scheme) -> None:
-    assert f"word 1, 'w1', has the tag {tag!r}, which is no tag of {scheme.upper()}" in refusal(scheme, tag)
+    assert f"word 1, 'w1', has the tag {tag!r}, which is not a tag of {scheme.upper()}" in refusal(scheme, tag)
 
 
 @pytest.mark.parametrize(
@@ -145,20 +143,20 @@ def test_an_end_without_a_beginning_is_named(tags: str) -> None:
     message = refusal("auto", tags)
     assert message.startswith("x.txt:1: word 2, 'w2', has the tag ")
     assert message.endswith(
-        "which stands without its B-LOC. Mend the tag, or `scheme`, which is `auto` and found to be BIOES."
+        "which has no preceding B-LOC. Fix the tag, or `scheme`, which is `auto` and found to be BIOES."
     )
 
 
 def test_a_slip_in_iob2_is_named_as_such() -> None:
     message = refusal("auto", "B-LOC I-LOC O", "B-PER", "O I-LOC")
-    rest = "which stands without its B-LOC. The rest is IOB2. Mend what is not."
+    rest = "which has no preceding B-LOC. Only this tag breaks IOB2, the scheme of all others. Fix them."
     assert message == f"x.txt:3: word 2, 'w2', has the tag 'I-LOC', {rest}"
 
 
 def test_a_slip_in_iob1_is_named_as_such() -> None:
     message = refusal("auto", "I-LOC O I-PER", "O I-LOC", "O B-LOC O B-PER")
     assert message.startswith("x.txt:3: word 2, 'w2', has the tag 'B-LOC', which does not follow a LOC")
-    assert message.endswith("The rest is IOB1, but for 1 more such tags. Mend what is not.")
+    assert message.endswith("2 such tags break IOB1, the scheme of all others. Fix them.")
 
 
 def test_a_sentence_of_no_place_is_counted() -> None:

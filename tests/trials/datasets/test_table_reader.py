@@ -195,7 +195,7 @@ def test_what_is_written_is_read(cells: list[tuple[str, str]], format_: str) -> 
 def test_an_empty_text_or_label_is_named(tmp_path: Path, format_: str, key: str, name: str, empty: str) -> None:
     rows = [{"sentence": "a", "class": "x"}, {"sentence": "b", "class": "y", name: empty}]
     message = refusal(tmp_path, format_, rows, BY_NAME)
-    assert message == f"{place(format_, 2)}: the {key} is empty. Mend the row or take it out."
+    assert message == f"{place(format_, 2)}: the {key} is empty. Fix or delete this row."
 
 
 @pytest.mark.parametrize("format_", ["jsonl", "parquet"])
@@ -271,7 +271,7 @@ def test_words_and_tags_that_do_not_fit_are_named(
     tmp_path: Path, format_: str, tokens: object, tags: object, rule: str
 ) -> None:
     message = refusal(tmp_path, format_, [{"tokens": tokens, "tags": tags}], WORDS)
-    assert message == f"{place(format_, 1)}: {rule} Mend the row or take it out."
+    assert message == f"{place(format_, 1)}: {rule} Fix or delete this row."
 
 
 @pytest.mark.parametrize("cell", ["a  b", "a ", ""])
@@ -334,7 +334,7 @@ def test_columns_that_do_not_go_together_are_refused(tmp_path: Path, format_: st
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"sentence,class\na,b\n" * 9])
 def test_what_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x.parquet").write_bytes(content)
-    with pytest.raises(DataError, match=r"x\.parquet: not a whole Parquet file \(.*\)\. Fetch or write it again\."):
+    with pytest.raises(DataError, match=r"x\.parquet: not a complete Parquet file \(.*\)\. Download or write"):
         read_parquet(tmp_path / "x.parquet", BY_NAME)
 
 

@@ -88,18 +88,18 @@ def test_utf_16_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [0, 1, 5, 12, 30, -1])
 def test_a_truncated_archive_is_named(tmp_path: Path, cut: int) -> None:
     message = refusal(tmp_path / "x.txt.gz", gzip.compress(b"a line of text\n" * 100)[:cut])
-    assert message.startswith("x.txt.gz: not a whole gzip file (")
-    assert message.endswith("). Fetch or pack it again.")
+    assert message.startswith("x.txt.gz: not a complete gzip file (")
+    assert message.endswith("). Download or compress it again.")
 
 
 def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     content = bytearray(gzip.compress(bytes(range(256)) * 9))
     content[40] ^= 0xFF
-    assert refusal(tmp_path / "x.gz", bytes(content)).startswith("x.gz: not a whole gzip file (")
+    assert refusal(tmp_path / "x.gz", bytes(content)).startswith("x.gz: not a complete gzip file (")
 
 
 def test_text_that_is_only_called_an_archive_is_named(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "x.gz", b"a\n").startswith("x.gz: not a whole gzip file (Not a gzipped file")
+    assert refusal(tmp_path / "x.gz", b"a\n").startswith("x.gz: not a complete gzip file (Not a gzipped file")
 
 
 def test_a_file_that_is_not_there_or_is_a_folder_is_named(tmp_path: Path) -> None:

@@ -113,7 +113,11 @@ def test_albert_is_refused_as_its_layers_are_one(tmp_path: Path) -> None:
         ("gpt2", {}, "'gpt2' is not an encoder whose config.json counts its layers"),
         ("bart", {}, "'bart' is not an encoder whose config.json counts its layers"),
         ("funnel", {}, "'funnel' is not an encoder whose config.json counts its layers"),
-        ("xlm", {"emb_dim": 16, "n_heads": 2, "n_layers": 2, "n_words": 60}, "its 2 encoder layers cannot be told"),
+        (
+            "xlm",
+            {"emb_dim": 16, "n_heads": 2, "n_layers": 2, "n_words": 60},
+            "its 2 encoder layers cannot be",
+        ),
     ],
 )
 def test_a_model_whose_layers_cannot_be_told_is_refused_by_name(
@@ -200,8 +204,8 @@ def pickled(tiny_models: dict[str, Path], tmp_path: Path) -> Path:
 
 def test_a_pickle_is_refused_unless_it_is_allowed(pickled: Path) -> None:
     assert refusal(pickled) == (
-        f"{pickled}: its weights are a pickle (pytorch_model.bin), which can run any code when it is loaded. Save it "
-        "as safetensors, or say `allow_pickle: true` if you trust where it came from."
+        f"{pickled}: its weights are a pickle (pytorch_model.bin), which can run arbitrary code when it is loaded. "
+        "Save them as safetensors, or say `allow_pickle: true` if you trust where it came from."
     )
     assert find(pickled, allow_pickle=True).pickle
 

@@ -124,7 +124,7 @@ def test_a_split_may_be_several_files_read_in_their_order(folder: Path) -> None:
 def test_the_same_text_in_two_files_of_a_split_is_refused(folder: Path) -> None:
     shutil.copy(folder / "train.conllu", folder / "again.conllu")
     files = [str(folder / "train.conllu"), str(folder / "again.conllu")]
-    assert "the train split is the same text as train" in refusal(train=files, dev=str(folder / "dev.conllu"))
+    assert "the train split is identical to train" in refusal(train=files, dev=str(folder / "dev.conllu"))
 
 
 def test_compressed_files_hold_the_same_corpus(folder: Path, tmp_path: Path) -> None:

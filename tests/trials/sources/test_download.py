@@ -115,8 +115,8 @@ def test_a_connection_that_is_cut_every_time_keeps_what_came_and_says_how_much(
 ) -> None:
     server.cuts["x.txt"] = [1000, 500, 0, 0, 0]
     message = refusal(remote(server), tmp_path / "x.txt")
-    assert message.startswith("URL: still not whole after 5 tries (")
-    assert message.endswith("). 1,500 of 102,400 bytes are kept; the same command resumes there.")
+    assert message.startswith("URL: still incomplete after 5 tries (")
+    assert message.endswith("). 1,500 of 102,400 bytes were downloaded; run the same command to resume.")
     assert (tmp_path / "x.txt.part").read_bytes() == CONTENT[:1500]
     download(remote(server), tmp_path / "x.txt", waits=NO_WAITS)
     assert (tmp_path / "x.txt").read_bytes() == CONTENT
@@ -126,20 +126,20 @@ def test_other_bytes_than_listed_are_thrown_away_and_both_digests_told(server: U
     server.wrong.add("x.txt")
     message = refusal(remote(server), tmp_path / "x.txt")
     found, expected = git_digest(CONTENT[::-1]), git_digest(CONTENT)
-    assert message.startswith(f"URL: its digest is {found}, expected {expected}; what came was thrown away. Try again")
+    assert message.startswith(f"URL: its digest is {found}, expected {expected}; the download was discarded. Try again")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("status", "headers", "words"),
     [
-        (404, {}, "no such file. It may have been moved or taken back (HTTP 404)."),
-        (403, {}, "access refused. Take out or renew GITHUB_TOKEN where it is set; else a proxy may forbid"),
+        (404, {}, "no such file. It may have been moved or deleted (HTTP 404)."),
+        (403, {}, "access refused. Remove or renew GITHUB_TOKEN if it is set; else a proxy may block"),
         (401, {}, "access refused. "),
         (429, {"Retry-After": "30"}, "too many requests from this address. Try again in 30 s, or set GITHUB_TOKEN"),
         (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1700000000"}, "too many requests from this address."
          " Try again after 22:13 UTC"),
-        (418, {}, "an answer nobody expects here. Try again later (HTTP 418)."),
+        (418, {}, "unexpected answer. Try again later (HTTP 418)."),
     ],
 )  # fmt: skip
 def test_a_refusal_is_told_at_once_with_its_way_out(
@@ -153,7 +153,7 @@ def test_a_refusal_is_told_at_once_with_its_way_out(
 def test_a_server_without_time_is_asked_again(server: UdServer, tmp_path: Path) -> None:
     server.status = 503
     message = refusal(remote(server), tmp_path / "x.txt")
-    assert "still not whole after 5 tries (the server answered 503). 0 of 102,400 bytes are kept" in message
+    assert "still incomplete after 5 tries (the server answered 503). 0 of 102,400 bytes were downloaded" in message
     assert len(server.asked()) == 5
 
 
@@ -184,5 +184,5 @@ def test_the_token_goes_to_no_other_host_and_into_no_message(
 
 
 def test_an_answer_that_is_no_json_is_named(server: UdServer) -> None:
-    with pytest.raises(DataError, match=r"/x\.txt: the answer is not JSON\. Does a proxy or a log-in page stand"):
+    with pytest.raises(DataError, match=r"/x\.txt: the answer is not JSON\. It may come from a proxy"):
         get_json(remote(server).url)

@@ -322,7 +322,7 @@ def test_a_dataset_that_cannot_be_read_is_named(hub: Hub, repo: str, words: str)
 
 def test_a_conversion_of_only_a_part_is_refused(hub: Hub) -> None:
     message = hub.no_dataset("a/partial", "x", "refs/convert/parquet")
-    assert message == "dataset a/partial: the hub converted only a part of 'x'. Take another source of it."
+    assert message == "dataset a/partial: the hub converted only a part of 'x'. Use another source."
 
 
 @pytest.mark.parametrize("repo", ["glue", "a/b/c", "../glue", "a/..", "", "a b/c", "a--b/c", "/etc"])
@@ -434,9 +434,9 @@ def test_a_model_half_of_which_is_here_is_absent_offline(hub: Hub) -> None:
         (OfflineModeIsEnabled(), "is not on this machine, and HF_HUB_OFFLINE forbids the download."),
         (
             OSError(errno.ENOSPC, "No space left on device", "/hf"),
-            "/hf: No space left on device. Mend it, or set HF_HOME",
+            "/hf: No space left on device. Fix this, or set HF_HOME",
         ),
-        (FileNotFoundError("no hf_averysecrettoken\nhere"), "cannot be read: no *** here. Take another revision of it"),
+        (FileNotFoundError("no hf_averysecrettoken\nhere"), "cannot be read: no *** here. Use another revision"),
     ],
 )
 def test_what_the_libraries_raise_is_told_in_our_words(error: Exception, words: str) -> None:

@@ -48,7 +48,7 @@ def test_a_folder_is_a_model_by_its_files(tmp_path: Path) -> None:
     assert len(found.revision) == 64
 
 
-def test_the_revision_is_of_the_files_that_matter_and_not_of_the_place(tmp_path: Path) -> None:
+def test_the_revision_is_of_the_identity_files_and_not_of_the_place(tmp_path: Path) -> None:
     first, second = write_model(tmp_path / "a"), write_model(tmp_path / "b")
     (second / "README.md").write_text("about")
     assert find_model(first).revision == find_model(second).revision
