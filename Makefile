@@ -3,7 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
-PARALLEL := -n 2 --dist worksteal
+PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
+unexport PYTHONDONTWRITEBYTECODE  # else every process of a test compiles the whole project again
 
 .DEFAULT_GOAL := help
 .PHONY: help sweep dashboard test test-slow test-cluster test-browser bench bench-dashboard chaos fuzz lint audit setup clean

@@ -138,6 +138,7 @@ def test_evaluations_done_again_are_told_from_those_carried_over_by_their_time(t
     assert compare.lost_intervals(store.root, spared=[make_spec(seed=1).trial_id]) == 0
 
 
+@pytest.mark.slow
 def test_a_finished_trial_that_ran_again_is_no_good_verdict(tmp_path: Path) -> None:
     filled(tmp_path / "store")
     subject = Ours(tmp_path / "none.yaml", tmp_path, tmp_path, None)
@@ -148,6 +149,7 @@ def test_a_finished_trial_that_ran_again_is_no_good_verdict(tmp_path: Path) -> N
     assert (verdict.finished_again, verdict.ok()) == (1, False)
 
 
+@pytest.mark.slow
 def test_a_spoiled_part_is_noticed_and_its_trials_are_spared(tmp_path: Path) -> None:
     store = filled(tmp_path / "store")
     subject = Ours(tmp_path / "none.yaml", tmp_path, tmp_path, compare.tables(compare.read_rows(store)))

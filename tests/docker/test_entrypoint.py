@@ -66,7 +66,7 @@ def test_a_node_that_ends_by_itself_gives_its_exit_code_and_one_that_is_asked_to
         assert process.stdout
         assert process.stdout.readline() == "up\n"
         process.terminate()
-        assert process.wait(timeout=20) == 0
+        assert process.wait() == 0
 
 
 class OneContainer(Nodes):
@@ -111,10 +111,8 @@ def short_path() -> Iterator[Path]:
 
 
 def wait_for(folder: Path, driver: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 300
     while not (of_kind(folder, "worker") and compare.count_rows(folder.parent / "store")):
         assert driver.poll() is None, (folder.parent / "driver.log").read_text()[-3000:]
-        assert time.monotonic() < deadline
         time.sleep(0.1)
 
 

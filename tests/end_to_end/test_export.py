@@ -371,7 +371,10 @@ def test_a_model_folder_without_weights_is_refused(exported: Exported, tmp_path:
 # --- As a person runs it
 
 
-@pytest.mark.parametrize("name", ["adapted", "ner", "texts", "number"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("adapted", "texts", "number")]  # export repeats them
+
+
+@pytest.mark.parametrize("name", ["ner", *SLOW])
 def test_every_kind_of_trial_comes_out_the_same_to_the_bit(name: str, exported: Exported) -> None:
     done = run("reproduce", exported.rows[name]["trial_id"], "--store", exported.store.root)
     assert (done.exit_code, done.stdout) == (0, "the same to the bit: every number of 3 evaluations.\n")

@@ -89,19 +89,8 @@ def test_status_reads_the_store_only(done: Done) -> None:
 
 def test_the_command_that_a_cut_launch_prints_resumes_it(sweep: Path, tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("permafrost")
-    words: list[str | Path] = [
-        script,
-        "launch",
-        "--sweep",
-        sweep,
-        "--store",
-        "my store",
-        "--cluster",
-        "inline",
-        "--max-trials",
-        "1",
-    ]
-    cut = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=environment())
+    words = ["launch", "--sweep", str(sweep), "--store", "my store", "--cluster", "inline", "--max-trials", "1"]
+    cut = subprocess.run([script, *words], cwd=tmp_path, capture_output=True, text=True, env=environment())
     assert cut.returncode == 143, cut.stderr
     printed, shown = printed_commands(cut.stderr)
     resumed = subprocess.run([*printed, "--dry-run"], cwd=tmp_path, capture_output=True, text=True, env=environment())

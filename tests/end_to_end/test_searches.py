@@ -63,11 +63,12 @@ def states(store: ResultStore) -> dict[str, str]:
 
 @pytest.mark.parametrize("text", [TPE, ASHA], ids=["tpe", "asha"])
 def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, here: Here, text: str) -> None:
+    text = text.replace("cells: 6", "cells: 4").replace("[1e-4, 1e-3]", "[1e-3]")  # eight trials
     shared = ("--sweep", sweep(folder, text), "--cluster", "inline", "--store")
     whole = here("launch", *shared, folder / "whole")
-    for n in ("5", "3"):
+    for n in ("3", "2"):
         assert here("launch", *shared, folder / "cut", "--max-trials", n).exit_code == 143
-        assert is_kept(folder / "cut") == (text is ASHA)  # paused trials will go on from where they are
+        assert is_kept(folder / "cut") == ("asha" in text)  # paused trials will go on from where they are
     cut = here("launch", *shared, folder / "cut")
     assert (whole.exit_code, cut.exit_code) == (0, 0), cut.stderr
     stores = open_store(folder / "whole"), open_store(folder / "cut")

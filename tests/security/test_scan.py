@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted(
     path for package in ("trials", "orchestrator", "dashboards") for path in (ROOT / package).rglob("*.py")
 )
-STARTER = ROOT / "trials" / "starter"  # the scripts that made the bundled model, out of nothing but themselves
+STARTER = ROOT / "trials" / "starter_tools"  # the scripts that made the bundled model, out of nothing but themselves
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -124,16 +124,12 @@ def test_ten_cold_servers_answer_their_first_requests() -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_within_a_second_and_without_a_traceback(number: signal.Signals, code: int) -> None:
-    ends = [end_of_busy_server(number)]
-    while ends[-1].seconds >= 1 and len(ends) < 3:  # it takes 0.4 to 0.8 s; more, now and then, where others compute
-        ends.append(end_of_busy_server(number))
-    assert {(end.code, end.stdout, end.stderr) for end in ends} == {(code, "", "Ctrl-C ends it.\n")}
-    assert ends[-1].seconds < 1
+def test_a_signal_ends_it_before_a_slow_callback_and_without_a_traceback(number: signal.Signals, code: int) -> None:
+    assert end_of_busy_server(number) == (code, "", "Ctrl-C ends it.\n")
 
 
 def end_of_busy_server(number: signal.Signals) -> End:
-    """With a connection open, and a callback that would take another 20 s."""
+    """With a connection open, and a callback that would outlast the test."""
     body = json.dumps(changed_to("slow")).encode()
     head = f"POST {CALLBACK} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with program() as process:

@@ -108,6 +108,7 @@ def test_a_pilot_runs_the_shapes_that_were_not_seen(folder: Path, tmp_path: Path
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_a_pilot_that_ends_early_is_told_with_its_reason(folder: Path, store: ResultStore) -> None:
     spec = planned(folder, store, "seeds=[0]").trials[0]
     gone = spec.model_copy(update={"model": spec.model.model_copy(update={"path": "/nowhere"})})

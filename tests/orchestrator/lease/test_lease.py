@@ -21,6 +21,7 @@ from orchestrator.lease.holder import Holder, this_driver
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import open_store
+from tests.examples import examples
 from tests.orchestrator.lease.lease_race import race
 from tests.orchestrator.store.rows import epoch, trial
 from tests.s3_server import ENVIRONMENT, S3Process
@@ -131,13 +132,13 @@ def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(storage: Storage)
 
 
 def test_eight_processes_that_ask_at_once_give_one_holder_each_time(tmp_path: Path) -> None:
-    drivers, rounds = 8, 20
+    drivers, rounds = 8, examples(20)
     context = multiprocessing.get_context("spawn")
     barrier, told = context.Barrier(drivers), context.Queue()
     processes = [context.Process(target=race, args=(tmp_path, rounds, barrier, told)) for _ in range(drivers)]
     for process in processes:
         process.start()
-    ends = [told.get(timeout=120) for _ in range(drivers * rounds)]
+    ends = [told.get() for _ in range(drivers * rounds)]
     for process in processes:
         process.join()
     for number in range(rounds):
@@ -174,10 +175,12 @@ def test_after_a_kill_the_next_launch_does_not_wait(tmp_path: Path, waited_for: 
 
 def test_a_living_process_here_is_a_reason_to_refuse_at_once(tmp_path: Path) -> None:
     with holding(tmp_path) as process:
-        began = time.monotonic()
-        assert f"(process {process.pid})" in refused(FolderStorage(tmp_path), NEVER)
-        assert time.monotonic() - began < 5
-        process.communicate(timeout=20)
+        assert f"(process {process.pid})" in refused(FolderStorage(tmp_path), replace(NEVER, sleep=_no_waiting))
+        process.communicate()
+
+
+def _no_waiting(seconds: float) -> None:
+    raise AssertionError(f"waits {seconds} s")
 
 
 def test_a_living_driver_elsewhere_is_a_reason_to_refuse_at_its_next_beat(storage: Storage) -> None:
@@ -349,7 +352,7 @@ def test_a_process_that_was_stopped_and_taken_over_finds_it_lost(tmp_path: Path)
         process.send_signal(signal.SIGSTOP)
         with take_lease(FolderStorage(tmp_path), "s", say=print, timing=QUICK) as lease:
             process.send_signal(signal.SIGCONT)
-            told, _ = process.communicate("check\n", timeout=20)
+            told, _ = process.communicate("check\n")
             assert (told, process.returncode) == ("lost\n", 3)
             lease.check()
 
@@ -367,8 +370,7 @@ def test_a_lease_that_was_deleted_by_hand_is_lost(tmp_path: Path) -> None:
 
 def test_the_heart_itself_notices_that_the_lease_is_lost(tmp_path: Path) -> None:
     with take_lease(FolderStorage(tmp_path), "s", say=print, timing=QUICK) as lease:
-        deadline = time.monotonic() + 20
-        while lease.is_sure and time.monotonic() < deadline:
+        while lease.is_sure:
             for path in (tmp_path / "leases" / "s").glob("[!.]*"):
                 path.unlink(missing_ok=True)
         with pytest.raises(LeaseLostError):
@@ -379,8 +381,6 @@ def test_a_storage_that_hangs_does_not_hang_the_exit(counting: CountingStorage) 
     said: list[str] = []
     with take_lease(counting, "s", say=said.append, timing=replace(NEVER, exit_s=0.1)):
         CountingStorage.hangs = hung = threading.Event()
-        began = time.monotonic()
-    assert time.monotonic() - began < 5
     assert ["could not be released" in line for line in said] == [True]
     hung.set()
 

@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator.lease import Lease, LeaseHeldError, LeaseLostError, Timing, take_lease
 from orchestrator.lease.holder import Holder, this_driver
+from tests.examples import examples
 from tests.orchestrator.lease.lease_schedules import Memory, Program, SteppedStorage, World, every_order, some_orders
 
 STALE_S = 1000.0
@@ -97,13 +98,14 @@ def test_the_search_finds_two_holders_where_a_listing_may_be_old() -> None:
         every_order(world(HERE, HERE, late=True))
 
 
+@pytest.mark.slow
 def test_a_holder_that_was_silent_and_one_that_takes_over_are_never_both_sure() -> None:
     assert every_order(world(HERE, ELSEWHERE, ticks=1), first=HOLDS) > 1000
 
 
 @pytest.mark.parametrize("paged", [False, True])
 def test_three_that_ask_and_a_clock_in_random_orders(paged: bool) -> None:
-    some_orders(world(HERE, ELSEWHERE, ELSEWHERE, ticks=3, paged=paged), random.Random(0), runs=200)
+    some_orders(world(HERE, ELSEWHERE, ELSEWHERE, ticks=3, paged=paged), random.Random(0), runs=examples(200))
 
 
 @pytest.mark.slow

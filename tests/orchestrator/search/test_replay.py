@@ -96,7 +96,7 @@ def test_a_race_finds_the_best_cell_with_two_fifths_of_the_epochs(world: World, 
 
 
 @pytest.mark.parametrize("draw", ["seeds", "normal"])
-@pytest.mark.parametrize("tolerance", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("tolerance", [1.0, *(pytest.param(points, marks=pytest.mark.slow) for points in (0.5, 2.0))])
 def test_the_chosen_depth_loses_more_than_the_tolerance_as_rarely_as_promised(
     world: World, draw: Draw, tolerance: float
 ) -> None:

@@ -94,8 +94,7 @@ def test_money_that_is_spent_asks_to_stop() -> None:
     meter.started(make_spec(), 1)
     with on_bounds(Bounds(cost=2.0), meter, stop, said.append, began=time.monotonic()):
         clock.now = 3 * 3_600.0
-        deadline = time.monotonic() + 10
-        while not stop.asked and time.monotonic() < deadline:
+        while not stop.asked:
             time.sleep(0.05)
     assert stop.bound == "3 has been spent of --max-cost 2"
     assert (stop.exit_code, len(said)) == (143, 1)

@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -159,10 +158,8 @@ def test_a_server_that_never_answers_is_given_up(s3: S3Process, prefix: str, mon
     monkeypatch.setattr(connection_module, "REQUEST_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         store = opened(s3.address(prefix, f"http://127.0.0.1:{silent.getsockname()[1]}"), patience_s=0.5)
-        started = time.monotonic()
         with pytest.raises(StoreError, match="cannot be read"):
             store.trials()
-        assert time.monotonic() - started < 30
 
 
 def test_where_nobody_listens_is_an_error_that_says_where(s3: S3Process) -> None:
@@ -179,7 +176,7 @@ def test_a_refused_key_is_an_error_at_once_and_told_to_nobody(
     s3: S3Process, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAWRONGWRONGWRONG7")
-    store, started = opened(s3.address(prefix)), time.monotonic()
+    store = opened(s3.address(prefix), patience_s=1e6)  # a retry would outlast the test
     for act in (lambda: store.append("epochs", [epoch()]), store.trials, lambda: open_store(store.address)):
         with pytest.raises(StoreError) as error:
             act()
@@ -188,7 +185,6 @@ def test_a_refused_key_is_an_error_at_once_and_told_to_nobody(
         assert "Access needs AWS_ACCESS_KEY_ID" in str(error.value)
         assert error.value.__cause__ is None
         assert error.value.__suppress_context__  # a traceback does not show what pyarrow said either
-    assert time.monotonic() - started < 5
 
 
 def test_nothing_in_a_store_tells_a_key(direct: ResultStore) -> None:

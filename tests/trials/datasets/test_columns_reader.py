@@ -205,6 +205,7 @@ def test_whatever_stands_in_a_file_it_is_read_or_refused_by_name(lines: list[str
         ("KazNERD/IOB2_test.txt", 11_307, None, 50),
     ],
 )
+@pytest.mark.slow
 def test_the_published_corpora_have_their_sizes(name: str, sentences: int, words: int | None, tags: int) -> None:
     if not (DATA / name).is_file():
         pytest.skip(f"{name} is not at {DATA}")

@@ -229,6 +229,7 @@ def test_the_bundled_samples_are_read_whole(name: str) -> None:
 
 
 @pytest.mark.skipif(not TREEBANK.is_dir(), reason=f"UD_English-EWT is not at {TREEBANK}")
+@pytest.mark.slow
 def test_the_english_treebank_has_the_published_sizes() -> None:
     sentences = {split: read_conllu(TREEBANK / f"en_ewt-ud-{split}.conllu", Columns()) for split in SPLITS}
     assert {split: len(found) for split, found in sentences.items()} == {"train": 12_544, "dev": 2_001, "test": 2_077}

@@ -168,6 +168,7 @@ def test_a_sentence_of_no_place_is_counted() -> None:
 
 
 @pytest.mark.parametrize("name", ["conll2003pp/conllpp_train.txt", "KazNERD/IOB2_valid.txt", "KazNERD/IOB2_test.txt"])
+@pytest.mark.slow
 def test_published_entities_are_iob2_already(name: str) -> None:
     if not (DATA / name).is_file():
         pytest.skip(f"{name} is not at {DATA}")

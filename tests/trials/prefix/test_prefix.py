@@ -37,7 +37,7 @@ def losses(records: list[EpochRecord]) -> list[float]:
     return [loss for r in records for loss in (*r.step_losses, r.dev_loss)]
 
 
-@pytest.mark.parametrize("depth", [1, 3, 4])
+@pytest.mark.parametrize("depth", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", list(MODEL_FAMILIES))
 def test_losses_are_those_without_it(
     family: str, depth: int, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
