@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import Query, parse_query
+from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
 from dashboards.report.write import write_report
 from dashboards.views.registry import PARTS
@@ -38,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
 @pytest.fixture(scope="module")
 def report(store: ResultStore, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    write_report(Frames(store), Query(sweep="made-up"), folder, pictures=False)
+    write_report(Frames(store), PageQuery(sweep="made-up"), folder, pictures=False)
     return folder
 
 

@@ -2,8 +2,8 @@
 
     app = make_app(Frames(open_store("results")))
 
-The URL is the only state. Controls write it (in the browser, `assets/permafrost.js`), and everything that is shown
-follows from it and from the store: `state` holds path, query and colour scheme, `version` the store's.
+The URL is the only state. Controls write it (in the browser, `assets/permafrost.js`), and everything shown follows from
+it and from the store: `state` holds path, query and colour scheme, `version` the version of the store's snapshot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flask import Response, request
 
 from dashboards.app import controls as control
 from dashboards.app.callbacks import add_callbacks
-from dashboards.app.page_cache import Screen
+from dashboards.app.page_cache import PageCache
 from dashboards.app.shell import shell
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
@@ -39,7 +39,7 @@ _INDEX = """<!DOCTYPE html>
 
 
 def make_app(frames: Frames) -> dash.Dash:
-    """The app over a store; `dashboards.serving` serves it."""
+    """The app over a store, ready for `dashboards.serving`."""
     app = dash.Dash(
         "permafrost",
         assets_folder=str(Path(__file__).parents[1] / "assets"),
@@ -52,11 +52,11 @@ def make_app(frames: Frames) -> dash.Dash:
         index_string=_INDEX,
         compress=False,
     )
-    screen = Screen(frames)
-    app.layout = lambda: shell(screen.look().version)
+    cache = PageCache(frames)
+    app.layout = lambda: shell(cache.snapshot().version)
     _browser_callbacks(app)
-    add_callbacks(app, screen)
-    _exports(app, screen)
+    add_callbacks(app, cache)
+    _exports(app, cache)
     return app
 
 
@@ -111,14 +111,14 @@ def _browser_callbacks(app: dash.Dash) -> None:
     )
 
 
-def _exports(app: dash.Dash, screen: Screen) -> None:
-    """Files of what a page shows, by the page's own query."""
+def _exports(app: dash.Dash, cache: PageCache) -> None:
+    """Routes for files of what a page shows, addressed by the page's own query."""
 
     def export(name: str, kind: str) -> Response:
         part = PARTS.get(name)
         if part is None or kind not in FORMATS:
             return Response("There is no such figure or format.\n", 404, mimetype="text/plain")
-        selection = screen.select(f"?{request.query_string.decode('utf-8', 'replace')}")
+        selection = cache.select(f"?{request.query_string.decode('utf-8', 'replace')}")
         drawn = compute(part, selection, LIGHT)
         text = formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}")
         named = {"Content-Disposition": f'attachment; filename="permafrost-{part.name}.{kind}"'}
@@ -126,10 +126,10 @@ def _exports(app: dash.Dash, screen: Screen) -> None:
 
     def report() -> Response:
         query, _ = parse_query(request.query_string.decode("utf-8", "replace"))
-        snapshot = screen.look()
+        snapshot = cache.snapshot()
         query = query.but(sweep=query.sweep or next(iter(snapshot.sweeps), ""))
         try:
-            found = sections(snapshot, query, versions_of(screen.frames))
+            found = sections(snapshot, query, versions_of(cache.frames))
         except NothingMatchedError as error:
             return Response(f"{error}\n", 404, mimetype="text/plain")
         named = {"Content-Disposition": 'attachment; filename="permafrost-report.html"'}

@@ -1,4 +1,4 @@
-"""What the server answers: pages, what is new on them, the controls' values, and rows of the grid."""
+"""What the server answers: pages, their parts and content, and the values of the controls."""
 
 # mypy: disable-error-code="untyped-decorator"
 
@@ -15,7 +15,7 @@ from flask import Response, request
 from plotly.io.json import to_json_plotly
 
 from dashboards.app import controls as control
-from dashboards.app.page_cache import Screen, look_of
+from dashboards.app.page_cache import PageCache, look_of
 from dashboards.data.page_query import parse_query
 from dashboards.data.provenance import provenance
 from dashboards.data.selection import Selection
@@ -29,25 +29,22 @@ _SHOWN_PROBLEMS = 8
 PageState = Mapping[str, str]  # path, search, scheme
 
 
-def add_callbacks(app: dash.Dash, screen: Screen) -> None:
-    """All of them."""
-    _add_pages(app, screen)
-    _add_news(app, screen)
-    _add_controls(app, screen)
-    _add_watch(app, screen)
+def add_callbacks(app: dash.Dash, cache: PageCache) -> None:
+    """Register all callbacks, those of views included."""
+    _add_pages(app, cache)
+    _add_news(app, cache)
+    _add_controls(app, cache)
+    _add_watch(app, cache)
     for view in VIEWS.values():
         if view.add_callbacks is not None:
-            view.add_callbacks(app, screen.select)
+            view.add_callbacks(app, cache.select)
 
 
 # --- Pages
 
 
-def _add_pages(app: dash.Dash, screen: Screen) -> None:
-    """Another path is another page; it comes with its first figure, so that this is there after one answer.
-
-    `rendered` says what that figure shows.
-    """
+def _add_pages(app: dash.Dash, cache: PageCache) -> None:
+    """A new path loads a page together with its first figure, which saves a request; `rendered` is its state."""
 
     @app.callback(
         Output("page", "children"),
@@ -58,23 +55,23 @@ def _add_pages(app: dash.Dash, screen: Screen) -> None:
         prevent_initial_call=True,
     )
     def show_page(path: str, state: PageState) -> Any:
-        return *_page(screen, state), state
+        return *_page(cache, state), state
 
 
-def _page(screen: Screen, state: PageState) -> tuple[Any, str]:
-    """Components of a page, and which controls it has."""
+def _page(cache: PageCache, state: PageState) -> tuple[Any, str]:
+    """Components of a page, and the CSS classes of its controls."""
     path = state["path"]
     prefix, _, item = path.rpartition("/")
     if prefix in ITEM_PAGES:
-        return ITEM_PAGES[prefix].build(screen.look(), unquote(item), look_of(state)), "controls"
+        return ITEM_PAGES[prefix].build(cache.snapshot(), unquote(item), look_of(state)), "controls"
     view = VIEWS.get(path)
     if view is None:
-        words = "There is no such page. The views are at the top."
+        words = "There is no such page. The links at the top lead to all pages."
         return dmc.Alert(words, title="Not found", color="red"), "controls"
-    selection = screen.select(state["search"])
+    selection = cache.select(state["search"])
     title = html.Div([dmc.Title(view.title, order=1, size="h3"), dmc.Text(view.question)])
     first, *others = view.parts or (None,)
-    drawn = [] if first is None else [part_card(first, screen.drawn(first, state))]
+    drawn = [] if first is None else [part_card(first, cache.drawn(first, state))]
     content = [html.Div(view.content(selection), id=part_id("content", path))] if view.content else []
     cards = [*content, *drawn, *(part_card(part, None) for part in others)]
     shown = " ".join(f"show-{name}" for name in view.controls)
@@ -84,10 +81,10 @@ def _page(screen: Screen, state: PageState) -> tuple[Any, str]:
 # --- What is new on a page
 
 
-def _add_news(app: dash.Dash, screen: Screen) -> None:
-    """The same page with another query, or with new rows in the store.
+def _add_news(app: dash.Dash, cache: PageCache) -> None:
+    """Updates of a page after a new query or new rows in the store.
 
-    Its parts are asked for one after the other by the browser (`assets/permafrost.js`), at an address each.
+    The browser requests its parts one after the other (`assets/permafrost.js`), each at an address of its own.
     """
 
     def part(scheme: str, name: str, opened: str = "") -> Response:
@@ -95,7 +92,7 @@ def _add_news(app: dash.Dash, screen: Screen) -> None:
         if found is None:
             return Response("There is no such figure.\n", 404, mimetype="text/plain")
         search = f"?{request.query_string.decode('utf-8', 'replace')}"
-        drawn = screen.drawn(found, {"search": search, "scheme": scheme})
+        drawn = cache.drawn(found, {"search": search, "scheme": scheme})
         rows = table(drawn) if opened or found.draw is None else None
         content = to_json_plotly({"graph": figure_of(found, drawn), "table": rows})
         return Response(content, mimetype="application/json")
@@ -111,7 +108,7 @@ def _add_news(app: dash.Dash, screen: Screen) -> None:
     )
     def show_numbers(opened: str | None, state: PageState, name: Mapping[str, str]) -> Any:
         found = PARTS.get(name["part"])
-        return no_update if opened is None or found is None else table(screen.drawn(found, state))
+        return no_update if opened is None or found is None else table(cache.drawn(found, state))
 
     @app.callback(
         output=Output(part_id("content", MATCH), "children"),
@@ -123,14 +120,14 @@ def _add_news(app: dash.Dash, screen: Screen) -> None:
         view = VIEWS.get(name["part"])
         if view is None or view.content is None or state["path"] != view.path:
             return no_update
-        return view.content(screen.select(state["search"]))
+        return view.content(cache.select(state["search"]))
 
 
 # --- Controls
 
 
-def _add_controls(app: dash.Dash, screen: Screen) -> None:
-    """What the URL means, shown in the controls, and all that stands around a page, once its first figure is there."""
+def _add_controls(app: dash.Dash, cache: PageCache) -> None:
+    """Set the controls to what the URL means, and the notices and footer, once the first figure of a page is drawn."""
 
     @app.callback(
         output={
@@ -152,7 +149,7 @@ def _add_controls(app: dash.Dash, screen: Screen) -> None:
         prevent_initial_call=True,
     )
     def show_controls(state: PageState, before: Mapping[str, Any] | None, lists: Sequence[Any]) -> Any:
-        selection = screen.select(state["search"])
+        selection = cache.select(state["search"])
         query, _ = parse_query(state["search"])
         values = control.chosen(selection) | {"theme": query.theme, "pause": query.pause}
         values["defaults"] |= {"theme": "auto", "pause": "false"}
@@ -171,8 +168,8 @@ def _add_controls(app: dash.Dash, screen: Screen) -> None:
 
 def _around(selection: Selection) -> dict[str, Any]:
     alerts = (
-        notices(selection.notices, "yellow", "The address asks for what is not here"),
-        notices(selection.snapshot.problems[:_SHOWN_PROBLEMS], "red", "Some of the store cannot be read"),
+        notices(selection.notices, "yellow", "Parts of the address do not apply here"),
+        notices(selection.snapshot.problems[:_SHOWN_PROBLEMS], "red", "Parts of the store cannot be read"),
         notices([selection.incomplete] if selection.incomplete else [], "blue", "Incomplete"),
     )
     about, ray = _header_words(selection)
@@ -186,7 +183,7 @@ def _around(selection: Selection) -> dict[str, Any]:
 
 
 def _header_words(selection: Selection) -> tuple[dict[str, Any], Any]:
-    """What the header says of the sweep, and the way to its Ray."""
+    """The state of the sweep for the header, and a link to Ray's dashboard."""
     sweep, last = selection.sweep, selection.snapshot.last_row
     if sweep is None:
         return {"words": "empty store", "last_row": None}, None
@@ -199,15 +196,15 @@ def _header_words(selection: Selection) -> tuple[dict[str, Any], Any]:
 # --- The store
 
 
-def _add_watch(app: dash.Dash, screen: Screen) -> None:
-    """Whether the store has anything new."""
+def _add_watch(app: dash.Dash, cache: PageCache) -> None:
+    """Check for new rows at every tick."""
 
     @app.callback(
         Output("version", "data"), Input("tick", "n_intervals"), State("version", "data"), prevent_initial_call=True
     )
     def look_for_news(ticks: int, version: int) -> Any:
         try:
-            found = screen.look().version
+            found = cache.snapshot().version
         except StoreError:
-            return no_update  # a place that does not answer may do so at the next tick
+            return no_update  # storage that does not answer now may do so at the next tick
         return no_update if found == version else found

@@ -1,4 +1,4 @@
-"""The controls: one for each field of the query that a person may set; which of them a view shows is its own matter."""
+"""The controls: one for each field of the page query that can be set; each view names those that it shows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import html
 
-from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, Query
+from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, PageQuery
 from dashboards.data.selection import Selection
+from dashboards.views.drawing import freeze_name
 from trials.metrics.metric import metric_label
 
 LABELS = {
@@ -23,12 +24,12 @@ LABELS = {
     "metric": "Metric",
     "split": "Split",
     "study": "Published study",
-    "cost": "Saved",
-    "axis": "Over",
+    "cost": "Cost",
+    "axis": "X axis",
     "tolerance": "Tolerance (points)",
-    "budget": "Budget (most of it)",
-    "freeze": "Frozen",
-    "level": "Level",
+    "budget": "Maximum cost",
+    "freeze": "Setting compared",
+    "level": "Labels",
     "state": "State",
 }
 _MANY = ("size", "strategy")
@@ -37,7 +38,7 @@ _NUMBERS: Mapping[str, Mapping[str, float]] = {
     "budget": {"min": 0, "step": 1},
 }
 FIXED_CHOICES: Mapping[str, Mapping[str, str]] = {
-    "embeddings": {"any": "any", "frozen": "frozen", "learning": "learning"},
+    "embeddings": {"any": "any", "frozen": "frozen", "learning": "trained"},
     "split": {name: name for name in SPLITS},
     "cost": COSTS,
     "axis": AXES,
@@ -49,12 +50,12 @@ LISTED = tuple(name for name in NAMES if name not in FIXED_CHOICES and name not 
 
 
 def control_id(name: str) -> str:
-    """Of its component."""
+    """Id of a control's component."""
     return f"control-{name}"
 
 
 def controls() -> list[Any]:
-    """All of them; CSS hides those that a view does not use."""
+    """All controls; CSS hides those that a view does not use."""
     return [html.Div(_control(name), className=f"control control-{name}") for name in NAMES]
 
 
@@ -69,20 +70,21 @@ def _control(name: str) -> Any:
 
 
 def chosen(selection: Selection) -> dict[str, Any]:
-    """The value of each control, and what it is by default, as words: `defaults`."""
+    """The value of each control, and under `defaults` their default values as text."""
     query = selection.query
     values = {name: _value(query, name) for name in NAMES}
-    return values | {"defaults": {name: _word(getattr(Query(), name)) for name in NAMES}}
+    return values | {"defaults": {name: _word(getattr(PageQuery(), name)) for name in NAMES}}
 
 
 def choices(selection: Selection) -> dict[str, list[dict[str, str]]]:
-    """What each control that depends on the store may be set to."""
+    """The choices of each control that depends on the store."""
     options = dict(selection.options)
     labels: Mapping[str, Callable[[str], str]] = {
         "size": lambda word: f"{int(word):,}",
+        "freeze": freeze_name,
         "metric": metric_label,
         "setup": lambda word: word or "none",
-        "study": lambda word: word.replace("_", " ") or "all that fit",
+        "study": lambda word: word.replace("_", " ") or "all that match",
     }
     return {
         name: [{"value": word or " ", "label": labels.get(name, _spaced)(word)} for word in options.get(name, [])]
@@ -94,7 +96,7 @@ def _spaced(word: str) -> str:
     return word.replace("_", " ")
 
 
-def _value(query: Query, name: str) -> Any:
+def _value(query: PageQuery, name: str) -> Any:
     value = getattr(query, name)
     if name in _MANY:
         return [str(word) for word in value]

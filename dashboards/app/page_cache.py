@@ -1,4 +1,4 @@
-"""What callbacks ask: the store as it is now, and what of it a URL selects."""
+"""Recent selections and figures of the newest snapshot, shared by all callbacks."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from functools import lru_cache
 from typing import Any
 
 from dashboards.data.frames import Frames, Snapshot
-from dashboards.data.page_query import Query, parse_query
+from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import Selection, select
 from dashboards.views.part import Drawn, Part, compute
 from dashboards.views.registry import PARTS
 from dashboards.views.theme import DARK, LIGHT, Look
 
-_SELECTIONS, _DRAWN = 4, 12  # kept of the newest snapshot; of a large store one takes some megabytes
+_SELECTIONS, _DRAWN = 4, 12  # in memory; for a large store one takes some megabytes
 
 
-class Screen:
-    """What callbacks ask: the store as it is now, and what of it a URL selects.
+class PageCache:
+    """Selects and draws for callbacks, and caches the results until the store changes.
 
     Attributes:
         frames: The store.
@@ -27,15 +27,15 @@ class Screen:
 
     def __init__(self, frames: Frames) -> None:
         self.frames = frames
-        self._turn, self._looking = threading.Lock(), threading.Lock()
+        self._turn, self._refreshing = threading.Lock(), threading.Lock()
         self._seen: Snapshot | None = None
         self._select = lru_cache(_SELECTIONS)(self._selected)
         self._draw = lru_cache(_DRAWN)(self._computed)
 
-    def look(self) -> Snapshot:
-        """The store now; as it was, where it does not answer. What was made of an older one is let go."""
+    def snapshot(self) -> Snapshot:
+        """The store as it is now; results for older snapshots are dropped."""
         found = self.frames.refresh()
-        with self._looking:
+        with self._refreshing:
             if found is not self._seen:
                 self._select.cache_clear()
                 self._draw.cache_clear()
@@ -44,36 +44,38 @@ class Screen:
 
     def select(self, search: str) -> Selection:
         """The trials that a URL selects."""
-        return self._select(self.look(), *_asked(search))
+        return self._select(self.snapshot(), *_parsed(search))
 
     @staticmethod
-    def _selected(snapshot: Snapshot, query: Query, notices_: tuple[str, ...]) -> Selection:
+    def _selected(snapshot: Snapshot, query: PageQuery, problems: tuple[str, ...]) -> Selection:
         found = select(snapshot, query)
-        return replace(found, notices=(*notices_, *found.notices))
+        return replace(found, notices=(*problems, *found.notices))
 
     def drawn(self, part: Part[Any], state: Mapping[str, str]) -> Drawn:
-        """A part, with what keeps zoom and hidden traces while the store goes on, and forgets them with the query.
+        """A computed part. Its zoom and hidden traces survive new rows, but not a new query (`uirevision`).
 
         Args:
-            part: Any.
+            part: The part.
             state: `search` and `scheme` of the page.
         """
-        with self._turn:  # one after the other: side by side they would all be done last
-            return self._draw(self.look(), part.name, *_asked(state["search"]), look_of(state))
+        with self._turn:  # in turn: in parallel the first would be as late as the last
+            return self._draw(self.snapshot(), part.name, *_parsed(state["search"]), look_of(state))
 
-    def _computed(self, snapshot: Snapshot, name: str, query: Query, notices_: tuple[str, ...], look: Look) -> Drawn:
-        found = compute(PARTS[name], self._select(snapshot, query, notices_), look)
+    def _computed(
+        self, snapshot: Snapshot, name: str, query: PageQuery, problems: tuple[str, ...], look: Look
+    ) -> Drawn:
+        found = compute(PARTS[name], self._select(snapshot, query, problems), look)
         if found.figure is not None:
-            found.figure["layout"]["uirevision"] = f"{name}{query.search()}"  # an empty one would keep nothing
+            found.figure["layout"]["uirevision"] = f"{name}{query.search()}"  # an empty one preserves nothing
         return found
 
 
-def _asked(search: str) -> tuple[Query, tuple[str, ...]]:
-    """What a URL asks for, and what of it means nothing; without what no selection depends on."""
-    query, told = parse_query(search)
-    return query.but(theme="auto", pause=False), told
+def _parsed(search: str) -> tuple[PageQuery, tuple[str, ...]]:
+    """The query of a URL without fields that no selection depends on, and its notices."""
+    query, problems = parse_query(search)
+    return query.but(theme="auto", pause=False), problems
 
 
 def look_of(state: Mapping[str, str]) -> Look:
-    """The colours that a page asks for."""
+    """The colours of a page."""
     return DARK if state.get("scheme") == "dark" else LIGHT

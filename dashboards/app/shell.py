@@ -1,4 +1,4 @@
-"""All that stays when the page changes: the bar with the views, the controls, and where the rest goes."""
+"""What stays when the page changes: header, navigation, controls, notices and footer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TICK_MS = 1500
 
 
 def shell(version: int) -> Any:
-    """All that stays when the page changes; `version` is the store's, so that the first look finds nothing new."""
+    """The layout around the pages; `version` is that of the snapshot, so that the first tick finds nothing new."""
     stores = [
         dcc.Location(id="url", refresh="callback-nav"),
         dcc.Store(id="state"),
@@ -52,11 +52,11 @@ def shell(version: int) -> Any:
     return dmc.MantineProvider(
         [
             *stores,
-            html.A("To the content", href="#content", className="skip-link"),
+            html.A("Skip to content", href="#content", className="skip-link"),
             dmc.AppShell(frame, header={"height": 92}, padding="md"),
         ],
         id="mantine",
-        forceColorScheme="light",  # until the browser says otherwise; another value would draw all of this again
+        forceColorScheme="light",  # until the browser reports its scheme; a change redraws everything
         theme={"primaryColor": "blue", "primaryShade": {"light": 8, "dark": 5}, "defaultRadius": "sm"},
     )
 

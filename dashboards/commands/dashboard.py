@@ -17,24 +17,24 @@ def dashboard(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A folder, s3://bucket/prefix, gs:// or hdfs://.")
     ] = DEFAULT_STORE,
-    host: Annotated[str, typer.Option(help="Where to listen. Beyond this machine a token is needed.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes any free one.")] = 8050,
+    host: Annotated[str, typer.Option(help="Address to listen on. Other than loopback needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8050,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Holds the token; else PERMAFROST_DASHBOARD_TOKEN does.")
+        Path | None, typer.Option(metavar="FILE", help="File with the token; otherwise PERMAFROST_DASHBOARD_TOKEN.")
     ] = None,
     trusted_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A name by which visitors reach it; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME", help="Host name that visitors use; repeatable.")
     ] = None,
     debug: DebugOption = False,
 ) -> None:
-    """Browse the results of a store: what freezing costs and saves, live while a sweep runs.
+    """Browse the results of a store in a browser, live while a sweep runs.
 
     Examples:
         permafrost dashboard
 
         permafrost dashboard s3://bucket/results --port 0
 
-    Exit codes: 2 a wrong option, 3 no store, 4 refused for safety, 130 and 143 ended.
+    Exit codes: 2 invalid option, 3 no store, 4 refused for safety, 130 Ctrl-C, 143 SIGTERM.
     """
     with reported(debug=debug):
         from dashboards.app.app import make_app  # Dash and pandas take a second, which --help need not wait for

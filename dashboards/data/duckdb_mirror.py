@@ -1,9 +1,9 @@
-"""The rows of a store's tables in an in-memory DuckDB, each part taken in once.
+"""The rows of a store's tables in an in-memory DuckDB; each part is read once.
 
-A row of `epochs` or `tags` begins with the number of its trial, `t`, which stands for the 16 characters of its id.
+A row of `epochs` or `tags` begins with the number of its trial, `t`, instead of the 16 characters of its id.
 
-Tables are compressed, a row group at a time: a million evaluations take 47 MB instead of 202, for the same time a
-question, and what is asked of the system at once while they are read in is a third less.
+Tables are compressed by row groups: a million evaluations take 47 MB instead of 202 at the same query time, and the
+peak memory while they are read is a third lower.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ COLUMNS = {
         "trial_id", "attempt", "split", "level", "tag", "support", "predicted", "correct", "precision", "recall", "f1",
     ),
 }  # fmt: skip
-ROW_GROUP = 122_880  # DuckDB's: what is compressed together
+ROW_GROUP = 122_880  # rows that DuckDB compresses together
 _KEPT = "kept"
 _TYPES = {pa.int32(): "INTEGER", pa.int64(): "INTEGER", pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
 
 
-class Numbers:
-    """A number for each trial id, in the order in which they were met."""
+class TrialNumbers:
+    """An integer for each trial id, in the order of their first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     def of(self, ids: pa.ChunkedArray) -> npt.NDArray[np.int32]:
-        """The number of each."""
+        """(n,) integers of a column of trial ids."""
         encoded = ids.combine_chunks().dictionary_encode()
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
@@ -52,16 +52,16 @@ class Numbers:
         return known[encoded.indices.to_numpy(zero_copy_only=False)] if len(known) else known
 
     def number(self, trial_id: str) -> int:
-        """That of one."""
+        """The integer of one trial id."""
         return self._numbers.setdefault(trial_id, len(self._numbers))
 
 
 class Mirror:
-    """One table of a store, followed.
+    """A mirror of one table of a store.
 
     Attributes:
-        broken: Its parts that cannot be read.
-        n_rows: How many rows it holds, those of older attempts included.
+        broken: Parts that cannot be read.
+        n_rows: Number of rows, older attempts included.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Mirror:
         database: duckdb.DuckDBPyConnection,
         store: ResultStore,
         table: str,
-        numbers: Numbers,
+        numbers: TrialNumbers,
         *,
         row_group: int = ROW_GROUP,
     ) -> None:
@@ -82,7 +82,7 @@ class Mirror:
         self._create()
 
     def refresh(self) -> bool:
-        """Take in what is new, and whether there was anything."""
+        """Read new parts, and return whether there were any."""
         if not self._follower.changed():
             return False
         news = self._follower.poll()
@@ -92,7 +92,7 @@ class Mirror:
         if news.rows:
             self._insert(pa.concat_tables(news.rows), several=len(news.rows) > 1)
         del news
-        pa.default_memory_pool().release_unused()  # else it keeps what the parts took
+        pa.default_memory_pool().release_unused()  # else the pool keeps the memory of the parts
         return True
 
     def _create(self) -> None:
@@ -120,7 +120,7 @@ class Mirror:
 
 
 def _compress(cursor: duckdb.DuckDBPyConnection) -> None:
-    with suppress(duckdb.TransactionException):  # somebody asks meanwhile: the next large part will do
+    with suppress(duckdb.TransactionException):  # a query is running; the next large part compresses this one too
         cursor.execute(f"CHECKPOINT {_KEPT}")
 
 
@@ -130,8 +130,8 @@ def _type(table: str, column: str) -> str:
     return _TYPES.get(TABLES[table].field(column).type, "TIMESTAMPTZ")
 
 
-class Query:
-    """Questions to the database from any thread, about some trials."""
+class Database:
+    """Answers queries from any thread."""
 
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._database = database
@@ -140,7 +140,13 @@ class Query:
     def ask(
         self, sql: str, *, chosen: pd.DataFrame | None = None, values: Mapping[str, object] | None = None
     ) -> pd.DataFrame:
-        """The answer as a frame. `chosen` is a frame that the question may name so."""
+        """The result of a query as a frame.
+
+        Args:
+            sql: The query.
+            chosen: A frame that the query can use under this name.
+            values: Of the query's parameters.
+        """
         with self._lock:
             cursor = cursor_of(self._database)
         try:
@@ -152,12 +158,12 @@ class Query:
 
 
 def open_database(threads: int = 2) -> duckdb.DuckDBPyConnection:
-    """An empty database in memory that reads no file and loads no extension; ask it through `cursor_of`."""
+    """An empty in-memory database that reads no files and loads no extensions; use it through `cursor_of`."""
     database = duckdb.connect(
         ":memory:",
         config={"threads": threads, "enable_external_access": "false", "autoinstall_known_extensions": "false"},
     )
-    database.execute(f"ATTACH ':memory:' AS {_KEPT} (COMPRESS)")  # the one that it begins with cannot be compressed
+    database.execute(f"ATTACH ':memory:' AS {_KEPT} (COMPRESS)")  # the initial database cannot be compressed
     return database
 
 
@@ -168,8 +174,8 @@ def cursor_of(database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     return cursor
 
 
-def described(broken: Iterable[BrokenPart], table: str) -> Sequence[str]:
-    """In words."""
+def broken_part_messages(broken: Iterable[BrokenPart], table: str) -> Sequence[str]:
+    """What is wrong with each part, and what to do about it."""
     return [
         f"{table}/{part.name}: {part.wrong}. "
         + ("Upgrade permafrost-sweeps." if part.newer else "Its rows are not shown; run `permafrost store repair`.")

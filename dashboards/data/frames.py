@@ -1,13 +1,13 @@
-"""What a store holds, as tidy frames that follow it: the only place where the dashboards read.
+"""A store as tidy frames that follow its changes: the only place where the dashboards read it.
 
     frames = Frames(open_store("results"))
-    snapshot = frames.refresh()                       # takes in only new parts; the same object if nothing is new
-    trials = snapshot.sweeps["starter"].trials        # a row a trial, planned ones too
-    epochs = snapshot.epochs(trials)                  # a row an evaluation
+    snapshot = frames.refresh()                       # reads new parts only; the same object if nothing is new
+    trials = snapshot.sweeps["starter"].trials        # one row per trial, planned ones included
+    epochs = snapshot.epochs(trials)                  # one row per evaluation
 
-Columns of `trials`: those of `cells.Cell.columns`, and `trial_id`, `state`, `setup`, `seed`, what the trial cost and
-scored (`_ENDED`), and `dev:NAME` and `test:NAME` for each metric. A trial without a row is `running`, `planned`, or
-`missing` where no driver runs the sweep.
+Columns of `trials`: those of `analysis.cells.cell_columns`, `trial_id`, `state`, `setup`, `seed`, costs and scores
+(`_ENDED`), and `dev:NAME` and `test:NAME` for each metric. A trial without a row is `running`, `planned`, or
+`missing` if no driver runs the sweep.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboards.data.duckdb_mirror import Mirror, Numbers, Query, described, open_database
-from dashboards.data.spec_columns import Cell, CellReader, setup_labels
+from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, broken_part_messages, open_database
+from dashboards.data.spec_columns import SpecReader
 from orchestrator.analysis.trial_frame import with_training_cost
 from orchestrator.lease import running_driver
 from orchestrator.store import ResultStore
@@ -55,11 +55,11 @@ class Sweep:
     """A sweep of the store.
 
     Attributes:
-        trials: A row a trial, in the plan's order.
+        trials: One row per trial, in the plan's order.
         started: Unix time of its newest plan.
         source: The YAML file that declared it.
-        ray: Address of the dashboard of its Ray, while it is running; empty else.
-        running_since: Unix time at which the driver that runs it began, by the driver's clock; None if none runs it.
+        ray: Address of Ray's dashboard while the sweep runs; otherwise empty.
+        running_since: Unix time at which its driver started, by the driver's clock; None if the sweep is not running.
     """
 
     name: str
@@ -77,49 +77,49 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What the store held at one moment.
+    """The content of the store at one moment.
 
     Attributes:
-        version: Differs between any two that show something else.
+        version: Differs between snapshots that differ in anything shown.
         address: Of the store.
         sweeps: The newest first.
-        cells: Of all trials, by id.
-        problems: What cannot be read, in words.
-        n_rows: Evaluations.
-        last_row: Unix time of the newest row; None where there is none.
-        query: Asks the mirrored tables.
-        store: Where rows lie that are not mirrored: losses of steps, predictions.
-        need_tags: Sees to it that the table of tags is mirrored.
+        specs: One spec of each cell, by cell id.
+        problems: What cannot be read, and why.
+        n_rows: Number of evaluations.
+        last_row: Unix time of the newest row; None if there is none.
+        database: Answers queries to the mirrored tables.
+        store: Holds the rows that are not mirrored: losses of steps, predictions.
+        need_tags: Mirrors the table of tags if it is not yet mirrored.
     """
 
     version: int
     address: str
     sweeps: Mapping[str, Sweep]
-    cells: Mapping[str, Cell]
+    specs: Mapping[str, TrialSpec]
     problems: tuple[str, ...]
     n_rows: int
     last_row: float | None
-    query: Query
+    database: Database
     store: ResultStore
     need_tags: Callable[[], None]
 
     def epochs(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """The evaluations of some trials, by trial and step: with `trial_id`, `cell` and `seed`."""
+        """The evaluations of some trials, by trial and step, with `trial_id`, `cell` and `seed`."""
         chosen = _chosen(trials)
-        found = self.query.ask(
+        found = self.database.ask(
             "SELECT e.* FROM epochs e JOIN chosen USING (t, attempt) ORDER BY t, step", chosen=chosen
         )
         return found.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
 
     def tags(self, trials: pd.DataFrame, split: str) -> pd.DataFrame:
-        """The scores by label of some trials: with `trial_id`, `cell` and `seed`. The first call reads them all."""
+        """The scores by label of some trials, with `trial_id`, `cell` and `seed`. The first call reads all of them."""
         self.need_tags()
         sql = "SELECT g.* FROM tags g JOIN chosen USING (t, attempt) WHERE split = $split ORDER BY t, level, tag"
-        found = self.query.ask(sql, chosen=_chosen(trials), values={"split": split})
+        found = self.database.ask(sql, chosen=_chosen(trials), values={"split": split})
         return found.merge(trials[["t", "trial_id", "cell", "seed"]], on="t", how="left")
 
     def moments(self, trials: pd.DataFrame, column: str) -> pd.DataFrame:
-        """Over the seeds of a cell, of one column of `epochs`: `cell`, `epoch`, `n`, `mean`, `std`, `min`, `max`."""
+        """A column of `epochs` over the seeds of a cell: `cell`, `epoch`, `n`, `mean`, `std` (n - 1), `min`, `max`."""
         assert column in {"score", "train_loss", "dev_loss", *METRICS}, column
         sql = f"""
             SELECT cell, epoch, count({column}) AS n, avg({column}) AS mean, stddev_samp({column}) AS std,
@@ -127,16 +127,16 @@ class Snapshot:
             FROM epochs JOIN chosen USING (t, attempt) GROUP BY ALL HAVING n > 0 ORDER BY cell, epoch
         """  # noqa: S608
         codes, cells = pd.factorize(trials["cell"])
-        found = self.query.ask(sql, chosen=_chosen(trials).assign(cell=codes[trials["t"].ge(0)]))
+        found = self.database.ask(sql, chosen=_chosen(trials).assign(cell=codes[trials["t"].ge(0)]))
         return found.assign(cell=cells.to_numpy()[found["cell"]]) if len(found) else found
 
     def spec(self, cell: str, seed: int) -> TrialSpec:
         """The spec of a trial."""
-        same = self.cells[cell].spec.model_dump(mode="json")  # a copy would keep the cached ids
+        same = self.specs[cell].model_dump(mode="json")  # a copy would keep the cached ids
         return TrialSpec.model_validate(same | {"seed": seed})
 
     def trial(self, trial_id: str) -> Mapping[str, Any] | None:
-        """The row of a trial, of whichever sweep; None where there is none."""
+        """The row of a trial of any sweep, with its `sweep`; None if there is none."""
         for sweep in self.sweeps.values():
             found = sweep.trials[sweep.trials["trial_id"] == trial_id]
             if len(found):
@@ -149,7 +149,7 @@ def _chosen(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 class Frames:
-    """A store, followed. `refresh` may be called from any thread.
+    """Follows a store. `refresh` may be called from any thread.
 
     Attributes:
         store: The store.
@@ -159,19 +159,19 @@ class Frames:
         self.store = store
         self._lock = threading.Lock()
         self._database = open_database()
-        self._numbers, self._cells = Numbers(), CellReader()
+        self._numbers, self._specs = TrialNumbers(), SpecReader()
         self._ended = Follower(store.storage, "trials", [*_ENDED, *_MAPS.values(), "spec"])
         self._epochs = Mirror(self._database, store, "epochs", self._numbers)
         self._tags: Mirror | None = None
         self._rows: list[pd.DataFrame] = []
         self._broken: tuple[BrokenPart, ...] = ()
-        self._plans = _Plans(store, self._cells, self._numbers)
+        self._plans = _Plans(store, self._specs, self._numbers)
         self._drivers: dict[str, tuple[float | None, str]] = {}
         self._drivers_at = 0.0
         self._snapshot: Snapshot | None = None
 
     def refresh(self) -> Snapshot:
-        """The store as it is now, and the same object as before where nothing changed.
+        """The store as it is now; the same object as before if nothing changed.
 
         Raises:
             StoreError: it cannot be read at all.
@@ -185,7 +185,7 @@ class Frames:
             return self._snapshot
 
     def _need_tags(self) -> None:
-        """The table of tags is first read when somebody asks for it."""
+        """Mirror the table of tags when it is first used."""
         with self._lock:
             if self._tags is None:
                 self._tags = Mirror(self._database, self.store, "tags", self._numbers)
@@ -204,7 +204,7 @@ class Frames:
 
     def _tidied(self, rows: pa.Table) -> pd.DataFrame:
         specs = zip(rows["trial_id"].to_pylist(), rows["spec"].to_pylist(), strict=True)
-        read = [self._cells.read(trial_id, spec or "") for trial_id, spec in specs]
+        read = [self._specs.read(trial_id, spec or "") for trial_id, spec in specs]
         metrics = {
             f"{split}:{name}": pc.map_lookup(rows[column], name, "first")
             for split, column in _MAPS.items()
@@ -230,29 +230,28 @@ class Frames:
 
     def _made(self, version: int) -> Snapshot:
         ended = _newest(self._rows)
-        active = self._query().ask("SELECT t, max(attempt) AS attempt, max(time) AS time FROM epochs GROUP BY t")
+        active = Database(self._database).ask(
+            "SELECT t, max(attempt) AS attempt, max(time) AS time FROM epochs GROUP BY t"
+        )
         sweeps = [self._sweep(plan, ended, active) for plan in self._plans.newest]
         planned = set().union(*(set(sweep.trials["t"]) for sweep in sweeps)) if sweeps else set()
         loose = not set(ended["t"]) <= planned
         if loose or len(sweeps) > 1:
             sweeps.append(self._everything(sweeps, ended))
         stamps = [frame["time"].max() for frame in (ended, active) if frame["time"].notna().any()]
-        broken = [*described(self._broken, "trials"), *described(self._epochs.broken, "epochs")]
+        broken = [*broken_part_messages(self._broken, "trials"), *broken_part_messages(self._epochs.broken, "epochs")]
         return Snapshot(
             version=version,
             address=self.store.address,
             sweeps={sweep.name: sweep for sweep in sweeps},
-            cells=self._cells.by_id,
-            problems=(*broken, *self._plans.problems, *self._cells.unreadable.values()),
+            specs=self._specs.by_cell,
+            problems=(*broken, *self._plans.problems, *self._specs.unreadable.values()),
             n_rows=self._epochs.n_rows,
             last_row=max(stamps).timestamp() if stamps else None,
-            query=self._query(),
+            database=Database(self._database),
             store=self.store,
             need_tags=self._need_tags,
         )
-
-    def _query(self) -> Query:
-        return Query(self._database)
 
     def _sweep(self, plan: _Plan, ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:
         since, ray = self._drivers.get(plan.name, (None, ""))
@@ -274,15 +273,13 @@ class Frames:
         return Sweep(EVERYTHING, self._described(trials), started, "", "", since)
 
     def _described(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """With the columns of each trial's cell, and all there have to be."""
-        used = [self._cells.by_id[cell] for cell in trials["cell"].unique()]
-        labels = setup_labels(used)
-        columns = pd.DataFrame([cell.columns | {"setup": labels[cell.cell_id]} for cell in used], columns=_CELL)
+        """Adds the columns of each trial's cell, and missing columns."""
+        columns = pd.DataFrame(self._specs.columns(trials["cell"].unique().tolist()), columns=_CELL)
         trials = trials.merge(columns, on="cell", how="left")
         for name in _NUMBERS:
             trials[name] = trials[name].astype("float64") if name in trials else np.nan
         trials = with_training_cost(trials)
-        words = trials.select_dtypes("str").columns  # as plain objects they are looked up ten times faster
+        words = trials.select_dtypes("str").columns  # lookups in object columns are ten times faster
         return trials.astype(dict.fromkeys(words, object)).reset_index(drop=True)
 
 
@@ -293,7 +290,7 @@ _CELL = [
 
 
 def _newest(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One row a trial that has ended, that of its newest attempt."""
+    """One row per ended trial, that of its newest attempt."""
     if not rows:
         return pd.DataFrame({name: pd.Series(dtype=object) for name in ("t", "cell", "seed", "score", *_ENDED)})
     frame = pd.concat(rows, ignore_index=True)
@@ -303,7 +300,7 @@ def _newest(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A plan's trials whose specs can be read: `t`, `trial_id`, `cell`, `seed`."""
+    """A plan and its trials with readable specs: `t`, `trial_id`, `cell`, `seed`."""
 
     name: str
     time: float
@@ -312,21 +309,21 @@ class _Plan:
 
 
 class _Plans:
-    """The newest plan of each sweep, read again only where a folder has another one.
+    """The newest plan of each sweep; a folder is read again only if its files changed.
 
     Attributes:
         newest: The newest sweep first.
-        problems: Plans that cannot be read, in words.
+        problems: Why plans cannot be read.
     """
 
-    def __init__(self, store: ResultStore, cells: CellReader, numbers: Numbers) -> None:
+    def __init__(self, store: ResultStore, specs: SpecReader, numbers: TrialNumbers) -> None:
         self.newest: tuple[_Plan, ...] = ()
         self.problems: tuple[str, ...] = ()
-        self._storage, self._cells, self._numbers = store.storage.at("sweeps"), cells, numbers
+        self._storage, self._specs, self._numbers = store.storage.at("sweeps"), specs, numbers
         self._read: dict[str, tuple[frozenset[str], _Plan | str | None]] = {}
 
     def refresh(self) -> bool:
-        """Look again, and whether anything changed."""
+        """Read changed plans, and return whether there were any."""
         listed = {name: frozenset(self._storage.at(name).files()) for name in self._storage.folders()}
         if listed == {name: files for name, (files, _) in self._read.items()}:
             return False
@@ -346,7 +343,7 @@ class _Plans:
         return files, None if plan is None else self._framed(plan)
 
     def _framed(self, plan: SweepPlan) -> _Plan:
-        read = [(trial_id, self._cells.read(trial_id, json.dumps(spec))) for trial_id, spec in plan.trials]
+        read = [(trial_id, self._specs.read(trial_id, json.dumps(spec))) for trial_id, spec in plan.trials]
         rows = [(self._numbers.number(i), i, *found) for i, found in read if found]
         trials = pd.DataFrame(rows, columns=["t", "trial_id", "cell", "seed"]).drop_duplicates("t")
         return _Plan(plan.name, plan.time, plan.source, trials)

@@ -1,6 +1,6 @@
-"""The state of a page, all of it in the URL: `?sweep=starter&size=800&strategy=none,first_k`.
+"""The state of a page, which is all in its URL: `?sweep=starter&size=800&strategy=none,first_k`.
 
-What is not in the URL is the default. What cannot be understood is told in a notice and left at its default.
+Settings that are not in the URL have their defaults. Settings that cannot be parsed give a notice and keep theirs.
 """
 
 from __future__ import annotations
@@ -10,41 +10,37 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from orchestrator.analysis.wording import SAVED
+
 SPLITS = ("dev", "test")
 EMBEDDINGS = ("any", "frozen", "learning")
-COSTS = {
-    "training_cost_s": "training time",
-    "train_s": "time of the optimiser steps",
-    "trainable_params": "trainable parameters",
-    "peak_memory_bytes": "peak memory",
-    "energy_j": "energy",
-}
-AXES = {"epoch": "epochs", "train_s": "seconds of training"}
+COSTS = SAVED
+AXES = {"epoch": "epochs", "train_s": "training time"}
 THEMES = ("auto", "light", "dark")
 STATES = ("any", "completed or pruned", "failed", "not ended")
 _LONGEST = 300
 
 
 @dataclass(frozen=True)
-class Query:
-    """What a page shows. An empty word is "as the store has it": the newest sweep, its first corpus, ...
+class PageQuery:
+    """What a page shows. An empty string stands for the store's first choice: the newest sweep, its first corpus, ...
 
     Attributes:
-        sweep, corpus, model, setup: Which trials; `corpus` with its task, as `pos UD_Naija-NSC`.
-        size, strategy: Which of their train sizes and strategies; none is all.
-        embeddings: Whether only trials with frozen, or with learning, embeddings.
-        metric: A metric by name; empty is the one that selects the best epoch.
+        sweep, corpus, model, setup: Which trials; `corpus` includes the task, e.g. `pos UD_Naija-NSC`.
+        size, strategy: Train sizes and strategies shown; empty means all.
+        embeddings: Trials with frozen embeddings, with trained ones (`learning`), or any.
+        metric: Name of a metric; empty means the one that selects the best epoch.
         split: dev or test.
-        cost: What freezing is to save.
-        axis: What a curve runs over.
-        tolerance: How much quality may be given up, in points (hundredths of the metric).
-        budget: The most of `cost` that a trial may need; None is any amount.
-        study: A published study to lay over; empty is every one that fits, `off` none.
-        freeze: What Tags sets beside the baseline.
-        level: What Tags counts.
+        cost: The cost that freezing should save.
+        axis: The x axis of curves.
+        tolerance: Acceptable loss of quality, in points (hundredths of the metric).
+        budget: Maximum `cost` of a trial, in the store's unit; None means any.
+        study: Published study to compare with; empty means every one that fits, `off` none.
+        freeze: Label of the setting that Tags compares with the baseline.
+        level: Whether Tags counts spans, tokens or classes.
         state: Which trials the grid lists.
-        theme: Light, dark, or as the system has it.
-        pause: Whether the page stands still while the sweep runs on.
+        theme: light, dark, or auto (as the system).
+        pause: Whether the page ignores new rows.
     """
 
     sweep: str = ""
@@ -68,31 +64,31 @@ class Query:
     pause: bool = False
 
     def search(self) -> str:
-        """As a query string, what is the default left out; empty if all is."""
+        """The query string without defaults; empty if everything has its default."""
         said = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         return f"?{urlencode({key: _word(value) for key, value in said.items()}, safe=',')}" if said else ""
 
-    def but(self, **changes: Any) -> Query:
-        """The same with some changes."""
+    def but(self, **changes: Any) -> PageQuery:
+        """A copy with some changes."""
         return replace(self, **changes)
 
 
-def parse_query(search: str | None) -> tuple[Query, tuple[str, ...]]:
-    """The state that a URL holds, and what of it could not be understood, in words."""
+def parse_query(search: str | None) -> tuple[PageQuery, tuple[str, ...]]:
+    """The state in a URL, and a notice for each setting that could not be parsed."""
     try:
         pairs = parse_qsl((search or "").removeprefix("?"), keep_blank_values=True, max_num_fields=60)
     except ValueError:
-        return Query(), ("The address has too many settings; all are left at their defaults.",)
+        return PageQuery(), ("The address has too many settings; all have their defaults.",)
     found, notices = dict[str, Any](), list[str]()
     for key, text in pairs:
         if key not in _READ:
-            notices.append(f"The address sets {key[:40]!r}, which this page does not know.")
+            notices.append(f"The address has an unknown setting {key[:40]!r}.")
             continue
         try:
             found[key] = _READ[key](text[:_LONGEST])
         except ValueError as error:
             notices.append(f"{key}: {error}")
-    return Query(**found), tuple(notices)
+    return PageQuery(**found), tuple(notices)
 
 
 def _word(value: Any) -> str:
@@ -117,9 +113,9 @@ def _number(low: float, high: float) -> Callable[[str], float]:
         try:
             value = float(text)
         except ValueError:
-            raise ValueError(f"{text!r} is no number; the default is used.") from None
+            raise ValueError(f"{text!r} is not a number; the default is used.") from None
         if not low <= value <= high:  # false for NaN, too
-            raise ValueError(f"{text} is not within {low:g} and {high:g}; the default is used.")
+            raise ValueError(f"{text} is not between {low:g} and {high:g}; the default is used.")
         return value
 
     return read
@@ -128,7 +124,7 @@ def _number(low: float, high: float) -> Callable[[str], float]:
 def _sizes(text: str) -> tuple[int, ...]:
     words = [word for word in text.split(",") if word]
     if not all(word.isascii() and word.isdigit() and len(word) < 12 for word in words):
-        raise ValueError(f"{text!r} are no train sizes; all are shown.")
+        raise ValueError(f"{text!r} is not a list of train sizes; all are shown.")
     return tuple(sorted({int(word) for word in words}))
 
 

@@ -1,4 +1,4 @@
-"""Which label was taken for which, and how entities went wrong, counted from kept predictions of a few trials."""
+"""Confusion of labels and errors of entities, counted from the stored predictions of a few trials."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from orchestrator.store import ResultStore
 from orchestrator.store.contents import KEYS
 from trials.metrics.spans import PREFIXES, spans
 
-CUT_OFF = "(cut off)"  # instead of the prediction of a word that is not in the input any more
+CUT_OFF = "(cut off)"  # for words beyond the maximum input length, which have no prediction
 _COLUMNS = ["trial_id", "attempt", "split", "sentence", "gold", "predicted"]
-_MOST_KEPT = 40  # trials in memory
+_MAX_TRIALS = 40  # in memory
 _readers: WeakKeyDictionary[ResultStore, TrialRows] = WeakKeyDictionary()
 _lock = threading.Lock()
 Ids = npt.NDArray[np.int64]
 
 
-class Predicted(NamedTuple):
-    """Gold and predicted labels of one split of one trial, word by word (of a text: its one label).
+class PredictedLabels(NamedTuple):
+    """Gold and predicted labels of one split of one trial, per word (or one per text in classification).
 
     Attributes:
         names: The labels.
@@ -45,11 +45,11 @@ class EntityErrors(NamedTuple):
     """Counts of spans; each gold and each predicted span is counted once.
 
     Attributes:
-        correct: Predicted with type and both borders right.
-        wrong_type: Both borders right.
-        wrong_boundary: The type right, a word shared, a border wrong.
-        missed: Gold spans that nothing above accounts for.
-        spurious: Predicted spans that nothing above accounts for.
+        correct: Same type and boundaries.
+        wrong_type: Same boundaries, another type.
+        wrong_boundary: Same type and a shared word, other boundaries.
+        missed: Remaining gold spans.
+        spurious: Remaining predicted spans.
     """
 
     correct: int
@@ -59,31 +59,31 @@ class EntityErrors(NamedTuple):
     spurious: int
 
 
-def predictions_of(snapshot: Snapshot, trials: pd.DataFrame, split: str) -> dict[str, Predicted]:
-    """What is kept of some trials, by trial id; those without predictions are not in it.
+def predictions_of(snapshot: Snapshot, trials: pd.DataFrame, split: str) -> dict[str, PredictedLabels]:
+    """The stored predictions of some trials, by trial id; trials without any are left out.
 
     Raises:
-        StoreError: the place does not answer.
+        StoreError: the storage does not answer.
     """
     with _lock:
         reader = _readers.get(snapshot.store)
         if reader is None:
             reader = TrialRows(snapshot.store, "predictions", _COLUMNS, KEYS["predictions"])
             _readers[snapshot.store] = reader
-    reader.forget(_MOST_KEPT)
+    reader.trim(_MAX_TRIALS)
     rows = reader.of(dict(zip(trials["trial_id"], trials["attempt"].astype(int), strict=True)))
     rows = rows.filter(pc.equal(rows["split"], split))
     ids = rows["trial_id"].unique().to_pylist()
     return {trial_id: _read(rows.filter(pc.equal(rows["trial_id"], trial_id))) for trial_id in ids}
 
 
-def _read(rows: pa.Table) -> Predicted:
+def _read(rows: pa.Table) -> PredictedLabels:
     rows = rows.sort_by("sentence")
     gold, predicted = (pc.list_flatten(rows[side].combine_chunks()) for side in ("gold", "predicted"))
     names = tuple(sorted(set(pc.unique(gold).to_pylist()) | set(pc.unique(predicted).to_pylist()) - {None}))
     known = pa.array(names, pa.string())
     lengths = pc.list_value_length(rows["gold"]).to_numpy().astype(np.int64)
-    return Predicted(names, _ids(gold, known), _ids(predicted, known), np.cumsum(lengths) - lengths)
+    return PredictedLabels(names, _ids(gold, known), _ids(predicted, known), np.cumsum(lengths) - lengths)
 
 
 def _ids(labels: pa.Array, known: pa.Array) -> Ids:
@@ -91,8 +91,8 @@ def _ids(labels: pa.Array, known: pa.Array) -> Ids:
     return found
 
 
-def confusion(found: Predicted) -> pd.Series:
-    """How often each gold label was predicted as each: counts by (`gold`, `predicted`)."""
+def confusion(found: PredictedLabels) -> pd.Series:
+    """Counts by (`gold`, `predicted`)."""
     names = np.array([*found.names, CUT_OFF], dtype=object)  # -1 indexes the last
     n = len(names)
     counts = np.bincount((found.gold % n) * n + found.predicted % n, minlength=n * n)
@@ -101,23 +101,25 @@ def confusion(found: Predicted) -> pd.Series:
     return pd.Series(counts[at], index=index, name="count")
 
 
-def has_spans(found: Predicted) -> bool:
-    """Whether the labels are those of spans."""
+def has_spans(found: PredictedLabels) -> bool:
+    """Whether the labels mark spans (B- and I- tags)."""
     return any(name[:2] in PREFIXES for name in found.names)
 
 
-def entity_errors(found: Predicted) -> EntityErrors:
-    """Spans are read as the scores read them (strict IOB2).
+def entity_errors(found: PredictedLabels) -> EntityErrors:
+    """Counts of entity errors; spans are strict IOB2, as in the scores.
 
-    Matched one to one in this order: same type and borders; same borders; same type and a shared word, from left to
-    right. What shares a word but neither type nor borders is a missed and a spurious span.
+    Spans are matched one to one in this order: same type and boundaries; same boundaries; same type and a shared word,
+    from left to right. Spans that share only a word count as one missed and one spurious span.
     """
-    meant, guessed = (spans(side, found.starts, found.names) for side in (found.gold, found.predicted))
+    gold_spans, predicted_spans = (spans(side, found.starts, found.names) for side in (found.gold, found.predicted))
     size = len(found.gold) + 1
-    ours, theirs = (side[:, 1] * size + side[:, 2] for side in (meant, guessed))  # a number for each start and end
+    ours, theirs = (
+        side[:, 1] * size + side[:, 2] for side in (gold_spans, predicted_spans)
+    )  # a number for each start and end
     _, at, to = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-    correct = int((meant[at, 0] == guessed[to, 0]).sum())
-    gold, predicted = np.delete(meant, at, axis=0), np.delete(guessed, to, axis=0)
+    correct = int((gold_spans[at, 0] == predicted_spans[to, 0]).sum())
+    gold, predicted = np.delete(gold_spans, at, axis=0), np.delete(predicted_spans, to, axis=0)
     moved = sum(_moved(gold[gold[:, 0] == kind], predicted[predicted[:, 0] == kind]) for kind in np.unique(gold[:, 0]))
     return EntityErrors(correct, len(at) - correct, moved, len(gold) - moved, len(predicted) - moved)
 

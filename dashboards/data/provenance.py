@@ -1,4 +1,4 @@
-"""Where the numbers of a page or a report come from: the line under every page, and the start of every export."""
+"""Where the numbers of a page or report come from: the line below every page and at the start of LaTeX exports."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dashboards.data.selection import Selection
 
 
 class Provenance(NamedTuple):
-    """What somebody needs to find the same numbers again.
+    """What is needed to reproduce the numbers.
 
     Attributes:
         sweep, store: Which trials.
-        config: First 12 hex digits of SHA-256 over the ids of the planned trials: every setting decides them.
+        config: First 12 hex digits of SHA-256 over the ids of the planned trials, which depend on every setting.
         commits, devices: Of the trials that ended, the most frequent first.
         data: Corpus and the first 12 digits of its fingerprint.
         trials, completed, rows: Counts; `rows` are evaluations in the store.
-        time: Of the newest row, UTC; empty where there is none.
+        time: Of the newest row, UTC; empty if there is none.
     """
 
     sweep: str
@@ -33,24 +33,24 @@ class Provenance(NamedTuple):
     time: str
 
     def line(self) -> str:
-        """All of it in one line."""
+        """Everything in one line."""
         return " · ".join(
             (
                 f"sweep {self.sweep} (config {self.config})",
                 f"commit {', '.join(commit[:10] for commit in self.commits[:3]) or 'none'}",
                 f"data {', '.join(self.data[:3]) or 'none'}",
                 f"device {', '.join(self.devices[:3]) or 'none'}",
-                f"{self.completed} of {self.trials} trials, {self.rows:,} evaluations",
+                f"{self.completed:,} of {self.trials:,} trials completed, {self.rows:,} evaluations",
                 f"last row {self.time or 'none'}",
             )
         )
 
 
 def provenance(selection: Selection) -> Provenance:
-    """Of the selected trials."""
+    """The provenance of the selected trials."""
     trials, snapshot = selection.trials, selection.snapshot
     digest = hashlib.sha256("\n".join(sorted(trials["trial_id"])).encode()).hexdigest()[:12]
-    specs = [snapshot.cells[cell].spec for cell in trials["cell"].unique()]
+    specs = [snapshot.specs[cell] for cell in trials["cell"].unique()]
     data = dict.fromkeys(f"{spec.data.name} {spec.data.fingerprint[:12]}" for spec in specs)
     return Provenance(
         sweep=selection.query.sweep or "none",

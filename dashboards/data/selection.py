@@ -1,4 +1,4 @@
-"""What of a snapshot a page shows: the trials that its URL selects, and what else could be selected."""
+"""The trials that a page's URL selects, and what else could be selected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from dashboards.data.frames import Snapshot, Sweep
-from dashboards.data.page_query import Query
+from dashboards.data.page_query import PageQuery
 from orchestrator.published.study import STUDIES
 from orchestrator.store.schema import State
 from trials.metrics.metric import METRICS, metric_label
@@ -19,23 +19,23 @@ _WELL = [State.COMPLETED.value, State.PRUNED.value]
 
 @dataclass(frozen=True)
 class Selection:
-    """The trials of one sweep, corpus, model and set-up: within one train size their scores may be compared.
+    """The trials of one sweep, corpus, model and set-up, whose scores may be compared within one train size.
 
     Attributes:
-        snapshot: Where they come from.
-        sweep: Theirs; None in an empty store.
-        query: With the defaults replaced by what they stand for.
-        trials: The rows of `Sweep.trials` with the quality chosen in `column`; baselines of what is shown are among
-            them though a filter leaves them out.
-        column: `score` for a quality of 0 to 1, `value` for one that may be negative: intervals differ.
-        value_name: What it is, e.g. ``dev accuracy``.
-        options: What each control may be set to.
-        notices: What of the URL could not be shown, in words.
+        snapshot: The store.
+        sweep: None in an empty store.
+        query: With its defaults resolved.
+        trials: Rows of `Sweep.trials` with the selected score in `column`. Baselines of the selected trials are
+            included even if a filter excludes them.
+        column: `score` for a score of 0 to 1, `value` for one that may be negative: their intervals differ.
+        value_name: Name of the score, e.g. ``dev accuracy``.
+        options: The choices of each control.
+        notices: What the URL asks for that could not be shown.
     """
 
     snapshot: Snapshot
     sweep: Sweep | None
-    query: Query
+    query: PageQuery
     trials: pd.DataFrame
     column: str
     value_name: str
@@ -44,23 +44,23 @@ class Selection:
 
     @property
     def completed(self) -> pd.DataFrame:
-        """The only trials that may enter a mean."""
+        """The trials that enter means."""
         return self.trials[(self.trials["state"] == State.COMPLETED.value) & self.trials[self.column].notna()]
 
     @property
     def others(self) -> pd.DataFrame:
-        """Those that ended otherwise."""
+        """The trials that ended neither completed nor pruned."""
         return self.trials[self.trials["state"].isin(_ENDED) & ~self.trials["state"].isin(_WELL)]
 
     @property
     def incomplete(self) -> str:
-        """In words, where not every planned trial is there; else empty."""
+        """How many planned trials have completed; empty if all have."""
         done = int((self.trials["state"] == State.COMPLETED.value).sum())
-        return "" if done == len(self.trials) else f"{done} of {len(self.trials)} planned trials are complete"
+        return "" if done == len(self.trials) else f"{done:,} of {len(self.trials):,} planned trials have completed"
 
 
-def select(snapshot: Snapshot, query: Query) -> Selection:
-    """The trials that a query selects; what it names and the store does not have is told in a notice."""
+def select(snapshot: Snapshot, query: PageQuery) -> Selection:
+    """The trials that a query selects, with a notice for everything it names that the store does not have."""
     if not snapshot.sweeps:
         return Selection(snapshot, None, query, _no_trials(), "score", "score")
     chooser = _Chooser()
@@ -87,8 +87,8 @@ def select(snapshot: Snapshot, query: Query) -> Selection:
     return Selection(snapshot, sweep, resolved, shown, target, name, chooser.options, tuple(chooser.notices))
 
 
-def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: Query) -> None:
-    """What Tags sets beside the baseline, what it counts, and which published study is laid over."""
+def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> None:
+    """What Tags compares and counts, and which published studies are shown."""
     frozen = trials[trials["cell"] != trials["baseline"]].sort_values("depth", ascending=False, kind="stable")
     labels = list(dict.fromkeys(frozen["freeze"])) or list(dict.fromkeys(trials["freeze"]))
     if labels:
@@ -98,13 +98,13 @@ def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: Query) -> None:
     tagging = spans or (len(trials) > 0 and trials["task"].iloc[0] == "pos")
     chooser.choose("level", query.level, ["span", "token"] if spans else ["token"] if tagging else ["class"])
     if query.study and query.study not in ("off", *STUDIES):
-        chooser.notices.append(f"There is no study {query.study[:60]!r}; every one that fits is laid over.")
+        chooser.notices.append(f"There is no study {query.study[:60]!r}; every study that fits is shown.")
     chooser.options["study"] = ["", "off", *STUDIES]
     chooser.chosen["study"] = query.study if query.study in ("off", *STUDIES) else ""
 
 
 class _Chooser:
-    """Looks values up, and remembers what there was to choose from."""
+    """Resolves the values of controls, and collects their choices."""
 
     def __init__(self) -> None:
         self.chosen: dict[str, str] = {}
@@ -131,14 +131,14 @@ def _narrowed(trials: pd.DataFrame, chooser: _Chooser, key: str, wanted: str, co
 
 
 def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> pd.DataFrame:
-    """Those of one set-up, and the baselines they are compared with, whose label may say nothing of frozen parts."""
+    """The trials of one set-up and their baselines, whose set-up label may differ."""
     frozen = trials[trials["cell"] != trials["baseline"]]
     chosen = chooser.choose("setup", wanted, (frozen if len(frozen) else trials)["setup"].unique().tolist())
     mine = trials["setup"] == chosen
     return trials[mine | trials["cell"].isin(trials.loc[mine, "baseline"])]
 
 
-def _value(trials: pd.DataFrame, chooser: _Chooser, query: Query) -> tuple[str, str]:
+def _value(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> tuple[str, str]:
     own = str(trials["metric"].iloc[0]) if len(trials) else "score"
     known = [own, *(m.name for m in METRICS.values() if m.name != own and f"dev:{m.name}" in trials)]
     metric = chooser.choose("metric", query.metric, known)

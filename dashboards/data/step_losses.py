@@ -1,4 +1,4 @@
-"""The training loss of every step, of a few trials: read when somebody looks at it."""
+"""The training loss of every step of a few trials, read on demand."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from dashboards.data.trial_rows import TrialRows
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import KEYS
 
-SEEDS = 3  # of a cell, the lowest: what a figure shows, and what is kept in memory of a store
+SEEDS = 3  # the lowest of each cell, which figures show and memory holds
 _COLUMNS = ["trial_id", "attempt", "step", "step_losses"]
 _readers: WeakKeyDictionary[ResultStore, _Reader] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def step_losses(snapshot: Snapshot, trials: pd.DataFrame) -> pd.DataFrame:
-    """The losses of some trials, a row a step, by trial and step: `trial_id`, `step`, `loss`.
+    """The losses of some trials, one row per step, by trial and step: `trial_id`, `step`, `loss`.
 
-    The first call of a store reads its evaluations once and keeps those of the `SEEDS` lowest seeds of every cell;
-    later ones read only new parts. The same question about the same snapshot gives the same frame.
+    The first call for a store reads all its evaluations and keeps those of the `SEEDS` lowest seeds of every cell;
+    later calls read new parts only. The same call for the same snapshot returns the same frame.
 
     Raises:
-        StoreError: the place does not answer.
+        StoreError: the storage does not answer.
     """
     with _lock:
         reader = _readers.setdefault(snapshot.store, _Reader(snapshot.store))
@@ -42,7 +42,7 @@ def lowest_seeds(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 class _Reader:
-    """The losses of one store, and the answers that were given about its newest snapshot."""
+    """The losses of one store, and the results for its newest snapshot."""
 
     def __init__(self, store: ResultStore) -> None:
         self._rows = TrialRows(store, "epochs", _COLUMNS, KEYS["epochs"])
@@ -70,7 +70,7 @@ def _likely(snapshot: Snapshot) -> set[str]:
 
 
 def _by_step(rows: pa.Table) -> pd.DataFrame:
-    """A row of `epochs` holds the losses of the steps up to `step`, the last of them at `step` itself."""
+    """One row per step. A row of `epochs` holds the losses of the steps up to and including `step`."""
     rows = rows.filter(pc.is_valid(rows["step_losses"])).sort_by([("trial_id", "ascending"), ("step", "ascending")])
     lengths = pc.list_value_length(rows["step_losses"]).to_numpy().astype(np.int64)
     last = rows["step"].to_numpy().astype(np.int64)

@@ -1,4 +1,4 @@
-"""A frame as a table: on a page, and as CSV, Markdown and LaTeX (booktabs). The same frame gives the same bytes."""
+"""A frame as a table on a page, and as CSV, Markdown and LaTeX (booktabs). The same frame gives the same bytes."""
 
 from __future__ import annotations
 
@@ -21,38 +21,48 @@ _TEX = str.maketrans(
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 
 
-def shown(value: object) -> str:
-    """A cell for a person: numbers with four significant decimals at most, nothing for what is not there."""
+def shown(value: object, column: str = "") -> str:
+    """A table cell as people write it; empty if there is no value.
+
+    Columns in "(%)" or "(points)" have two decimals, p values below 0.001 are "< 0.001", and other
+    numbers have at most four decimals.
+    """
     if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) or (hasattr(value, "item") and isinstance(value.item(), int)):
-        return f"{value:,}" if abs(int(str(value))) >= 10_000 else str(value)
-    if isinstance(value, float):
-        if abs(value) >= 10_000:
-            return f"{value:,.0f}"
-        return f"{value:.3g}" if abs(value) < 0.001 else f"{value:.4f}".rstrip("0").rstrip(".")
-    return str(value)
+        return f"{value:,}"
+    return _float(value, column) if isinstance(value, float) else str(value)
+
+
+def _float(value: float, column: str) -> str:
+    if column.endswith(("(%)", "(points)")):
+        return f"{value:.2f}"
+    if column == "p" or column.startswith("p ("):
+        return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if abs(value) >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:.4f}".rstrip("0").rstrip(".")
 
 
 def rows_of(frame: pd.DataFrame) -> Iterable[list[str]]:
-    """Each row as words."""
-    columns = [frame[name].tolist() for name in frame.columns]
-    return ([shown(value) for value in row] for row in zip(*columns, strict=True))
+    """Each row as text."""
+    columns = [[shown(value, str(name)) for value in frame[name].tolist()] for name in frame.columns]
+    return map(list, zip(*columns, strict=True))
 
 
 def as_csv(frame: pd.DataFrame) -> str:
-    """RFC 4180. What a spreadsheet would take for a formula is quoted with an apostrophe."""
+    """CSV (RFC 4180) with all digits. Text that a spreadsheet would run as a formula gets a leading apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow([_harmless(name) for name in frame.columns])
+    writer.writerow([_without_formula(name) for name in frame.columns])
     for row in zip(*(frame[name].tolist() for name in frame.columns), strict=True):
-        writer.writerow([_harmless(value) for value in row])
+        writer.writerow([_without_formula(value) for value in row])
     return out.getvalue()
 
 
-def _harmless(value: object) -> object:
+def _without_formula(value: object) -> object:
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
@@ -61,7 +71,7 @@ def _harmless(value: object) -> object:
 
 
 def as_markdown(frame: pd.DataFrame) -> str:
-    """A pipe table."""
+    """A Markdown table."""
     head = [_pipe(str(name)) for name in frame.columns]
     lines = [head, ["---"] * len(head), *([_pipe(word) for word in row] for row in rows_of(frame))]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -72,7 +82,7 @@ def _pipe(word: str) -> str:
 
 
 def as_latex(frame: pd.DataFrame, *, caption: str = "", label: str = "") -> str:
-    """A `table` with rules of the package booktabs."""
+    """A LaTeX `table` with booktabs rules."""
     numeric = [pd.api.types.is_numeric_dtype(frame[name]) for name in frame.columns]
     lines = [
         r"\begin{table}", r"  \centering", f"  \\begin{{tabular}}{{{''.join('r' if n else 'l' for n in numeric)}}}",
@@ -85,7 +95,7 @@ def as_latex(frame: pd.DataFrame, *, caption: str = "", label: str = "") -> str:
 
 
 def tex(word: str) -> str:
-    """A word as LaTeX prints it."""
+    """Text escaped for LaTeX."""
     return _CONTROL.sub(" ", word).translate(_TEX)
 
 

@@ -1,4 +1,4 @@
-"""How a trial of a snapshot will end, told from its own curve and from the complete ones of its objective group."""
+"""Forecast of a trial's final score, from its own curve and the completed ones of its objective group."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from orchestrator.forecast.curve_alike import MOST
 from orchestrator.forecast.curve_values import Curve
 from trials.spec import TrialSpec
 
-_SHOWN = {"running", "missing", "completed"}  # of others an end by itself is past, or not to be expected
+_FORECAST = {"running", "missing", "completed"}  # trials in other states will not reach a final score
 
 
 def trial_outlook(snapshot: Snapshot, row: Mapping[str, Any], epochs: pd.DataFrame) -> Outlook | None:
-    """What may become of a trial.
+    """The forecast of a trial.
 
     Args:
-        snapshot: Its.
-        row: That of the trial, with its `sweep`: `Snapshot.trial`.
-        epochs: Its evaluations: `Snapshot.epochs`.
+        snapshot: The store.
+        row: The trial, as `Snapshot.trial` returns it.
+        epochs: Its evaluations, as `Snapshot.epochs` returns them.
 
     Returns:
-        None where nothing is known, or where the trial has failed.
+        None if the trial has no score yet, or has failed.
     """
     curve = next(iter(_curves(epochs)), None)
-    if row["state"] not in _SHOWN or curve is None:
+    if row["state"] not in _FORECAST or curve is None:
         return None
-    spec = snapshot.cells[row["cell"]].spec
+    spec = snapshot.specs[row["cell"]]
     trials = snapshot.sweeps[row["sweep"]].trials
     others = _curves(snapshot.epochs(_complete(snapshot, trials, spec, row)))
     return outlook(curve, spec.optim.epochs, list(others), anneals=spec.optim.schedule == "linear")
 
 
 def _complete(snapshot: Snapshot, trials: pd.DataFrame, spec: TrialSpec, row: Mapping[str, Any]) -> pd.DataFrame:
-    """The newest other complete trials of its objective group, planned epochs and schedule."""
+    """The newest other completed trials with the same objective group, planned epochs and schedule."""
     done = trials[(trials["state"] == "completed") & (trials["group"] == row["group"])]
     plan = (spec.optim.epochs, spec.optim.schedule)
-    plans = {cell: snapshot.cells[cell].spec.optim for cell in done["cell"].unique()}
+    plans = {cell: snapshot.specs[cell].optim for cell in done["cell"].unique()}
     alike = [cell for cell, optim in plans.items() if (optim.epochs, optim.schedule) == plan]
     chosen = done[done["cell"].isin(alike) & (done["trial_id"] != row["trial_id"])]
     return chosen.sort_values("time", kind="stable").tail(MOST)

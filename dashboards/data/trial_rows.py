@@ -1,8 +1,7 @@
-"""Rows of a few trials from the tables that are too large to mirror: `step_losses` of `epochs`, and `predictions`.
+"""Rows of a few trials from tables that are too large to mirror: `step_losses` of `epochs`, and `predictions`.
 
-A part is read as a whole, as its digest covers all of it; what is remembered of it is which trials it holds and the
-rows of those that were asked for. So a part that holds none of the wanted trials is not read again, and a question
-that was answered once costs no reading.
+A part is read as a whole, because its digest covers all of it. In memory stay the ids of its trials and the rows of
+the trials that were requested, so a part without requested trials is not read again.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from orchestrator.store.schema import TABLES
 
 
 class TrialRows:
-    """One table of a store, read for chosen trials. May be asked from any thread."""
+    """One table of a store, read for a few trials at a time, from any thread."""
 
     def __init__(self, store: ResultStore, table: str, columns: Sequence[str], keys: Sequence[str]) -> None:
         self._parts = PartFolder(store.storage.at(table), TABLES[table])
@@ -30,31 +29,31 @@ class TrialRows:
         self._lock = threading.Lock()
         self._holds: dict[str, frozenset[str]] = {}
         self._rows: dict[str, pa.Table] = {}
-        self._kept: set[str] = set()
+        self._loaded: set[str] = set()
 
-    def of(self, attempts: Mapping[str, int], beside: Collection[str] = ()) -> pa.Table:
+    def of(self, attempts: Mapping[str, int], prefetch: Collection[str] = ()) -> pa.Table:
         """Rows of some trials, each of the given attempt, in no order.
 
         Args:
             attempts: Trial id to the attempt that counts.
-            beside: Trials that are likely to be asked for next: taken along, as a part is read as a whole anyway.
+            prefetch: Trials that are likely to be requested next; they cost little, as parts are read as a whole.
 
         Raises:
             StoreError: the storage does not answer, or parts vanish again and again.
         """
         with self._lock:
-            self._take_in(set(attempts), set(beside))
+            self._read_parts(set(attempts), set(prefetch))
             return self._found(attempts)
 
-    def forget(self, most: int) -> None:
-        """Drop the kept rows where they are of more than `most` trials."""
+    def trim(self, at_most: int) -> None:
+        """Drop all rows from memory if they belong to more than `at_most` trials."""
         with self._lock:
-            if len(self._kept) > most:
-                self._kept, self._rows = set(), {}
+            if len(self._loaded) > at_most:
+                self._loaded, self._rows = set(), {}
 
-    def _take_in(self, wanted: set[str], beside: set[str]) -> None:
-        missing = (wanted | beside) - self._kept if wanted - self._kept else set[str]()
-        kept = self._kept | missing
+    def _read_parts(self, wanted: set[str], prefetch: set[str]) -> None:
+        missing = (wanted | prefetch) - self._loaded if wanted - self._loaded else set[str]()
+        loaded = self._loaded | missing
 
         def read(name: str) -> pa.Table | BrokenPart | None:
             is_known = name in self._holds and not self._holds[name] & missing
@@ -66,10 +65,10 @@ class TrialRows:
             self._rows.pop(gone, None)
         for name, part in found.items():
             if part is not None:
-                rows = self._empty if isinstance(part, BrokenPart) else part  # the snapshot tells of broken parts
+                rows = self._empty if isinstance(part, BrokenPart) else part  # the snapshot reports broken parts
                 self._holds[name] = frozenset(rows["trial_id"].unique().to_pylist())
-                self._rows[name] = rows.filter(pc.is_in(rows["trial_id"], pa.array(sorted(kept), pa.string())))
-        self._kept = kept
+                self._rows[name] = rows.filter(pc.is_in(rows["trial_id"], pa.array(sorted(loaded), pa.string())))
+        self._loaded = loaded
 
     def _found(self, attempts: Mapping[str, int]) -> pa.Table:
         rows = pa.concat_tables([self._empty, *(t.replace_schema_metadata(None) for t in self._rows.values())])

@@ -1,4 +1,4 @@
-"""One figure as a file, as the page of an address shows it."""
+"""One figure or its table as a file, as a page shows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
 from dashboards.data.selection import select
 from dashboards.data.tables import FORMATS, formatted
-from dashboards.report.pictures import KINDS, Studio
+from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.views.part import Drawn, Part, compute
 from dashboards.views.registry import PARTS
 from dashboards.views.theme import DARK, LIGHT
@@ -18,18 +18,21 @@ from trials.errors import ConfigError, NothingMatchedError
 
 
 def export_figure(frames: Frames, name: str, url: str, path: Path) -> tuple[str, ...]:
-    """Write a figure or its table, and return what of the address could not be followed, in words.
+    """Write a figure or its table.
 
     Args:
         frames: The store.
         name: Of the part, e.g. `depth-strip`.
         url: The page's address, or its part from `?` on.
-        path: Its ending says as what.
+        path: The format follows its extension.
+
+    Returns:
+        A notice for everything in the address that could not be followed.
 
     Raises:
-        ConfigError: no such part or ending, or the file cannot be written.
+        ConfigError: no such part or format, or the file cannot be written.
         NothingMatchedError: there is nothing to show.
-        MissingError: a picture is asked for, and there is no Chromium.
+        MissingError: a picture needs a Chromium, and there is none.
     """
     part = PARTS.get(name)
     if part is None:
@@ -52,10 +55,10 @@ def _content(part: Part[object], drawn: Drawn, path: Path) -> bytes:
     if kind in FORMATS:
         return formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}").encode()
     if kind not in (*KINDS, "json"):
-        raise ConfigError(f"{path}: the ending must be one of {', '.join((*FORMATS, *KINDS, 'json'))}.")
+        raise ConfigError(f"{path}: the extension must be one of {', '.join((*FORMATS, *KINDS, 'json'))}.")
     if drawn.figure is None:
-        raise ConfigError(f"{path}: {part.name} is a table; its endings are {', '.join(FORMATS)}.")
+        raise ConfigError(f"{path}: {part.name} is a table; its extensions are {', '.join(FORMATS)}.")
     if kind == "json":
         return (json.dumps(drawn.figure, allow_nan=False) + "\n").encode()
-    with Studio() as studio:
-        return studio.picture(drawn.figure, kind, part.name)
+    with FigureRenderer() as renderer:
+        return renderer.picture(drawn.figure, kind, part.name)

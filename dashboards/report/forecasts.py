@@ -1,4 +1,4 @@
-"""How right a sweep's forecasts were, for its report: each figure beside what happened."""
+"""How accurate a sweep's forecasts were, for its report."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from orchestrator.forecast.score import Score, scores
 from orchestrator.store import ResultStore
 
 ABOUT = (
-    "What a launch was forecast to take when it began, and what it took. The interval should hold it four times of "
-    "five. The error is of the median, relative to what happened; cells are seconds of a trial, the mean over its "
-    "replicates. A launch that was interrupted is scored by its cells only."
+    "What each launch was forecast to take when it started, and what it took. Intervals are 80 % intervals. The error is "
+    "that of the median, relative to the actual value. Rows of settings are seconds per trial, averaged over seeds. An "
+    "interrupted launch is scored by its settings only."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Forecasts:
-    """Of one sweep.
+    """The scored forecasts of one sweep.
 
     Attributes:
-        lines: A sentence a launch.
-        table: A row a figure: `figure`, `low`, `median`, `high`, `happened`, `error` in percent, `inside`, `told`.
+        lines: One sentence per launch.
+        table: One row per forecast quantity: `quantity`, `low`, `median`, `high`, `actual`, `error (%)`, `inside`,
+            `source`.
     """
 
     lines: tuple[str, ...]
@@ -31,7 +32,11 @@ class Forecasts:
 
 
 def forecasts(store: ResultStore, sweep: str) -> Forecasts | None:
-    """The scored forecasts of a sweep; None where no launch had one. Raises what reading the store raises."""
+    """The scored forecasts of a sweep; None if no launch had one.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
     found = scores(store, sweep)
     if not found:
         return None
@@ -43,20 +48,20 @@ def _line(score: Score) -> str:
     n = len(score.cells)
     wall = next((f"wall time {100 * one.error:+.0f} %, " for one in score.whole if one.what.startswith("wall")), "")
     return (
-        f"Forecast {score.forecast.source}: {wall}median absolute error over {n} cell{'s' if n > 1 else ''} "
-        f"{100 * score.median_error:.0f} %; {100 * score.coverage:.0f} % of their intervals held."
+        f"Forecast {score.forecast.source}: {wall}median absolute error {100 * score.median_error:.0f} % over "
+        f"{n} setting{'s' * (n != 1)}; {100 * score.coverage:.0f} % of their intervals held the actual time."
     )
 
 
 def _rows(score: Score) -> Iterator[dict[str, object]]:
     for one in (*score.whole, *score.cells):
         yield {
-            "figure": one.what,
+            "quantity": one.what,
             "low": round(one.figure.low, 4),
             "median": round(one.figure.median, 4),
             "high": round(one.figure.high, 4),
-            "happened": round(one.actual, 4),
-            "error": round(100 * one.error, 1),
+            "actual": round(one.actual, 4),
+            "error (%)": round(100 * one.error, 1),
             "inside": "yes" if one.inside else "no",
-            "told": one.figure.source,
+            "source": one.figure.source,
         }

@@ -1,7 +1,7 @@
-"""A report as one HTML file: it opens from a disk, asks no network, and its figures can be zoomed and read.
+"""A report as one HTML file that needs no network and whose figures can be zoomed.
 
-The figures are plain JSON beside Plotly's cartesian bundle, which is packed (gzip, base64) and unpacked by the browser;
-each figure is drawn when it comes into view.
+Figures are JSON. Plotly's cartesian bundle is embedded compressed (gzip, base64); a figure is drawn when it scrolls into
+view.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ unpacked('plotly').then((code) => {
 
 
 def as_html(sweep: str, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
-    """The whole file."""
+    """The content of the file."""
     name = html.escape(sweep)
     return "".join(
         [
@@ -107,7 +107,7 @@ def _section(section: Section) -> Iterator[str]:
 def _forecast(forecast: Forecasts | None) -> Iterator[str]:
     if forecast is None:
         return
-    yield '<section id="forecast"><h2>Forecast and what happened</h2><ul>'
+    yield '<section id="forecast"><h2>Forecast and actual cost</h2><ul>'
     yield from (f"<li>{html.escape(line)}</li>" for line in forecast.lines)
     yield f'</ul>{_table(forecast.table)}<p class="method">{html.escape(ABOUT)}</p></section>'
 
@@ -128,10 +128,10 @@ def _table(frame: pd.DataFrame) -> str:
 
 
 def _embedded(content: object) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot close the script element around it."""
     return json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _packed(content: bytes) -> str:
-    """The same bytes give the same text: no time stands in it."""
+    """Compressed and encoded, without a timestamp: the same bytes give the same text."""
     return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()

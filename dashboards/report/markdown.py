@@ -14,14 +14,14 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
 def as_text(sweep: str, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
-    """The whole file."""
+    """The content of the file."""
     return "".join([*_lines(sweep, sections), *_forecast(forecast)])
 
 
 def _forecast(forecast: Forecasts | None) -> Iterator[str]:
     if forecast is None:
         return
-    yield "\n## Forecast and what happened\n\n"
+    yield "\n## Forecast and actual cost\n\n"
     yield from (f"- {_plain(line)}\n" for line in forecast.lines)
     yield f"\n{_plain(ABOUT)}\n\n"
     if len(forecast.table) <= MAX_ROWS:
@@ -49,5 +49,5 @@ def _lines(sweep: str, sections: Sequence[Section]) -> Iterator[str]:
 
 
 def _plain(words: str) -> str:
-    """Words that Markdown leaves as they are."""
+    """Text escaped for Markdown."""
     return _SPECIAL.sub(r"\\\1", words)

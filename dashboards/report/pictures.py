@@ -1,7 +1,7 @@
-"""Figures as SVG, PDF and PNG, drawn by a Chromium of this machine. The same figure gives the same SVG.
+"""Figures as SVG, PDF and PNG, drawn by a local Chromium. The same figure gives the same SVG.
 
-with Studio() as studio:
-    studio.picture(figure, "svg", "depth-strip")
+with FigureRenderer() as renderer:
+    renderer.picture(figure, "svg", "depth-strip")
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ _UID = re.compile(rb'id="defs-([0-9a-f]{6})"')
 
 
 def find_browser(environ: Mapping[str, str] = os.environ) -> str | None:
-    """A Chromium: what PERMAFROST_CHROMIUM names, else the first that is on the path."""
+    """Path of a Chromium: the one that PERMAFROST_CHROMIUM names, else the first on the path; None if there is none."""
     named = environ.get("PERMAFROST_CHROMIUM")
     if named:
         return named
     return next((found for name in _BROWSERS if (found := shutil.which(name))), None)
 
 
-class Studio:
-    """A Chromium that draws while the block runs.
+class FigureRenderer:
+    """A Chromium that runs as long as the `with` block and draws figures.
 
     Raises:
-        MissingError: There is none on this machine.
+        MissingError: no Chromium is installed.
     """
 
     def __init__(self) -> None:
         browser = find_browser()
         if browser is None:
             raise MissingError(
-                "Pictures need a Chromium, and none is on the path. Install one (apt install chromium), or name it in "
-                "PERMAFROST_CHROMIUM."
+                "Pictures need a Chromium, and none is on the path. Install one (apt install chromium), or set "
+                "PERMAFROST_CHROMIUM to its path."
             )
         self._browser = browser
 
     def __enter__(self) -> Self:
         import kaleido
 
-        os.environ["BROWSER_PATH"] = self._browser  # where its library looks first
+        os.environ["BROWSER_PATH"] = self._browser  # Kaleido looks here first
         kaleido.start_sync_server(plotlyjs=PLOTLY_JS, mathjax=False, silence_warnings=True)
         return self
 
@@ -64,17 +64,17 @@ class Studio:
         kaleido.stop_sync_server(silence_warnings=True)
 
     def picture(self, figure: Figure, kind: str, name: str) -> bytes:
-        """A figure as one of `KINDS`; PNG in twice the size, for print."""
+        """A figure as one of `KINDS`; PNG has twice the resolution, for print."""
         import kaleido
 
         height = figure["layout"].get("height", 380)
         options: dict[str, Any] = {"format": kind, "width": WIDTH, "height": height, "scale": 2 if kind == "png" else 1}
-        named = [{**trace, "uid": f"trace{n}"} for n, trace in enumerate(figure["data"])]  # else Plotly invents one
+        named = [{**trace, "uid": f"trace{n}"} for n, trace in enumerate(figure["data"])]  # otherwise Plotly makes random ones
         drawn: bytes = kaleido.calc_fig_sync({**figure, "data": named}, opts=options)
-        return _settled(drawn, name) if kind == "svg" else drawn
+        return _with_fixed_ids(drawn, name) if kind == "svg" else drawn
 
 
-def _settled(svg: bytes, name: str) -> bytes:
-    """With ids that follow from the figure's name instead of the random ones that Plotly gives."""
+def _with_fixed_ids(svg: bytes, name: str) -> bytes:
+    """The SVG with ids derived from the figure's name instead of Plotly's random ones."""
     found = _UID.search(svg)
     return svg if found is None else svg.replace(found[1], hashlib.sha256(name.encode()).hexdigest()[:6].encode())

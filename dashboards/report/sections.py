@@ -1,4 +1,4 @@
-"""What a report of a sweep is made of: a section for each set of trials whose scores may stand in one table."""
+"""The sections of a report: one for each set of trials whose scores may be compared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboards.data.frames import Snapshot
-from dashboards.data.page_query import Query
+from dashboards.data.page_query import PageQuery
 from dashboards.data.provenance import Provenance, provenance
 from dashboards.data.selection import Selection, select
 from dashboards.views.part import Drawn, Part, compute
@@ -22,13 +22,13 @@ class Section:
     """One corpus, model and set-up.
 
     Attributes:
-        key: For file names and anchors: plain letters, digits and dashes, different for each section.
-        title: In words.
-        selection: Its trials.
-        answers: What the sweep says, with intervals, a line each.
-        method: How it was done, a line each.
-        parts: Every part that has something to show, in the paper's order.
-        empty: The titles of the others and why they are empty.
+        key: Unique, for file names and anchors: letters, digits and dashes.
+        title: Corpus, model and set-up.
+        selection: The trials.
+        answers: Sentences with the results and their intervals.
+        method: Sentences about what was run and how it was evaluated.
+        parts: Every part that has something to show, in the order of the views.
+        empty: The titles of the other parts, and why they are empty.
     """
 
     key: str
@@ -45,13 +45,13 @@ class Section:
         return provenance(self.selection)
 
 
-def sections(snapshot: Snapshot, query: Query, versions: dict[str, str]) -> list[Section]:
+def sections(snapshot: Snapshot, query: PageQuery, versions: dict[str, str]) -> list[Section]:
     """All sections of a sweep.
 
     Args:
         snapshot: The store.
-        query: Names the sweep, and may narrow it; tolerance and cost are those of the answers.
-        versions: Of Python and the packages, as the trials say.
+        query: Names the sweep and may narrow it; its tolerance and cost are used for the answers.
+        versions: Versions of Python and packages, as recorded with the trials.
 
     Raises:
         NothingMatchedError: the store has no such sweep, or it has no trial.
@@ -67,15 +67,15 @@ def sections(snapshot: Snapshot, query: Query, versions: dict[str, str]) -> list
     return found
 
 
-def _selections(snapshot: Snapshot, query: Query) -> Iterator[Selection]:
-    """Every corpus, model and set-up, in the sweep's order, as far as the query leaves them open."""
+def _selections(snapshot: Snapshot, query: PageQuery) -> Iterator[Selection]:
+    """Every corpus, model and set-up that the query does not exclude, in the sweep's order."""
     for corpus in _each(snapshot, query, "corpus"):
         for model in _each(snapshot, corpus, "model"):
             for setup in _each(snapshot, model, "setup"):
                 yield select(snapshot, setup)
 
 
-def _each(snapshot: Snapshot, query: Query, key: str) -> Iterator[Query]:
+def _each(snapshot: Snapshot, query: PageQuery, key: str) -> Iterator[PageQuery]:
     if getattr(query, key):
         yield query
         return

@@ -8,41 +8,41 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import Query
+from dashboards.data.page_query import PageQuery
 from dashboards.data.tables import as_csv, as_latex
 from dashboards.report.forecasts import forecasts
 from dashboards.report.html import as_html
 from dashboards.report.markdown import as_text
-from dashboards.report.pictures import KINDS, Studio
+from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.report.sections import Section, sections
 from trials.errors import ConfigError, MissingError
 
 
 class Written(NamedTuple):
-    """What a report left.
+    """The files of a report.
 
     Attributes:
         html: The file to open.
-        files: All of them, this one first.
-        without: Why there are no pictures; empty where there are.
+        files: All files, `html` first.
+        no_pictures: Why there are no pictures; empty if there are.
     """
 
     html: Path
     files: tuple[Path, ...]
-    without: str
+    no_pictures: str
 
 
-def write_report(frames: Frames, query: Query, folder: Path, *, pictures: bool = True) -> Written:
-    """Write the report of a sweep; files of an earlier one with the same names are replaced.
+def write_report(frames: Frames, query: PageQuery, folder: Path, *, pictures: bool = True) -> Written:
+    """Write the report of a sweep; existing files with the same names are replaced.
 
-    Without a Chromium on this machine, everything but SVG, PDF and PNG is written.
+    Without a Chromium, everything but SVG, PDF and PNG is written.
 
     Raises:
         NothingMatchedError: the store has no such sweep.
         ConfigError: the folder cannot be written.
     """
     found = sections(frames.refresh(), query, versions_of(frames))
-    files, without = dict[str, bytes](), ""
+    files, no_pictures = dict[str, bytes](), ""
     forecast = forecasts(frames.store, query.sweep)
     files["report.html"] = as_html(query.sweep, found, forecast).encode()
     files["report.md"] = as_text(query.sweep, found, forecast).encode()
@@ -54,18 +54,18 @@ def write_report(frames: Frames, query: Query, folder: Path, *, pictures: bool =
         try:
             files |= dict(_pictures(found))
         except MissingError as error:
-            without = str(error)
+            no_pictures = str(error)
     try:
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror}).") from error
-    return Written(folder / "report.html", tuple(folder / name for name in files), without)
+    return Written(folder / "report.html", tuple(folder / name for name in files), no_pictures)
 
 
 def versions_of(frames: Frames) -> dict[str, str]:
-    """Of Python and the packages: those of the trials that ended, several where they differ."""
+    """Versions of Python and packages of the trials that ended; several where they differ."""
     found: dict[str, set[str]] = {}
     for versions in set(map(tuple, filter(None, frames.store.trials()["versions"].to_pylist()))):
         for name, version in versions:
@@ -87,9 +87,9 @@ def _tables(section: Section) -> Iterator[tuple[str, bytes]]:
 
 def _pictures(found: Sequence[Section]) -> Iterator[tuple[str, bytes]]:
     with ExitStack() as stack:
-        studio = stack.enter_context(Studio())
+        renderer = stack.enter_context(FigureRenderer())
         for section in found:
             for part, drawn in section.parts:
                 if drawn.figure is not None:
                     name = f"{section.key}-{part.name}"
-                    yield from ((f"figures/{name}.{kind}", studio.picture(drawn.figure, kind, name)) for kind in KINDS)
+                    yield from ((f"figures/{name}.{kind}", renderer.picture(drawn.figure, kind, name)) for kind in KINDS)

@@ -98,8 +98,8 @@ def _undecided(seeds: int | None) -> str:
 
 
 def _snippet(snapshot: Snapshot, cell: str) -> str:
-    known = snapshot.cells.get(cell)
-    return "" if known is None else freeze_yaml(known.spec.freeze, known.spec.model.n_layers)
+    spec = snapshot.specs.get(cell)
+    return "" if spec is None else freeze_yaml(spec.freeze, spec.model.n_layers)
 
 
 def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:

@@ -67,7 +67,7 @@ def _curves(selection: Selection, columns: dict[str, str], scale: float) -> Curv
     lines = _with_interval(pd.concat(parts, ignore_index=True), are_scores=scale == 100)
     seconds = _seconds(selection, alone.trials) if in_seconds else None
     lines["x"] = lines["epoch"] if seconds is None else _looked_up(lines, seconds)
-    title = AXES["train_s"] + " (mean)" if in_seconds else AXES["epoch"]
+    title = "mean time in optimiser steps (s)" if in_seconds else AXES["epoch"]
     return Curves(lines, shown.table, title, tuple(columns), scale, " ".join(filter(None, [shown.note, alone.note])))
 
 
@@ -91,7 +91,7 @@ def _seconds(selection: Selection, trials: pd.DataFrame) -> pd.Series:
         SELECT cell, epoch, avg(seconds) AS seconds FROM summed GROUP BY ALL
     """
     chosen = trials[["t", "attempt"]].astype("int32").assign(cell=trials["cell"].astype(object))
-    found = selection.snapshot.query.ask(sql, chosen=chosen)
+    found = selection.snapshot.database.ask(sql, chosen=chosen)
     return found.set_index(["cell", "epoch"])["seconds"]
 
 
@@ -189,9 +189,8 @@ QUALITY = Part(
     curves_table,
     draw_curves,
     why_no_curves,
-    method="Means over completed trials, with Student's interval. A curve ends where its last trial stopped, so its "
-    "end may be the mean of fewer seeds (hover over a point to see n). Seconds of training are the mean time in "
-    "optimiser steps up to that evaluation.",
+    method="Means over completed trials; the interval is the wider of Student's t and the logit interval. A curve ends "
+    "where its last trial stopped, so its end may be the mean of fewer seeds (hover over a point to see n).",
 )
 LOSS = Part(
     "curves-loss",

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.frames import Snapshot
-from dashboards.data.page_query import Query
+from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection
 from dashboards.views.drawing import short
 from orchestrator.published.comparison import Line, Side, compare_study
@@ -59,7 +59,7 @@ class _Cached(NamedTuple):
     """A recent result: several figures of a page need the same one."""
 
     snapshot: weakref.ref[Snapshot]
-    query: Query
+    query: PageQuery
     trials: pd.DataFrame
     overlay: Overlay
 
@@ -90,7 +90,7 @@ def _overlay(selection: Selection) -> Overlay:
         return NOTHING
     if wanted and wanted not in STUDIES:
         return NOTHING._replace(refusals=(f"There is no study {short(wanted)!r}; known: {', '.join(STUDIES)}.",))
-    specs = [selection.snapshot.cells[cell].spec for cell in selection.trials["cell"].unique()]
+    specs = [selection.snapshot.specs[cell] for cell in selection.trials["cell"].unique()]
     parts = [_of_study(_study(study), specs, selection) for study in ([wanted] if wanted else STUDIES)]
     return Overlay(
         pd.concat([part.points for part in parts], ignore_index=True),
@@ -151,8 +151,8 @@ def _fitting_sizes(study: Study, specs: Sequence[TrialSpec]) -> tuple[str, set[i
 
 def _rows(trials: pd.DataFrame, selection: Selection) -> list[dict[str, Any]]:
     """The trials as rows of the store, with the columns that are compared."""
-    cells = selection.snapshot.cells
-    texts = {cell: cells[cell].spec.model_dump(mode="json") for cell in trials["cell"].unique()}
+    specs = selection.snapshot.specs
+    texts = {cell: specs[cell].model_dump(mode="json") for cell in trials["cell"].unique()}
     tests = {name: trials[f"test:{name}"] for name in METRICS if f"test:{name}" in trials}
     metrics = pd.DataFrame(tests, index=trials.index).to_dict("records")
     return [

@@ -168,7 +168,7 @@ class Progress(NamedTuple):
 
     Attributes:
         counts: Number of trials in each state that occurs.
-        left_s: Expected seconds to the end (`Pace.seconds_to_end`); None if no driver runs it or too little is done.
+        left_s: Estimated seconds to the end (`Pace.seconds_to_end`); None if no driver runs or too few trials ended.
         best, baseline, cheapest: The best setting, the baseline and the cheapest setting within the tolerance, with
             their scores and costs; or why there is none.
     """
@@ -189,18 +189,18 @@ def prepare_progress(selection: Selection) -> Progress:
 
 
 def _left_s(selection: Selection) -> float | None:
-    """By the pace of the trials that have ended since the driver began, as the terminal's ETA."""
+    """From the pace of the trials that have ended since the driver started, as in the terminal."""
     sweep = selection.sweep
     if sweep is None or sweep.running_since is None:
         return None
     since = pd.Timestamp(sweep.running_since, unit="s", tz="UTC")
     ahead = sweep.trials[sweep.trials["time"].isna() | (sweep.trials["time"] >= since)]
-    cells = selection.snapshot.cells
-    pace = Pace(cells[cell].spec for cell in ahead["cell"])  # of any seed: the pace does not depend on it
+    specs = selection.snapshot.specs
+    pace = Pace(specs[cell] for cell in ahead["cell"])  # of any seed, which does not matter here
     for row in ahead[ahead["time"].notna()].fillna({"last_epoch": 0.0}).itertuples():
         seconds = np.nansum([row.setup_s, row.prefix_s, row.train_s, row.eval_s])
         complete = row.state == State.COMPLETED.value
-        pace.add_ended(cells[row.cell].spec, float(row.last_epoch), float(seconds), is_complete=complete)
+        pace.add_ended(specs[row.cell], float(row.last_epoch), float(seconds), is_complete=complete)
     return pace.seconds_to_end(time.time() - sweep.running_since)
 
 

@@ -32,7 +32,7 @@ STATISTICS = (
 
 def method(selection: Selection, versions: dict[str, str]) -> tuple[str, ...]:
     """What was run and how it was evaluated, a sentence or more each."""
-    specs = [selection.snapshot.cells[cell].spec for cell in selection.trials["cell"].unique()]
+    specs = [selection.snapshot.specs[cell] for cell in selection.trials["cell"].unique()]
     spec = next((s for s in specs if not s.freeze.is_baseline), specs[0])
     return (
         _trials(selection),

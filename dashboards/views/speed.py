@@ -77,7 +77,7 @@ def _scored(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
     column = "score" if own else metric
     assert column in {"score", *METRICS}, column
     sql = f"SELECT t, step, epoch, {column} AS score FROM epochs JOIN chosen USING (t, attempt) ORDER BY t, step"  # noqa: S608
-    rows = selection.snapshot.query.ask(sql, chosen=trials[["t", "attempt"]].astype("int32"))
+    rows = selection.snapshot.database.ask(sql, chosen=trials[["t", "attempt"]].astype("int32"))
     at = pd.Index(trials["t"]).get_indexer(rows["t"])
     same = {name: trials[name].to_numpy()[at] for name in ("cell", "seed")}
     return rows.rename(columns={"t": "trial_id"}).assign(**same)

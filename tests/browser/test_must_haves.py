@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page
 
 from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import Query
+from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
 from dashboards.views.registry import VIEWS
 from orchestrator.store import ResultStore, open_store
@@ -91,10 +91,10 @@ def test_the_coverage_grid_tells_every_state_and_figures_say_what_is_incomplete(
     page = watched.open(address)
     field = drawn(page, '[data-part="overview-coverage"]')[0]
     assert field["text"][0] == ["✓", "✓", "✓", "✗", "○"]
-    assert page.get_by_text("30 of 50 planned trials are complete").is_visible()
+    assert page.get_by_text("30 of 50 planned trials have completed").is_visible()
     page.get_by_role("link", name="Depth").click()
     wait_until_drawn(page)
-    assert page.get_by_text("30 of 50 planned trials are complete").is_visible()
+    assert page.get_by_text("30 of 50 planned trials have completed").is_visible()
 
 
 # --- 4 and 6: choose, devices
@@ -147,7 +147,7 @@ def test_a_dot_leads_to_its_trial(url: str, watched: Watched) -> None:
 
 # --- 8: the URL is the only state
 
-DEEP = Query(
+DEEP = PageQuery(
     sweep="made-up",
     corpus="pos tiny",
     model="starter",
@@ -225,7 +225,7 @@ def test_what_is_in_sight_is_asked_for_first_and_each_part_once(url: str, watche
 
 def test_what_the_url_cannot_mean_is_told(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/depth?sweep=gone&tolerance=much&nonsense=1")
-    for words in ("There is no sweep 'gone' here", "'much' is no number", "'nonsense'"):
+    for words in ("There is no sweep 'gone' here", "'much' is not a number", "'nonsense'"):
         assert page.get_by_text(words).is_visible()
     assert len(_dots(page)) == 50
 
@@ -336,7 +336,7 @@ def test_a_hostile_name_is_only_a_name(tmp_path: Path, served: Served, watched: 
 
 
 def test_the_report_opens_from_a_disk_without_a_network(store: ResultStore, tmp_path: Path, browser: Browser) -> None:
-    written = write_report(Frames(store), Query(sweep="made-up"), tmp_path / "report", pictures=False)
+    written = write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path / "report", pictures=False)
     with watching(browser) as watched:
         watched.context.set_offline(True)
         page = watched.visit(written.html.as_uri())
@@ -373,7 +373,7 @@ def test_the_keyboard_alone_reaches_a_trial(url: str, watched: Watched) -> None:
 def test_the_first_tab_leads_to_the_content(url: str, watched: Watched) -> None:
     page = watched.open(url)
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "To the content"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])

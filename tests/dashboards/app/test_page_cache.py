@@ -9,7 +9,7 @@ import pytest
 from werkzeug.test import Client
 
 from dashboards.app.app import make_app
-from dashboards.app.page_cache import Screen
+from dashboards.app.page_cache import PageCache
 from dashboards.data.frames import Frames
 from dashboards.views.depth import STRIP
 from orchestrator.store import ResultStore
@@ -28,18 +28,18 @@ def _state(search: str = "", scheme: str = "light") -> dict[str, str]:
 
 
 def test_a_part_is_computed_once_for_a_query_and_a_scheme(store: ResultStore) -> None:
-    screen = Screen(Frames(store))
-    first = screen.drawn(STRIP, _state())
-    assert screen.drawn(STRIP, _state("?theme=dark&pause=1")) is first
-    assert screen.drawn(STRIP, _state(scheme="dark")) is not first
-    assert screen.drawn(STRIP, _state("?split=test")) is not first
+    cache = PageCache(Frames(store))
+    first = cache.drawn(STRIP, _state())
+    assert cache.drawn(STRIP, _state("?theme=dark&pause=1")) is first
+    assert cache.drawn(STRIP, _state(scheme="dark")) is not first
+    assert cache.drawn(STRIP, _state("?split=test")) is not first
 
 
 def test_new_rows_are_drawn_and_keep_what_a_person_did_to_the_figure(store: ResultStore) -> None:
-    screen = Screen(Frames(store))
-    before = screen.drawn(STRIP, _state()).figure
+    cache = PageCache(Frames(store))
+    before = cache.drawn(STRIP, _state()).figure
     append(store, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 2 else None))
-    after = screen.drawn(STRIP, _state()).figure
+    after = cache.drawn(STRIP, _state()).figure
     assert before is not None
     assert after is not None
     assert before["data"] != after["data"]
@@ -47,7 +47,7 @@ def test_new_rows_are_drawn_and_keep_what_a_person_did_to_the_figure(store: Resu
 
 
 def test_the_table_of_a_figure_is_made_when_it_is_asked_for(store: ResultStore) -> None:
-    drawn = Screen(Frames(store)).drawn(STRIP, _state())
+    drawn = PageCache(Frames(store)).drawn(STRIP, _state())
     assert "table" not in vars(drawn)
     assert len(drawn.table) == 20
     assert drawn.table is drawn.table

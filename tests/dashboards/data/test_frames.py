@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dashboards.data.duckdb_mirror import Mirror, Numbers, Query, open_database
+from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, open_database
 from dashboards.data.frames import EVERYTHING, Frames, Snapshot
 from orchestrator.lease import take_lease
 from orchestrator.store import ResultStore, open_store
@@ -98,9 +98,9 @@ def test_moments_are_those_of_the_rows(store: ResultStore) -> None:
 def test_rows_are_the_same_however_they_are_taken_in_and_compressed(store: ResultStore, row_group: int) -> None:
     store.compact()
     database = open_database()
-    mirror = Mirror(database, store, "epochs", Numbers(), row_group=row_group)
+    mirror = Mirror(database, store, "epochs", TrialNumbers(), row_group=row_group)
     assert [mirror.refresh(), mirror.refresh()] == [True, False]
-    rows = Query(database).ask("SELECT t, step, score FROM epochs ORDER BY t, step")
+    rows = Database(database).ask("SELECT t, step, score FROM epochs ORDER BY t, step")
     written = store.epochs().to_pandas().sort_values(["trial_id", "step"])
     assert mirror.n_rows == len(rows) == len(written)
     assert sorted(rows["score"]) == sorted(written["score"])

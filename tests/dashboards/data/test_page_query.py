@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, THEMES, Query, parse_query
+from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, THEMES, PageQuery, parse_query
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=80)
 names = st.text(st.characters(codec="utf-8", exclude_characters=",\x00"), min_size=1, max_size=20)
 queries = st.builds(
-    Query,
+    PageQuery,
     sweep=words,
     corpus=words,
     model=words,
@@ -35,13 +35,13 @@ queries = st.builds(
 
 
 @given(queries)
-def test_a_url_brings_back_every_setting(query: Query) -> None:
+def test_a_url_brings_back_every_setting(query: PageQuery) -> None:
     assert parse_query(query.search()) == (query, ())
 
 
 def test_what_is_the_default_is_not_in_the_url() -> None:
-    assert Query().search() == ""
-    assert Query(size=(200, 800)).search() == "?size=200,800"
+    assert PageQuery().search() == ""
+    assert PageQuery(size=(200, 800)).search() == "?size=200,800"
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,17 @@ def test_what_is_the_default_is_not_in_the_url() -> None:
 )
 def test_what_a_url_cannot_mean_is_told_and_left_at_its_default(search: str) -> None:
     query, notices = parse_query(search)
-    assert query == Query()
+    assert query == PageQuery()
     assert len(notices) == 1
 
 
 @given(st.text(max_size=400))
 def test_no_text_brings_a_page_down(text: str) -> None:
     query, _ = parse_query(f"?{text}")
-    assert isinstance(query, Query)
+    assert isinstance(query, PageQuery)
 
 
 def test_a_flood_of_settings_is_refused_in_words() -> None:
     query, notices = parse_query("?" + "&".join(f"sweep={n}" for n in range(1000)))
-    assert query == Query()
+    assert query == PageQuery()
     assert "too many" in notices[0]

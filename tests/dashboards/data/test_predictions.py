@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.data.predictions import CUT_OFF, EntityErrors, Predicted, confusion, entity_errors, has_spans
+from dashboards.data.predictions import CUT_OFF, EntityErrors, PredictedLabels, confusion, entity_errors, has_spans
 from trials.metrics.spans import count_spans
 
 TAGS = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 
 
-def _predicted(gold: str, predicted: str) -> Predicted:
+def _predicted(gold: str, predicted: str) -> PredictedLabels:
     """Of one sentence; `.` is a word without prediction."""
     names = tuple(sorted(set(gold.split()) | set(predicted.split()) - {"."}))
     ids = {name: n for n, name in enumerate(names)} | {".": -1}
     gold_ids, ids_of_predicted = (np.array([ids[word] for word in text.split()]) for text in (gold, predicted))
-    return Predicted(names, gold_ids, ids_of_predicted, np.array([0]))
+    return PredictedLabels(names, gold_ids, ids_of_predicted, np.array([0]))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ words = st.lists(st.tuples(st.integers(0, 4), st.integers(-1, 4)), min_size=1, m
 @given(words)
 def test_errors_add_up_to_the_spans_of_both_sides(pairs: list[tuple[int, int]]) -> None:
     gold, predicted = (np.array(side) for side in zip(*pairs, strict=True))
-    found = Predicted(TAGS, gold, predicted, np.array([0]))
+    found = PredictedLabels(TAGS, gold, predicted, np.array([0]))
     errors, counts = entity_errors(found), count_spans(gold, predicted, np.array([0]), TAGS)
     shared = errors.correct + errors.wrong_type + errors.wrong_boundary
     assert errors.correct == counts.correct.sum()

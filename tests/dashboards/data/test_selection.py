@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboards.data.frames import Frames, Snapshot
-from dashboards.data.page_query import Query
+from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import select
 from tests.dashboards.stores import Invented, specs, write_store
 from trials.spec import TrialSpec
@@ -27,7 +27,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
 
 
 def test_by_default_the_first_corpus_and_set_up(snapshot: Snapshot) -> None:
-    found = select(snapshot, Query())
+    found = select(snapshot, PageQuery())
     assert (found.query.corpus, found.query.setup) == ("pos tiny", "lr=0.0001")
     assert found.options["setup"] == ["lr=0.0001", "lr=0.001"]
     assert len(found.trials) == 20
@@ -35,12 +35,12 @@ def test_by_default_the_first_corpus_and_set_up(snapshot: Snapshot) -> None:
 
 
 def test_another_set_up_is_other_trials(snapshot: Snapshot) -> None:
-    one, two = (set(select(snapshot, Query(setup=f"lr={lr}")).trials["trial_id"]) for lr in ("0.0001", "0.001"))
+    one, two = (set(select(snapshot, PageQuery(setup=f"lr={lr}")).trials["trial_id"]) for lr in ("0.0001", "0.001"))
     assert not one & two
 
 
 def test_filters_narrow_and_leave_the_baselines(snapshot: Snapshot) -> None:
-    found = select(snapshot, Query(size=(800,), strategy=("first_k",)))
+    found = select(snapshot, PageQuery(size=(800,), strategy=("first_k",)))
     assert set(found.trials["strategy"]) == {"first_k", "none"}
     assert set(found.trials["train_size"]) == {800}
 
@@ -48,25 +48,25 @@ def test_filters_narrow_and_leave_the_baselines(snapshot: Snapshot) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        Query(sweep="gone"),
-        Query(corpus="x"),
-        Query(model="x"),
-        Query(setup="x"),
-        Query(size=(1,)),
-        Query(strategy=("x",)),
-        Query(metric="x"),
-        Query(study="x"),
-        Query(freeze="x"),
+        PageQuery(sweep="gone"),
+        PageQuery(corpus="x"),
+        PageQuery(model="x"),
+        PageQuery(setup="x"),
+        PageQuery(size=(1,)),
+        PageQuery(strategy=("x",)),
+        PageQuery(metric="x"),
+        PageQuery(study="x"),
+        PageQuery(freeze="x"),
     ],
 )
-def test_what_is_not_there_is_told_and_something_is_shown(snapshot: Snapshot, query: Query) -> None:
+def test_what_is_not_there_is_told_and_something_is_shown(snapshot: Snapshot, query: PageQuery) -> None:
     found = select(snapshot, query)
     assert len(found.notices) == 1
     assert len(found.completed) > 0
 
 
 def test_a_metric_and_a_split_choose_the_column(snapshot: Snapshot) -> None:
-    found = select(snapshot, Query(metric="macro_f1", split="test"))
+    found = select(snapshot, PageQuery(metric="macro_f1", split="test"))
     assert found.value_name == "test macro F1"
     assert found.trials["score"].tolist() == found.trials["test:macro_f1"].tolist()
 
@@ -74,7 +74,7 @@ def test_a_metric_and_a_split_choose_the_column(snapshot: Snapshot) -> None:
 def test_only_completed_trials_can_enter_a_mean(tmp_path: Path) -> None:
     states = {0: "completed", 1: "diverged", 2: "pruned", 3: None}
     snapshot = _snapshot(tmp_path, specs(seeds=(0, 1, 2, 3), train_sizes=(200,)), state=lambda spec: states[spec.seed])
-    found = select(snapshot, Query())
+    found = select(snapshot, PageQuery())
     assert set(found.completed["seed"]) == {0}
     assert set(found.others["state"]) == {"diverged"}
-    assert found.incomplete == "5 of 20 planned trials are complete"
+    assert found.incomplete == "5 of 20 planned trials have completed"

@@ -51,8 +51,17 @@ def test_latex_runs_nothing_that_a_name_says() -> None:
     [(None, ""), (float("nan"), ""), (True, "yes"), (3, "3"), (134741770, "134,741,770"), (0.5, "0.5"),
      (12345.6, "12,346"), (0.0, "0"), ("a", "a")],
 )  # fmt: skip
-def test_a_person_sees_numbers_as_people_write_them(value: object, words: str) -> None:
+def test_numbers_are_written_as_people_write_them(value: object, words: str) -> None:
     assert shown(value) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "words"),
+    [(67.2, "score (%)", "67.20"), (-0.123456, "difference (points)", "-0.12"), (0.00002, "p (Holm)", "< 0.001"),
+     (0.04, "p", "0.040"), (2192, "trainable parameters", "2,192"), (0.00002, "learning rate", "2e-05")],
+)  # fmt: skip
+def test_the_unit_of_a_column_decides_how_many_decimals_are_shown(value: object, column: str, words: str) -> None:
+    assert shown(value, column) == words
 
 
 @pytest.mark.parametrize("kind", ["csv", "md", "tex"])

@@ -86,10 +86,10 @@ def test_what_is_forgotten_is_read_again(tmp_path: Path) -> None:
     reader = TrialRows(store, "epochs", COLUMNS, KEYS["epochs"])
     wanted = {spec.trial_id: 1 for spec in specs()[:3]}
     reader.of(wanted)
-    reader.forget(most=3)
+    reader.trim(at_most=3)
     reader.of(wanted)
     assert len(storage.opened) == 1
-    reader.forget(most=2)
+    reader.trim(at_most=2)
     assert len(reader.of(wanted)) == 15
     assert len(storage.opened) == 2
 

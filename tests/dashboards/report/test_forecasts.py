@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import Query
+from dashboards.data.page_query import PageQuery
 from dashboards.report.forecasts import forecasts
 from dashboards.report.write import write_report
 from orchestrator.store import ResultStore
@@ -25,21 +25,21 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
 
 def test_a_sweep_without_a_forecast_has_no_such_section(store: ResultStore, tmp_path: Path) -> None:
     assert forecasts(store, "first") is None
-    written = write_report(Frames(store), Query(sweep="first"), tmp_path, pictures=False)
-    assert "Forecast and what happened" not in written.html.read_text(encoding="utf-8")
+    written = write_report(Frames(store), PageQuery(sweep="first"), tmp_path, pictures=False)
+    assert "Forecast and actual cost" not in written.html.read_text(encoding="utf-8")
 
 
-def test_each_figure_stands_beside_what_happened(store: ResultStore) -> None:
+def test_each_forecast_has_its_actual_value(store: ResultStore) -> None:
     found = forecasts(store, "second")
     assert found is not None
     assert found.lines[0].startswith("Forecast from 2 trials on this device: wall time ")
-    assert found.table["figure"].tolist()[:3] == ["wall time, s", "device-hours", "peak memory, bytes"]
+    assert found.table["quantity"].tolist()[:3] == ["wall time, s", "device-hours", "peak memory, bytes"]
     assert (found.table["low"] <= found.table["high"]).all()
     assert set(found.table["inside"]) <= {"yes", "no"}
 
 
 def test_the_report_shows_them_in_html_markdown_and_csv(store: ResultStore, tmp_path: Path) -> None:
-    written = write_report(Frames(store), Query(sweep="second"), tmp_path, pictures=False)
-    assert "Forecast and what happened" in written.html.read_text(encoding="utf-8")
-    assert "## Forecast and what happened" in (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert (tmp_path / "tables" / "forecast.csv").read_text(encoding="utf-8").startswith("figure,low,median")
+    written = write_report(Frames(store), PageQuery(sweep="second"), tmp_path, pictures=False)
+    assert "Forecast and actual cost" in written.html.read_text(encoding="utf-8")
+    assert "## Forecast and actual cost" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert (tmp_path / "tables" / "forecast.csv").read_text(encoding="utf-8").startswith("quantity,low,median")

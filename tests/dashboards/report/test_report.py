@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import Query
+from dashboards.data.page_query import PageQuery
 from dashboards.report.figure_export import export_figure
 from dashboards.report.html import as_html
-from dashboards.report.pictures import Studio, find_browser
+from dashboards.report.pictures import FigureRenderer, find_browser
 from dashboards.report.sections import Section, sections
 from dashboards.report.write import Written, versions_of, write_report
 from orchestrator.store import ResultStore
@@ -35,12 +35,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
 
 @pytest.fixture(scope="module")
 def written(store: ResultStore, tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return write_report(Frames(store), Query(sweep="made-up"), tmp_path_factory.mktemp("out"), pictures=False)
+    return write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path_factory.mktemp("out"), pictures=False)
 
 
 def _sections(store: ResultStore, sweep: str = "made-up") -> list[Section]:
     frames = Frames(store)
-    return sections(frames.refresh(), Query(sweep=sweep), versions_of(frames))
+    return sections(frames.refresh(), PageQuery(sweep=sweep), versions_of(frames))
 
 
 def test_the_answers_name_baseline_depth_and_what_it_saves(store: ResultStore) -> None:
@@ -81,7 +81,7 @@ def test_every_figure_of_the_html_is_json_that_plotly_takes(written: Written) ->
 
 
 def test_the_same_store_gives_the_same_bytes(store: ResultStore, written: Written, tmp_path: Path) -> None:
-    again = write_report(Frames(store), Query(sweep="made-up"), tmp_path, pictures=False)
+    again = write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path, pictures=False)
     assert [path.read_bytes() for path in again.files] == [path.read_bytes() for path in written.files]
 
 
@@ -98,7 +98,7 @@ def test_a_hostile_name_stays_a_name_in_every_file(tmp_path: Path) -> None:
     store = write_store(
         tmp_path / "store", specs(seeds=(0, 1, 2), train_sizes=(200,), data={"name": name}, model={"name": name})
     )
-    found = write_report(Frames(store), Query(sweep="made-up"), tmp_path / "out", pictures=False)
+    found = write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path / "out", pictures=False)
     assert "<script>alert" not in found.html.read_text(encoding="utf-8")
     assert "<script>alert" not in (tmp_path / "out" / "report.md").read_text(encoding="utf-8").replace("\\<", "")
 
@@ -118,18 +118,18 @@ def test_a_sweep_that_is_not_there_is_told_with_those_that_are(store: ResultStor
 def test_a_folder_that_cannot_be_written_is_told(store: ResultStore, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot be written"):
-        write_report(Frames(store), Query(sweep="made-up"), tmp_path / "file", pictures=False)
+        write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path / "file", pictures=False)
 
 
 def test_without_a_browser_all_but_the_pictures_is_written(
     store: ResultStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dashboards.report.pictures.find_browser", lambda: None)
-    found = write_report(Frames(store), Query(sweep="made-up"), tmp_path)
-    assert "Chromium" in found.without
+    found = write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path)
+    assert "Chromium" in found.no_pictures
     assert found.html.exists()
     with pytest.raises(MissingError, match="PERMAFROST_CHROMIUM"):
-        Studio()
+        FigureRenderer()
 
 
 # --- One figure
@@ -153,7 +153,7 @@ def test_what_an_address_cannot_mean_is_told(store: ResultStore, tmp_path: Path)
     ("name", "file", "error", "words"),
     [
         ("depth", "x.csv", ConfigError, "no such figure. Known: overview-coverage"),
-        ("depth-strip", "x.exe", ConfigError, "the ending must be one of"),
+        ("depth-strip", "x.exe", ConfigError, "the extension must be one of"),
         ("depth-table", "x.svg", ConfigError, "is a table"),
         ("overview-failures", "x.csv", NothingMatchedError, "No trial failed"),
     ],

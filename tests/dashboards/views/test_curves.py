@@ -62,8 +62,8 @@ def test_seconds_are_the_mean_time_in_steps_up_to_an_evaluation(tmp_path: Path) 
     last = info.lines[info.lines["epoch"] == 5.0].set_index("cell")["x"]
     mean = selection.trials.groupby("cell")["train_s"].mean()
     assert last.to_numpy() == pytest.approx(mean[last.index].to_numpy())
-    assert info.x_title == "seconds of training (mean)"
-    assert curves.curves_table(info).columns[4] == "seconds of training (mean)"
+    assert info.x_title == "mean time in optimiser steps (s)"
+    assert curves.curves_table(info).columns[4] == "mean time in optimiser steps (s)"
 
 
 def test_seconds_of_two_devices_are_not_drawn_together(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import Query
+from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, select
 from dashboards.views.overview import (
     COVERAGE,
@@ -28,10 +28,10 @@ from tests.dashboards.stores import Invented, specs, write_store
 STATES = {0: "completed", 1: "failed", 2: None}
 
 
-def _selection(folder: Path, invented: Invented | None = None, query: Query | None = None) -> Selection:
+def _selection(folder: Path, invented: Invented | None = None, query: PageQuery | None = None) -> Selection:
     trials = specs(seeds=(0, 1, 2), train_sizes=(200, 800))
     made = invented or Invented(state=lambda spec: STATES[spec.seed])
-    return select(Frames(write_store(folder / "store", trials, made)).refresh(), query or Query())
+    return select(Frames(write_store(folder / "store", trials, made)).refresh(), query or PageQuery())
 
 
 def test_every_planned_trial_has_its_field(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_failures_are_grouped_by_what_was_said_last(tmp_path: Path) -> None:
 
 def test_the_cards_tell_the_best_the_baseline_and_the_cheapest_within_the_tolerance(tmp_path: Path) -> None:
     made = Invented(score=lambda spec: 0.9 - 0.004 * spec.freeze.depth, noise=0.0)
-    found = prepare_progress(_selection(tmp_path, made, Query(tolerance=1.0)))
+    found = prepare_progress(_selection(tmp_path, made, PageQuery(tolerance=1.0)))
     assert found.counts == {"completed": 30}
     assert found.best.startswith("none: 90.00 % (n=3)")
     assert found.cheapest.startswith("first 2: 89.20 %")

@@ -10,7 +10,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from dashboards.data.duckdb_mirror import Query
+from dashboards.data.duckdb_mirror import Database
 from dashboards.data.selection import Selection, select
 from dashboards.views import depth, means, published
 from dashboards.views.theme import LIGHT
@@ -24,7 +24,7 @@ EWT: dict[str, Any] = {
 }
 
 
-class Unasked(Query):
+class Unasked(Database):
     """Rows that nobody may ask for."""
 
     def ask(self, sql: str, **unused: Any) -> pd.DataFrame:
@@ -121,5 +121,5 @@ def test_the_table_has_ours_minus_theirs_and_then_what_is_refused(tmp_path: Path
 
 def test_nothing_is_read_where_the_corpus_is_none_of_a_study(tmp_path: Path) -> None:
     selection = made(tmp_path / "s", trials=specs(train_sizes=(200,), strategies=STRATEGIES[:1]))
-    blind = replace(selection, snapshot=replace(selection.snapshot, query=Unasked(duckdb.connect())))
+    blind = replace(selection, snapshot=replace(selection.snapshot, database=Unasked(duckdb.connect())))
     assert len(published.overlay(blind).refusals) == 4

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dashboards.data.frames import Frames
-from dashboards.data.page_query import Query
+from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, select
 from dashboards.views.trials import answer_rows
 from tests.dashboards.stores import Invented, specs, write_store
@@ -18,7 +18,7 @@ def selection(tmp_path_factory: pytest.TempPathFactory) -> Selection:
     states = {0: "completed", 1: "failed", 2: None}
     made = Invented(state=lambda spec: states[spec.seed])
     store = write_store(tmp_path_factory.mktemp("grid") / "store", specs(seeds=(0, 1, 2), train_sizes=(200,)), made)
-    return select(Frames(store).refresh(), Query())
+    return select(Frames(store).refresh(), PageQuery())
 
 
 def _rows(selection: Selection, **asked: Any) -> list[dict[str, Any]]:
@@ -58,7 +58,7 @@ def test_rows_are_filtered_as_asked(selection: Selection, column: str, condition
 
 @pytest.mark.parametrize(("state", "n"), [("any", 15), ("completed or pruned", 5), ("failed", 5), ("not ended", 5)])
 def test_the_url_narrows_to_a_kind_of_state(selection: Selection, state: str, n: int) -> None:
-    assert len(_rows(select(selection.snapshot, Query(state=state)))) == n
+    assert len(_rows(select(selection.snapshot, PageQuery(state=state)))) == n
 
 
 def test_columns_that_a_visitor_invents_are_no_columns(selection: Selection) -> None:
