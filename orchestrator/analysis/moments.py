@@ -78,7 +78,7 @@ def logit_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
 def hall_ends(m: Moments, level: float) -> tuple[Floats, Floats]:
     """Ends by Hall's transformation; Student's where there is no skewness to take out."""
     q = _quantile(m, (1 + level) / 2)
-    return m.mean - m.std * _unbend(m, q), m.mean - m.std * _unbend(m, -q)
+    return m.mean - m.std * unbend(q, m.n, m.skew), m.mean - m.std * unbend(-q, m.n, m.skew)
 
 
 def wider(first: tuple[Floats, Floats], second: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
@@ -141,11 +141,11 @@ def _error(m: Moments) -> Floats:
     return found
 
 
-def _unbend(m: Moments, q: Floats) -> Floats:
-    """The studentised mean (in standard deviations) at which Hall's statistic is q."""
+def unbend(q: Floats, n: Floats, skew: Floats) -> Floats:
+    """The mean, in standard deviations, at which Hall's statistic of `n` values with that skewness is `q`."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        straight = q / np.sqrt(m.n)
-        skew = np.where(np.abs(m.skew) > _STRAIGHT, m.skew, 1.0)
-        bent = 3 / skew * (np.cbrt(1 + skew * (straight - skew / (6 * m.n))) - 1)
-        found: Floats = np.where(np.abs(m.skew) > _STRAIGHT, bent, straight)
-    return found
+        straight: Floats = q / np.sqrt(n)
+        is_skewed = np.abs(skew) > _STRAIGHT
+        safe = np.where(is_skewed, skew, 1.0)
+        bent = 3 / safe * (np.cbrt(1 + safe * (straight - safe / (6 * n))) - 1)
+        return np.where(is_skewed, bent, straight)

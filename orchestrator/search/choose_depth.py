@@ -36,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from orchestrator.search.sequential import Looks, Reading, Verdict, chance_within, further_values, read
+from orchestrator.analysis.sequential import Looks, Reading, Verdict, chance_within, further_values, read
 
 Losses = Mapping[int, float]
 Why = Literal["all_within", "beyond", "hopeless", "no_spread", "seeds_used", "open"]

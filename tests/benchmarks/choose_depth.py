@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from orchestrator.analysis.sequential import Looks, read
 from orchestrator.search.choose_depth import Answer, DepthGoal, decide
-from orchestrator.search.sequential import Looks, read
 
 Floats = npt.NDArray[np.float64]
 Shape = Callable[[Floats], Floats]  # of standard normal values: values of mean 0 and deviation 1

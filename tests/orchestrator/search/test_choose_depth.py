@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from orchestrator.analysis.sequential import Looks, Reading, critical, further_values
 from orchestrator.search.choose_depth import Answer, DepthGoal, Losses, Spend, answer, decide
-from orchestrator.search.sequential import Looks, Reading, critical, further_values
 from tests.benchmarks.choose_depth import TOLERANCE, WORST, World, lognormal, normal, rates, search
 from tests.examples import examples
 

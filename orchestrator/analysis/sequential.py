@@ -29,10 +29,11 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy import optimize, special
 
-Floats = npt.NDArray[np.float64]
+from orchestrator.analysis.moments import unbend
+from orchestrator.analysis.rows import Floats
+
 Verdict = Literal["within", "beyond", "undecided"]
 
 LEAST_SKEW = 1 / 3
@@ -157,11 +158,9 @@ def reach(t: Floats | float, n: Floats | float, skew: Floats | float) -> Floats:
     `skew` counts as negative where the tail is on the side of the end's far values: of the gains for the upper end of
     a loss.
     """
-    straight = np.asarray(t) / np.sqrt(n)
-    bad = np.minimum(skew, -LEAST_SKEW)
-    bent = 3 / bad * (np.cbrt(1 + bad * (straight - bad / (6 * np.asarray(n)))) - 1)
-    found: Floats = np.maximum(straight, bent)
-    return found
+    critical_value, size = np.asarray(t, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    bent = unbend(critical_value, size, np.minimum(skew, -LEAST_SKEW))
+    return np.maximum(critical_value / np.sqrt(size), bent)
 
 
 @lru_cache(maxsize=32)
