@@ -4,10 +4,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
 PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
+COVER := --cov --cov-append --cov-report= --cov-fail-under=0
 unexport PYTHONDONTWRITEBYTECODE  # else every process of a test compiles the whole project again
 
 .DEFAULT_GOAL := help
-.PHONY: help sweep dashboard test test-slow test-cluster test-browser bench bench-dashboard chaos fuzz lint audit setup clean
+.PHONY: help sweep dashboard test test-slow test-cluster test-browser coverage bench bench-dashboard chaos fuzz lint audit setup clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17
@@ -30,6 +31,13 @@ test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, auto
 
 test-browser: .venv/ready ## every promise of the dashboard in a Chromium (apt install chromium)
 	$(BIN)/python -m pytest -m browser
+
+coverage: .venv/ready ## all tests with all examples, under coverage and its floor; an hour, what CI runs
+	rm -f .coverage .coverage.*
+	PERMAFROST_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m "not cluster and not browser" $(PARALLEL) $(COVER)
+	$(BIN)/python -m pytest -m browser $(COVER)
+	$(BIN)/python -m pytest -m cluster $(COVER)
+	$(BIN)/coverage report
 
 bench: .venv/ready ## our sweep against the same work in transformers.Trainer and Ray Tune; an idle machine, half an hour
 	$(BIN)/python -m tests.benchmarks.bench

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from pathlib import Path
@@ -47,6 +48,7 @@ def csv(report: Path, name: str) -> pd.DataFrame:
     return pd.read_csv(path).set_index("frozen")
 
 
+@functools.cache
 def part(store: ResultStore, name: str) -> pd.DataFrame:
     """The table of a dashboard's part."""
     snapshot = Frames(store).refresh()
@@ -54,6 +56,7 @@ def part(store: ResultStore, name: str) -> pd.DataFrame:
     return PARTS[name].table(PARTS[name].prepare(select(snapshot, query)))
 
 
+@functools.cache
 def terminal(store: ResultStore) -> dict[str, list[str]]:
     """The words of each row of the terminal's table, by freeze."""
     console = Console(width=100, file=io.StringIO(), color_system=None)
@@ -64,10 +67,12 @@ def terminal(store: ResultStore) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows if len(row) > 5}
 
 
+@functools.cache
 def summary(store: ResultStore) -> list[CellSummary]:
     return summarise(TRIALS, store.trials().to_pylist())
 
 
+@functools.cache
 def compared(store: ResultStore) -> Comparison:
     return compare_study(load_study("emekaeze_pos"), store.trials().to_pylist(), store.epochs().to_pylist())
 

@@ -26,6 +26,7 @@ COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text(enc
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 
 
+@pytest.mark.slow  # `make lint` runs them
 @pytest.mark.parametrize("linter", LINTERS)
 def test_linters_find_nothing(linter: str) -> None:
     program = Path(sys.executable).with_name(linter)

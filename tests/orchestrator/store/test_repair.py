@@ -230,7 +230,8 @@ def test_a_repair_killed_at_any_moment_loses_nothing_and_can_be_repeated(real: R
 # --- And then the sweep is launched
 
 
-KINDS = ["epochs", "trials", "tags", "predictions", "sweeps", "checkpoints", MARKER]
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("tags", "predictions", "sweeps", "checkpoints", MARKER)]
+KINDS = ["epochs", "trials", *SLOW]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -29,7 +29,9 @@ def records_of(spec: TrialSpec, **options: Any) -> list[EpochRecord]:
 LONG = {"lr": 1e-2, "epochs": 10}
 
 
-@pytest.mark.parametrize("family", ["bert", "distilbert", "deberta-v2"])
+@pytest.mark.parametrize(
+    "family", ["bert", *(pytest.param(family, marks=pytest.mark.slow) for family in ("distilbert", "deberta-v2"))]
+)
 def test_a_classification_learns_more_than_the_most_frequent_class(
     family: str, make_trial: TrialMaker, texts: Path
 ) -> None:

@@ -75,7 +75,7 @@ def trainer_losses(spec: TrialSpec, order: np.ndarray, folder: Path) -> list[flo
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("family", ["distilbert", "bert"])
 @pytest.mark.parametrize("freeze", ["none", {"strategy": "first_k", "depth": 2, "embeddings": True}], ids=str)
-@pytest.mark.parametrize("warmup", [0.0, 0.2])
+@pytest.mark.parametrize("warmup", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_twenty_steps_have_the_losses_of_transformers_trainer(
     family: str, freeze: Any, warmup: float, make_trial: TrialMaker, tmp_path: Path
 ) -> None:
