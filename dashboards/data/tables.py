@@ -43,7 +43,7 @@ def _float(value: float, column: str) -> str:
         return "< 0.001" if value < 0.001 else f"{value:.3f}"
     if abs(value) >= 10_000:
         return f"{value:,.0f}"
-    return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:.4f}".rstrip("0").rstrip(".")
+    return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:,.4f}".rstrip("0").rstrip(".")
 
 
 def rows_of(frame: pd.DataFrame) -> Iterable[list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import dash_mantine_components as dmc
 import pandas as pd
 
 from dashboards.data.frames import Snapshot
@@ -28,7 +29,7 @@ class SizeAnswer(NamedTuple):
     Attributes:
         train_size: Sentences or texts.
         decided: Whether anything is recommended.
-        verdict: `decided`, or `not decidable: 4 more seeds`.
+        verdict: `decided`, or `not decidable yet, about 4 more seeds needed`.
         sentence: The answer with its numbers.
         freeze: Label of what is recommended; empty if nothing is.
         runner_up: Label of the next best setting or, if nothing is recommended, of the one most worth further seeds.
@@ -94,7 +95,7 @@ def _answer(selection: Selection, size: int) -> SizeAnswer:
 def _undecided(seeds: int | None) -> str:
     if seeds is None:
         return "not decidable"
-    return f"not decidable: {count(seeds, 'more seed')}"
+    return f"not decidable yet, about {count(seeds, 'more seed')} needed"
 
 
 def _snippet(snapshot: Snapshot, cell: str) -> str:
@@ -120,7 +121,7 @@ def answers_table(info: Answers) -> pd.DataFrame:
             "verdict": [answer.verdict for answer in info.answers],
             "freeze": [freeze_name(answer.freeze) for answer in info.answers],
             "answer": [answer.sentence for answer in info.answers],
-            "second choice": [freeze_name(answer.runner_up) for answer in info.answers],
+            "next best": [freeze_name(answer.runner_up) for answer in info.answers],
             "further seeds": pd.Series([answer.further_seeds for answer in info.answers], dtype=object),
             "YAML snippet": [answer.snippet for answer in info.answers],
         }
@@ -139,8 +140,6 @@ ANSWER = Part(
 
 def answer_cards(selection: Selection) -> Any:
     """The answer at each train size, with the YAML that freezes so and the second choice."""
-    import dash_mantine_components as dmc
-
     if why_empty(selection):
         return None
     cards = []
@@ -148,7 +147,8 @@ def answer_cards(selection: Selection) -> Any:
         found = f"freeze {freeze_name(answer.freeze)}" if answer.decided else answer.verdict
         lines = [dmc.Text(answer.sentence)]
         if answer.runner_up:
-            lines.append(dmc.Text(f"Second choice: {freeze_name(answer.runner_up)}.", size="sm"))
+            label = "Second choice" if answer.decided else "Most worth more seeds"
+            lines.append(dmc.Text(f"{label}: {freeze_name(answer.runner_up)}.", size="sm"))
         if answer.snippet:
             lines.append(dmc.Code(answer.snippet, block=True))
         title, colour = f"Train size {answer.train_size:,}: {found}", "green" if answer.decided else "yellow"

@@ -36,7 +36,7 @@ class ComparedCells(NamedTuple):
     @property
     def caption(self) -> str:
         """Which two cells a figure compares."""
-        return f"{short(freeze_name(self.freeze))} against the baseline, train size {self.train_size:,}."
+        return f"Frozen: {short(freeze_name(self.freeze))}, against the baseline; train size {self.train_size:,}."
 
 
 def compared_cells(selection: Selection) -> ComparedCells:

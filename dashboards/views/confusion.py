@@ -110,12 +110,12 @@ def why_no_confusion(info: Confusion) -> str:
     """Why there is no matrix to show; empty if there is one."""
     if info.cells.why_empty:
         return info.cells.why_empty
-    sides = zip((freeze_name(info.cells.freeze), "the baseline"), info.seeds, strict=True)
+    sides = zip((repr(freeze_name(info.cells.freeze)), "the baseline"), info.seeds, strict=True)
     lacking = [who for who, n in sides if not n]
     if not lacking:
         return ""
     return (
-        f"No predictions on {info.split} are stored for {' and for '.join(lacking)}. Set `predictions: all` in the "
+        f"No predictions on {info.split} are stored for {' and '.join(lacking)}. Set `predictions: all` in the "
         "sweep file and launch again to store them. Regression has none."
     )
 

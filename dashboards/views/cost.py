@@ -23,7 +23,7 @@ from orchestrator.analysis.savings import COUNTED
 UNITS = {
     "training_cost_s": ("training time (s)", 1.0),
     "train_s": ("optimiser steps (s)", 1.0),
-    "trainable_params": ("trainable parameters (millions)", 1e6),
+    "trainable_params": ("trainable parameters", 1.0),
     "peak_memory_bytes": ("peak memory (GiB)", float(2**30)),
     "energy_j": ("energy (J)", 1.0),
 }
@@ -148,7 +148,7 @@ def _marker(row: Any, info: Costed, look: Look, *, named: bool) -> dict[str, Any
             "line": {"width": 1.5, "color": look.text},
         },
         "customdata": [[int(row.n)]],
-        "hovertemplate": f"%{{y:.2f}} %, {unit} %{{x:,.4~g}}<br>mean of n=%{{customdata[0]}}<extra>{words}</extra>",
+        "hovertemplate": f"%{{y:.2f}} %, {unit} %{{x:,.4~f}}<br>mean of n=%{{customdata[0]}}<extra>{words}</extra>",
     }
 
 

@@ -6,10 +6,12 @@ import html
 import time
 from typing import Any, NamedTuple
 
+import dash_mantine_components as dmc
 import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection
+from dashboards.views.components import card
 from dashboards.views.drawing import (
     cell_name,
     count,
@@ -229,10 +231,6 @@ def _card_text(row: pd.Series) -> str:
 
 def progress_cards(selection: Selection) -> Any:
     """How far the sweep is, and its best, baseline and cheapest acceptable settings; what to run in an empty store."""
-    import dash_mantine_components as dmc
-
-    from dashboards.views.components import card
-
     if selection.sweep is None:
         store = selection.snapshot.address
         words = f"{store} has no sweep yet. Run one: permafrost launch --store {store}"

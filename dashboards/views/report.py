@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
+import dash_mantine_components as dmc
 import pandas as pd
+from dash import html
 
 from dashboards.data.page_query import COSTS
 from dashboards.data.provenance import provenance
@@ -97,9 +99,8 @@ def _hardware(selection: Selection, versions: dict[str, str]) -> str:
     found = provenance(selection)
     threads = ", ".join(f"{n:g}" for n in sorted(selection.trials["threads"].dropna().unique().tolist()))
     packages = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-    where = (
-        f"{', '.join(found.devices) or 'no device yet'} with {threads or 'an unknown number of'} CPU threads per trial"
-    )
+    cpu = f"{threads or 'an unknown number of'} CPU thread{'s' * (threads != '1')}"
+    where = f"{devices} with {cpu} per trial"
     commit = ", ".join(found.commits) or "unknown"
     return f"Ran on {where}; {packages or 'versions unknown'}; commit {commit}; configuration digest {found.config}."
 
@@ -143,9 +144,6 @@ def _saved(trials: pd.DataFrame, cell: str) -> Iterable[str]:
 
 def report_summary(selection: Selection) -> Any:
     """The answers and the method as text, and how to get the files for a paper."""
-    import dash_mantine_components as dmc
-    from dash import html
-
     if why_empty(selection):
         return dmc.Text(why_empty(selection))
     link = html.A("Download the report (HTML)", href="/report.html", download="", **{"data-export": "/report.html"})

@@ -149,7 +149,7 @@ def savings_table(info: Savings) -> pd.DataFrame:
 
 
 _COLUMNS = {
-    "trainable_params": ("trainable parameters (millions)", 1e6),
+    "trainable_params": ("trainable parameters", 1.0),
     "training_cost_s": ("training time (s)", 1.0),
     "peak_memory_bytes": ("peak memory (GiB)", float(2**30)),
     "energy_j": ("energy (J)", 1.0),

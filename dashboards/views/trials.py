@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import dash
+import dash_ag_grid as dag
 import pandas as pd
+from dash import Input, Output, State, no_update
 
-from dashboards.data.frames import Snapshot
 from dashboards.data.selection import Selection
-from dashboards.views.theme import Look
+from dashboards.views.drawing import freeze_name
+from dashboards.views.trial_page import trial_page
 from dashboards.views.view import SHARED_CONTROLS, ItemPage, View
-
-if TYPE_CHECKING:
-    import dash
 
 GRID = "trials-grid"
 COLUMNS = {
@@ -32,6 +32,7 @@ COLUMNS = {
 }
 _NUMERIC = {"train_size", "seed", "score", "test_score", "train_s", "trainable_params", "peak_memory_bytes"}
 _SCALED = {"score": 100.0, "test_score": 100.0, "train_s": 1.0, "trainable_params": 1.0, "peak_memory_bytes": 2**-20}
+_FORMATS = {"score": ".2f", "test_score": ".2f", "train_s": ",.2f", "peak_memory_bytes": ",.1f"}  # of d3; others ",d"
 _STATES = {
     "completed or pruned": ["completed", "pruned"],
     "not ended": ["running", "planned", "missing"],
@@ -40,8 +41,6 @@ _STATES = {
 
 def trials_grid(selection: Selection) -> Any:
     """The grid, empty until it asks for rows."""
-    import dash_ag_grid as dag
-
     columns = [_column(name, label) for name, label in COLUMNS.items()]
     return dag.AgGrid(
         id=GRID,
@@ -50,7 +49,7 @@ def trials_grid(selection: Selection) -> Any:
         defaultColDef={
             "sortable": True,
             "resizable": True,
-            "minWidth": 104,
+            "minWidth": 124,
             "wrapHeaderText": True,
             "autoHeaderHeight": True,
         },
@@ -68,10 +67,14 @@ def trials_grid(selection: Selection) -> Any:
 
 def _column(name: str, label: str) -> dict[str, Any]:
     column: dict[str, Any] = {"field": name, "headerName": label}
+    if name in ("freeze", "trainable_params"):
+        column |= {"minWidth": 180}
     if name == "trial_id":
         column |= {"cellRenderer": "markdown", "minWidth": 170, "pinned": "left"}
     if name in _NUMERIC:
-        column |= {"type": "numericColumn", "filter": "agNumberColumnFilter"}
+        form = _FORMATS.get(name, ",d")
+        shown = f"params.value == null ? '' : d3.format('{form}')(params.value)"
+        column |= {"type": "numericColumn", "filter": "agNumberColumnFilter", "valueFormatter": {"function": shown}}
     else:
         column |= {"filter": "agTextColumnFilter"}
     return column
@@ -90,6 +93,7 @@ def answer_rows(selection: Selection, asked: Mapping[str, Any]) -> dict[str, Any
 
 def _rows(selection: Selection) -> pd.DataFrame:
     rows = selection.trials.reindex(columns=list(COLUMNS))
+    rows["freeze"] = rows["freeze"].map(freeze_name)
     state = selection.query.state
     if state in _STATES:
         rows = rows[rows["state"].isin(_STATES[state])]
@@ -150,7 +154,6 @@ def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Seri
 
 def add_grid_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> None:
     """Answer the grid's requests for rows."""
-    from dash import Input, Output, State, no_update
 
     @app.callback(  # type: ignore[untyped-decorator]
         Output(GRID, "getRowsResponse"),
@@ -162,12 +165,6 @@ def add_grid_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> No
         return no_update if asked is None else answer_rows(select(state["search"]), asked)
 
 
-def _trial_page(snapshot: Snapshot, trial_id: str, look: Look) -> Any:
-    from dashboards.views.trial_page import trial_page
-
-    return trial_page(snapshot, trial_id, look)
-
-
 VIEW = View(
     "/trials",
     "Trials",
@@ -175,5 +172,5 @@ VIEW = View(
     controls=(*SHARED_CONTROLS, "state"),
     content=trials_grid,
     add_callbacks=add_grid_callbacks,
-    item_page=ItemPage("/trial", _trial_page),
+    item_page=ItemPage("/trial", trial_page),
 )

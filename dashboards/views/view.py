@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import dash
 
 from dashboards.data.frames import Snapshot
 from dashboards.data.selection import Selection
 from dashboards.views.part import Part
 from dashboards.views.theme import Look
-
-if TYPE_CHECKING:
-    import dash
 
 SHARED_CONTROLS = ("sweep", "corpus", "model", "setup", "size", "strategy", "embeddings", "metric", "split")
 

@@ -49,7 +49,7 @@ def test_latex_runs_nothing_that_a_name_says() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [(None, ""), (float("nan"), ""), (True, "yes"), (3, "3"), (134741770, "134,741,770"), (0.5, "0.5"),
-     (12345.6, "12,346"), (0.0, "0"), ("a", "a")],
+     (12345.6, "12,346"), (0.0, "0"), (1234.5, "1,234.5"), ("a", "a")],
 )  # fmt: skip
 def test_numbers_are_written_as_people_write_them(value: object, words: str) -> None:
     assert shown(value) == words

@@ -32,7 +32,7 @@ def test_what_cannot_be_decided_says_how_many_seeds_would_do(tmp_path: Path) -> 
     answer = info.answers[0]
     assert (answer.decided, answer.freeze, answer.snippet) == (False, "", "")
     assert answer.further_seeds
-    assert answer.verdict == f"not decidable: {answer.further_seeds} more seeds"
+    assert answer.verdict == f"not decidable yet, about {answer.further_seeds} more seeds needed"
 
 
 def test_a_budget_is_in_the_unit_of_the_cost(tmp_path: Path) -> None:
