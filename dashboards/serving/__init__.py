@@ -1,1 +1,1 @@
-"""What stands between a browser and the dashboard: who may ask, what every answer says, and the server itself."""
+"""The web server: access control, response headers, and serving the dashboard."""

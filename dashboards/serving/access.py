@@ -1,7 +1,7 @@
-"""Who may reach a dashboard: the address it is bound to, the names it answers to, and the token it asks for.
+"""Who may open a dashboard: the address it listens on, the host names it answers to, and its token.
 
-The token comes from an environment variable or a file. A command line is seen by every user of a machine (`ps`), so
-there is no option for the token itself.
+The token comes from an environment variable or a file. Every user of a machine can read command lines (`ps`), so no
+option takes the token itself.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8050
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _TOKEN = re.compile(rf"[!-~]{{{SHORTEST_TOKEN},{LONGEST_TOKEN}}}")
 _HOW = (
-    f"Put a token into the environment variable {TOKEN_VARIABLE} or into a file (--token-file), made for example with "
-    "python -c 'import secrets; print(secrets.token_urlsafe(32))', or stay on 127.0.0.1 and reach it through "
+    f"Set a token in the environment variable {TOKEN_VARIABLE} or in a file (--token-file), for example one from "
+    "python -c 'import secrets; print(secrets.token_urlsafe(32))'; or listen on 127.0.0.1 and connect through "
     "ssh -C -L 8050:127.0.0.1:8050 THIS_MACHINE."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """Where a dashboard listens and whom it answers.
+    """Where a dashboard listens, and to whom it answers.
 
     Attributes:
         host: The address or name it is bound to; `localhost` is 127.0.0.1.
         port: 0 takes any free port.
-        token: What a visitor must show; None asks for nothing, which only a loopback address may.
-        trusted_hosts: Names by which visitors reach it (`Host` headers), besides the loopback names and `host`.
+        token: What a visitor must present; None needs a loopback address.
+        trusted_hosts: Further names in `Host` headers, besides the loopback names and `host`.
 
     Raises:
-        ConfigError: A port, name or token that cannot be one; all of them are told.
-        RefusedError: An address that other machines reach, and no token.
+        ConfigError: an invalid port, name or token; all problems are reported together.
+        RefusedError: an address that other machines can reach, without a token.
     """
 
     host: str = DEFAULT_HOST
@@ -52,12 +52,14 @@ class Access:
 
     def __post_init__(self) -> None:
         problems = [
-            f"trusted host: {name!r} is no name and no address." for name in self.trusted_hosts if not _name(name)
+            f"trusted host: {name!r} is neither a name nor an address."
+            for name in self.trusted_hosts
+            if not _name(name)
         ]
         if not _name(self.host):
-            problems.insert(0, f"host: {self.host!r} is no name and no address.")
+            problems.insert(0, f"host: {self.host!r} is neither a name nor an address.")
         if not 0 <= self.port <= 65535:
-            problems.append(f"port: {self.port} is none; 1 to 65535, or 0 for any free one.")
+            problems.append(f"port: {self.port} is not a port; use 1 to 65535, or 0 for a free one.")
         if self.token is not None and not _TOKEN.fullmatch(self.token):
             problems.append(
                 f"token: it has {len(self.token)} characters; {SHORTEST_TOKEN} to {LONGEST_TOKEN} visible ASCII "
@@ -66,16 +68,16 @@ class Access:
         if problems:
             raise ConfigError(problems)
         if self.token is None and not self.on_loopback:
-            raise RefusedError(f"host: {self.host!r} lets other machines in, and no token is set. {_HOW}")
+            raise RefusedError(f"host: {self.host!r} can be reached from other machines, but no token is set. {_HOW}")
 
     @property
     def address(self) -> str:
-        """What the socket is bound to."""
+        """The address that the socket is bound to."""
         return DEFAULT_HOST if self.host == "localhost" else self.host
 
     @property
     def on_loopback(self) -> bool:
-        """Whether nobody but this machine can connect. A name is not looked up: only `localhost` is sure (RFC 6761)."""
+        """Whether only this machine can connect. Names are not resolved, except `localhost` (RFC 6761)."""
         address = _address(self.address)
         return address is not None and address.is_loopback
 
@@ -83,8 +85,8 @@ class Access:
     def names(self) -> frozenset[str]:
         """The `Host` headers it answers to, in lower case, without a port.
 
-        Any other name is refused: a site of a stranger may let its own name point to 127.0.0.1, and would then be of
-        the same origin as the dashboard (DNS rebinding).
+        Any other name is refused: a foreign site could let its name resolve to 127.0.0.1 and would then share the
+        dashboard's origin (DNS rebinding).
         """
         names = {"localhost", "127.0.0.1", self.host, *self.trusted_hosts}
         if ":" in self.host:
@@ -100,11 +102,11 @@ def read_access(
     trusted_hosts: tuple[str, ...] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> Access:
-    """The access that options and environment ask for; a file's token goes before the variable's.
+    """The access from options and environment; a token file takes precedence over the variable.
 
     Raises:
-        ConfigError: What `Access` raises, or a file that cannot be read.
-        RefusedError: What `Access` raises, or a file that other users of this machine can read.
+        ConfigError: as `Access`, or the token file cannot be read.
+        RefusedError: as `Access`, or other users of this machine can read the token file.
     """
     token = environ.get(TOKEN_VARIABLE) or None
     if token_file is not None:
@@ -120,7 +122,7 @@ def _token_of(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"token file: {path} cannot be read: {error.strerror}.", exit_code=3) from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise RefusedError(f"token file: {path} is open to other users of this machine; chmod 600 {path}")
+        raise RefusedError(f"token file: {path} can be read by other users of this machine; run: chmod 600 {path}")
     return text
 
 

@@ -1,8 +1,7 @@
-"""The gate before the dashboard: every request passes it, and every answer leaves through it with our headers.
+"""WSGI middleware around the dashboard that checks every request and sets the headers of every response.
 
-It stands before Flask as WSGI middleware, so that nothing runs for a request that is refused, and no error page of
-anybody lacks a header. In this order: the name that was asked for, the size, the method, the page it comes from, the
-token.
+It runs before Flask, so a refused request runs nothing else, and error pages have the headers too. It checks, in this
+order: host name, size, method, origin, token.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from werkzeug.wrappers import Request, Response
 
 from dashboards.serving.access import Access
 from dashboards.serving.headers import cache_control, with_fixed
-from dashboards.serving.token import Token, WrongTries, login_page, onward_page
+from dashboards.serving.token import Token, WrongTries, login_page, redirect_page
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -29,13 +28,13 @@ _MAX_FORM_BYTES = 8 << 10
 
 
 class Gate:
-    """WSGI middleware: `app` for those who may, a refusal in words for the others.
+    """WSGI middleware: calls `app` for permitted requests and answers others with a refusal.
 
     Args:
         app: The dashboard.
-        access: Whom it answers.
-        prefix: What its paths begin with, `/` mostly.
-        headers: What every answer carries.
+        access: Who is permitted.
+        prefix: Of its paths, usually `/`.
+        headers: Of every response.
     """
 
     def __init__(self, app: WSGIApplication, access: Access, *, prefix: str, headers: dict[str, str]) -> None:
@@ -59,23 +58,24 @@ class Gate:
         return (refusal or self._app)(environ, start)
 
     def _refused(self, request: Request, path: str) -> Response | None:
-        """What is wrong with the request, whoever sends it."""
+        """A refusal if the request is invalid whoever sends it; None if it is valid."""
         if _host_name(request) not in self._access.names:
             return _words(
-                400, f"{request.headers.get('Host', '')!r:.200} is no name of this dashboard; see --trusted-host."
+                400,
+                f"{request.headers.get('Host', '')!r:.200} is not a host name of this dashboard; see --trusted-host.",
             )
         if (request.content_length or 0) > MAX_BODY_BYTES:
-            return _words(413, f"a request may have {MAX_BODY_BYTES >> 20} MiB.")
+            return _words(413, f"requests are limited to {MAX_BODY_BYTES >> 20} MiB.")
         if request.method == "POST" and path != CALLBACK and not self._may_be_login(request):
-            return _words(405, "nothing is posted here.", Allow="GET, HEAD")
+            return _words(405, "this address does not accept POST.", Allow="GET, HEAD")
         if request.method not in ("GET", "HEAD", "POST"):
-            return _words(405, "only GET, HEAD and POST are answered.", Allow="GET, HEAD, POST")
+            return _words(405, "only GET, HEAD and POST are allowed.", Allow="GET, HEAD, POST")
         if _from_elsewhere(request):
             return _words(403, "the request comes from a page of another origin.")
         return None
 
     def _asked_for_token(self, request: Request) -> Response | None:
-        """None for who has shown the token, else what shows the way; right after the token, the way on."""
+        """None if the visitor is signed in, else the login page; after a correct token, the redirect page."""
         if self._token is None:
             return None
         address = request.remote_addr or ""
@@ -83,7 +83,7 @@ class Gate:
         offered = self._offered(request) if bearer is None else bearer
         if offered is None:
             signed = self._token.signed(request.cookies.get(self._cookie_name(request), ""))
-            return None if signed else _login(request, "This dashboard asks for its token.")
+            return None if signed else _login(request, "This dashboard needs its token.")
         if wait_s := self._tries.wait_s(address):
             return _words(
                 429, f"too many wrong tokens; try again in {wait_s:.0f} s.", Retry_After=str(math.ceil(wait_s))
@@ -94,7 +94,7 @@ class Gate:
         return self._welcome(request, self._token) if bearer is None else None
 
     def _offered(self, request: Request) -> str | None:
-        """The token that a person shows, by the form or in the address."""
+        """The token in the form or in the address; None if there is none."""
         if self._may_be_login(request):
             return request.form.get("token", "")
         return request.args.get("token")
@@ -104,21 +104,21 @@ class Gate:
         return self._token is not None and request.method == "POST" and form
 
     def _welcome(self, request: Request, token: Token) -> Response:
-        """The cookie, and a page that goes on to the same address without the token in it."""
+        """Sets the cookie and redirects to the same address without the token."""
         pairs = parse_qsl(request.query_string.decode("latin-1"), keep_blank_values=True)
         query = urlencode([(name, value) for name, value in pairs if name != "token"])
         path = "/" + quote(request.path.lstrip("/\\"))  # `//name` would lead to another server
-        answer = Response(onward_page(f"{path}?{query}" if query else path), mimetype="text/html")
+        answer = Response(redirect_page(f"{path}?{query}" if query else path), mimetype="text/html")
         answer.set_cookie(self._cookie_name(request), token.cookie, httponly=True, samesite="Strict")
         return answer
 
     def _cookie_name(self, request: Request) -> str:
-        """Cookies do not tell ports apart: two dashboards of a machine need two names."""
+        """Name of the cookie. Ports share cookies, so two dashboards on one machine need two names."""
         return f"permafrost-{request.environ.get('SERVER_PORT', '')}"
 
 
 def _bearer(request: Request) -> str | None:
-    """The token that a program shows, by a header."""
+    """The token in an `Authorization` header; None if there is none."""
     authorization = request.authorization
     return authorization.token or "" if authorization and authorization.type == "bearer" else None
 
@@ -131,7 +131,7 @@ def _host_name(request: Request) -> str:
 
 
 def _from_elsewhere(request: Request) -> bool:
-    """Whether a page that is not ours sends this.
+    """Whether a page of another origin sent the request.
 
     Browsers say so in `Sec-Fetch-Site` (on loopback and HTTPS) and, at every POST, in `Origin`; other clients say
     neither. Who follows a link to us is welcome (https://www.w3.org/TR/fetch-metadata/). Pages on other ports of this
@@ -150,7 +150,7 @@ def _from_elsewhere(request: Request) -> bool:
 
 
 def _login(request: Request, message: str) -> Response:
-    """401: a page with a form for a browser, a sentence for any other client."""
+    """401: a page with a form for browsers, plain text for other clients."""
     if "text/html" in request.headers.get("Accept", ""):
         answer = Response(login_page(message), status=401, mimetype="text/html")
     else:

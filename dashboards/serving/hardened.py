@@ -1,7 +1,7 @@
-"""A Dash app made fit to be served: nothing of Dash's own tools, no traceback for a visitor, the gate before it.
+"""Hardens a Dash app for serving: no developer tools, no tracebacks for visitors, and the gate around it.
 
-What the environment says does not matter here: `DASH_DEBUG`, `DASH_UI`, `DASH_HOT_RELOAD`, `DASH_MCP_ENABLED`,
-`FLASK_DEBUG` and their like are overruled.
+Environment variables have no effect: `DASH_DEBUG`, `DASH_UI`, `DASH_HOT_RELOAD`, `DASH_MCP_ENABLED`,
+`FLASK_DEBUG` and the like are overridden.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _COMPRESSED = ("text/html", "text/css", "text/javascript", "application/javascri
 
 
 def secured(app: dash.Dash, access: Access, *, debug: bool = False) -> Flask:
-    """The app behind the gate. Its layout and all its callbacks must be there: the policy lists its inline scripts.
+    """The app behind the gate. Layout and callbacks must be complete: the policy lists the inline scripts.
 
     Args:
-        app: On Flask.
-        access: Whom it answers.
-        debug: Whether the traceback of a failing callback is logged. A visitor never sees one.
+        app: The Dash app.
+        access: Who is permitted.
+        debug: Whether tracebacks of failing callbacks are logged. Visitors never see them.
     """
     prefix: str = app.config.routes_pathname_prefix
     _switch_tools_off(app)
     flask: Flask = app.server
     flask.config.update(MAX_CONTENT_LENGTH=MAX_BODY_BYTES, TRUSTED_HOSTS=_trusted(access))
-    _answer_errors_in_words(flask, debug=debug)
+    _plain_error_pages(flask, debug=debug)
     if not access.on_loopback:
         # On loopback it would only cost time (4.8 MB of Plotly: 0.2 s); `ssh -C` compresses a tunnel.
         flask.after_request(_compressing(prefix + COMPONENTS))
@@ -48,14 +48,14 @@ def secured(app: dash.Dash, access: Access, *, debug: bool = False) -> Flask:
 
 
 def _trusted(access: Access) -> list[str] | None:
-    """Flask's own look at the host, behind the gate's. Werkzeug 3.1 cuts IPv6 names of its list at their first colon
-    and would refuse all; there the gate stands alone.
+    """Host names for Flask's own check behind the gate. Werkzeug 3.1 truncates IPv6 addresses at their first colon and
+    would refuse all of them, so for these the gate alone decides.
     """
     return None if ":" in access.host else sorted(name for name in access.names if ":" not in name)
 
 
 def _switch_tools_off(app: dash.Dash) -> None:
-    """No debugger, developer tools, hot reload, nor the endpoint for language models (MCP)."""
+    """Disable the debugger, developer tools, hot reload and the endpoint for language models (MCP)."""
     app.enable_dev_tools(
         debug=False,
         dev_tools_ui=False,
@@ -81,30 +81,30 @@ def _no_such_page() -> Response:
     abort(404)
 
 
-def _answer_errors_in_words(flask: Flask, *, debug: bool) -> None:
-    def told(error: HTTPException) -> tuple[str, int, dict[str, str]]:
+def _plain_error_pages(flask: Flask, *, debug: bool) -> None:
+    def plain(error: HTTPException) -> tuple[str, int, dict[str, str]]:
         status = error.code or 500
         return f"{status} {error.name}\n", status, {"Content-Type": "text/plain; charset=utf-8"}
 
     def failed(error: Exception) -> tuple[str, int, dict[str, str]]:
         log.error("%s %s: %s: %s", request.method, request.path, type(error).__name__, error, exc_info=debug)
-        words = "500 Internal Server Error: the reason is in the log of the dashboard.\n"
+        words = "500 Internal Server Error: see the dashboard's log.\n"
         return words, 500, {"Content-Type": "text/plain; charset=utf-8"}
 
     def unknown(error: DependencyException) -> tuple[str, int, dict[str, str]]:
         return "404 Not Found\n", 404, {"Content-Type": "text/plain; charset=utf-8"}
 
-    flask.register_error_handler(HTTPException, told)
+    flask.register_error_handler(HTTPException, plain)
     flask.register_error_handler(Exception, failed)
     flask.register_error_handler(DependencyException, unknown)  # a bundle that no component has registered
 
 
 def _compressing(bundles: str) -> Callable[[Response], Response]:
-    """What compresses answers for other machines: bundles well and once, all else fast.
+    """A handler that compresses responses: component bundles well and once, everything else fast.
 
-    Half a megabyte of figure takes 5 ms at level 1 and 38 ms at level 6, which saves a tenth more.
+    Half a megabyte of figures takes 5 ms at level 1; level 6 takes 38 ms and saves a tenth more.
     """
-    kept: dict[str, bytes] = {}
+    bundled: dict[str, bytes] = {}
 
     def compressed(response: Response) -> Response:
         response.vary.add("Accept-Encoding")
@@ -113,9 +113,9 @@ def _compressing(bundles: str) -> Callable[[Response], Response]:
             return response
         if request.path.startswith(bundles):
             name = check_fingerprint(request.path)[0]  # the fingerprint is the visitor's word, the name is registered
-            if name not in kept:
-                kept[name] = gzip.compress(response.get_data(), 6)
-            response.set_data(kept[name])
+            if name not in bundled:
+                bundled[name] = gzip.compress(response.get_data(), 6)
+            response.set_data(bundled[name])
         else:
             response.set_data(gzip.compress(response.get_data(), 1))
         response.headers["Content-Encoding"] = "gzip"

@@ -1,7 +1,7 @@
-"""What every answer says to the browser: what a page may load, and what may be kept.
+"""Response headers: what a page may load, and what may be cached.
 
-The policy has no exception for scripts: no `unsafe-inline`, no `unsafe-eval`. Styles need `unsafe-inline`, as Plotly,
-Mantine and AG Grid write them into the page.
+The policy allows neither `unsafe-inline` nor `unsafe-eval` for scripts. Styles need `unsafe-inline`, as Plotly, Mantine
+and AG Grid insert them into the page.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def content_policy(script_hashes: Iterable[str]) -> str:
 
 
 def fixed_headers(script_hashes: Iterable[str], *, on_loopback: bool) -> dict[str, str]:
-    """The headers that are the same on every answer.
+    """The headers that all responses share.
 
     Args:
         script_hashes: Of the inline scripts.
-        on_loopback: Elsewhere we speak plain HTTP, where a browser ignores the opener policy and logs that as an error.
+        on_loopback: Elsewhere, over plain HTTP, browsers ignore the opener policy and log an error.
     """
     headers = {
         "Content-Security-Policy": content_policy(script_hashes),
@@ -56,12 +56,12 @@ def fixed_headers(script_hashes: Iterable[str], *, on_loopback: bool) -> dict[st
 
 
 def cache_control(path: str, query: str, status: int) -> str:
-    """How long an answer may be kept: a file whose address changes with its content for ever, results never.
+    """How long a response may be cached: files whose address changes with their content for ever, results never.
 
     Args:
-        path: Below the prefix of the app, without the slash in front.
+        path: Below the prefix of the app, without a leading slash.
         query: Of the address; Dash adds `m=<time of change>` to assets.
-        status: Of the answer.
+        status: Of the response.
     """
     if status not in (200, 304):
         return "no-store"
@@ -75,7 +75,7 @@ def cache_control(path: str, query: str, status: int) -> str:
 
 
 def with_fixed(given: list[tuple[str, str]], fixed: dict[str, str], cache: str) -> list[tuple[str, str]]:
-    """The headers of an answer with ours in the place of its own."""
+    """The headers of a response, overridden by the fixed ones."""
     headers = Headers(given)
     for name, value in fixed.items():
         headers[name] = value

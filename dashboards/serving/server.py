@@ -1,4 +1,4 @@
-"""The dashboard's web server: one process, six threads, bound to one address, gone within a second of Ctrl-C.
+"""The dashboard's web server: one process, six threads, bound to one address, stopped within a second of Ctrl-C.
 
 with Listening(app, Access(port=0)) as server:  # in a test
     ...  # server.url
@@ -33,23 +33,23 @@ from orchestrator.config.console import say
 from trials.errors import ConfigError
 
 THREADS = 6
-_QUIET_S = 30  # a connection that says nothing for so long is closed
-_LAST_ANSWERS_S = 0.3  # that a callback may still take when the server ends
+_QUIET_S = 30  # idle connections are closed after this time
+_LAST_ANSWERS_S = 0.3  # for running callbacks when the server stops
 _WHY = {
-    errno.EADDRINUSE: "port: {port} of {host} is taken by another program; choose another, or 0 for any free one.",
-    errno.EACCES: "port: {port} is for administrators; choose one from 1024 on, or 0 for any free one.",
-    errno.EADDRNOTAVAIL: "host: {host} is no address of this machine.",
+    errno.EADDRINUSE: "port: {port} of {host} is in use; choose another one, or 0 for a free one.",
+    errno.EACCES: "port: {port} needs administrator rights; choose 1024 or above, or 0 for a free one.",
+    errno.EADDRNOTAVAIL: "host: {host} is not an address of this machine.",
 }
 
 
 class Listening:
-    """A dashboard that answers in a thread of its own while its `with` lasts.
+    """A dashboard served by a thread of its own as long as the `with` block runs.
 
     Attributes:
-        url: Where it is, with the port that it got.
+        url: Its address, with the actual port.
 
     Raises:
-        ConfigError: An address that cannot be bound.
+        ConfigError: the address cannot be bound.
     """
 
     def __init__(self, app: dash.Dash, access: Access, *, debug: bool = False) -> None:
@@ -88,25 +88,25 @@ class Listening:
 
 
 def serve(app: dash.Dash, access: Access, *, debug: bool = False) -> int:
-    """Answer until Ctrl-C or SIGTERM, and tell on stderr where.
+    """Serve until Ctrl-C or SIGTERM; print the address on stderr.
 
     Returns:
         The exit code: 130 after Ctrl-C, 143 after SIGTERM.
 
     Raises:
-        ConfigError: An address that cannot be bound.
+        ConfigError: the address cannot be bound.
     """
     with _stopped_by_signal() as stopped, Listening(app, access, debug=debug) as server:
-        say(f"The dashboard is at {server.url}" + (" and asks for its token." if access.token else ""))
+        say(f"The dashboard is at {server.url}" + (" and needs its token." if access.token else ""))
         if not access.on_loopback:
-            say("It speaks plain HTTP, which the network between can read; ssh or a proxy with TLS keeps it private.")
-        say("Ctrl-C ends it.")
+            say("Warning: plain HTTP can be read by the network; use ssh or a TLS proxy.")
+        say("Press Ctrl-C to stop.")
         number = stopped.wait()
     return 128 + number
 
 
 class _Stop:
-    """The first signal that came."""
+    """Waits for the first signal."""
 
     def __init__(self) -> None:
         self._came = threading.Event()
@@ -123,7 +123,7 @@ class _Stop:
 
 @contextmanager
 def _stopped_by_signal() -> Iterator[_Stop]:
-    """Signals set a flag while the block runs: an exception could come up in the middle of anything."""
+    """While the block runs, signals only set a flag: an exception could interrupt anything."""
     stop = _Stop()
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -134,10 +134,10 @@ def _stopped_by_signal() -> Iterator[_Stop]:
 
 
 def _warm(flask: Flask, access: Access, prefix: str) -> None:
-    """Ask for the first page before anybody can.
+    """Request the first page before any visitor can.
 
-    Dash finishes an app during its first request, and lets a second one in meanwhile (a tab that was left open asks at
-    once); and where callbacks are the first to import numpy or pandas, two threads may meet a module half imported
+    Dash completes an app during its first request and admits a second one meanwhile (an open tab reconnects at once);
+    and if callbacks are the first to import numpy or pandas, two threads may see a half-imported module
     (https://github.com/plotly/plotly.py/issues/2433).
     """
     client = Client(flask.wsgi_app)
@@ -154,7 +154,7 @@ def _bound(access: Access) -> socket.socket:
         family, kind, protocol, _, place = found[0]
         bound = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise ConfigError(f"host: {access.host!r} is no address and no name that is known: {error}.") from error
+        raise ConfigError(f"host: {access.host!r} is neither an address nor a known name: {error}.") from error
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
@@ -184,6 +184,6 @@ def _waitress(flask: Flask, bound: socket.socket, sockets: dict[int, Any]) -> An
 
 
 def _shown_host(access: Access) -> str:
-    """What a browser on this machine can open."""
+    """The host that a browser on this machine can open."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(access.host, access.host)  # noqa: S104
     return f"[{host}]" if ":" in host else host

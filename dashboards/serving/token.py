@@ -1,7 +1,7 @@
-"""The token of a visitor: shown once, kept in the browser as a value that is worth nothing elsewhere.
+"""The token of a visitor: entered once, then replaced by a cookie that is useless elsewhere.
 
-The cookie holds an HMAC of the token under a secret of this process, so that who reads a browser's cookies does not
-learn the token, and a restart signs everybody out.
+The cookie is an HMAC of the token under a secret of this process, so it does not reveal the token, and a restart signs
+everybody out.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from html import escape
 
-TRIES, WINDOW_S = 10, 60.0  # wrong tokens of one address within so many seconds, before it has to wait
-ADDRESSES = 1024  # whose wrong tokens are remembered
+TRIES, WINDOW_S = 10, 60.0  # wrong tokens per address and seconds before it has to wait
+ADDRESSES = 1024  # remembered
 
 _STYLE = (
     ":root{color-scheme:light dark;background:Canvas;color:CanvasText}a{color:inherit}"
@@ -25,7 +25,7 @@ _STYLE = (
 
 
 class Token:
-    """The one token that opens the dashboard."""
+    """Checks the dashboard's token and the cookies made from it."""
 
     def __init__(self, token: str) -> None:
         self._secret = secrets.token_bytes(32)
@@ -33,11 +33,11 @@ class Token:
         self.cookie = hmac.new(self._secret, b"cookie:" + token.encode(), "sha256").hexdigest()
 
     def opens(self, given: str) -> bool:
-        """Whether this is the token. The time does not depend on where, nor in how many characters, it differs."""
+        """Whether this is the token, compared in constant time."""
         return hmac.compare_digest(self._hmac(given), self._digest)
 
     def signed(self, cookie: str) -> bool:
-        """Whether a browser's cookie is ours."""
+        """Whether a cookie is valid."""
         return hmac.compare_digest(cookie.encode(), self.cookie.encode())
 
     def _hmac(self, text: str) -> bytes:
@@ -45,10 +45,10 @@ class Token:
 
 
 class WrongTries:
-    """Who showed wrong tokens lately. Nobody sleeps for it: a waiting thread is one that others do not get.
+    """Counts recent wrong tokens by address. No thread sleeps, as visitors share few threads.
 
     Args:
-        clock: Seconds that only grow.
+        clock: Monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,7 +57,7 @@ class WrongTries:
         self._lock = threading.Lock()
 
     def add(self, address: str) -> None:
-        """Remember a wrong token; the address that was quiet for longest is forgotten where there are too many."""
+        """Record a wrong token; if there are too many addresses, the one without attempts for longest is dropped."""
         with self._lock:
             self._times.setdefault(address, deque(maxlen=TRIES)).append(self._clock())
             self._times.move_to_end(address)
@@ -65,7 +65,7 @@ class WrongTries:
                 self._times.popitem(last=False)
 
     def wait_s(self, address: str) -> float:
-        """Seconds until the address may try again; 0 where it may now."""
+        """Seconds until the address may try again; 0 if it may now."""
         with self._lock:
             times = self._times.get(address)
             return max(0.0, times[0] + WINDOW_S - self._clock()) if times and len(times) == TRIES else 0.0
@@ -75,10 +75,9 @@ class WrongTries:
 
 
 def login_page(message: str) -> str:
-    """The page that asks for the token. It posts to its own address, so that a deep link leads where it should.
+    """The login page. It posts to its own address, so that deep links keep working.
 
-    A browser withholds a `SameSite=Strict` cookie from who comes by a link on another site; from our own page it goes
-    along.
+    After a link on another site, a browser withholds `SameSite=Strict` cookies; the link on this page sends them.
     """
     form = (
         '<form method="post"><label for="token">Token</label><input id="token" name="token" type="password" '
@@ -86,18 +85,18 @@ def login_page(message: str) -> str:
     )
     # Under `no-referrer`, our policy elsewhere, a browser says `Origin: null` when it posts a form.
     referrer = '<meta name="referrer" content="same-origin">'
-    again = '<p>Signed in, and here by a link? <a href="">Open the page</a></p>'
+    again = '<p>Already signed in? <a href="">Open the page</a></p>'
     return _page(f"<p>{escape(message)}</p>{form}{again}", referrer)
 
 
-def onward_page(path: str) -> str:
-    """A page that goes on to `path` by itself.
+def redirect_page(path: str) -> str:
+    """A page that opens `path` by itself.
 
-    Not a redirect: after a link on another site the redirected request would still count as coming from there, and
-    the browser would withhold the `SameSite=Strict` cookie that it was just given.
+    An HTTP redirect after a link on another site would still count as coming from there, and the browser would withhold
+    the `SameSite=Strict` cookie that it was just given.
     """
     link = escape(path)
-    return _page(f'<p><a href="{link}">Go on</a></p>', f'<meta http-equiv="refresh" content="0; url={link}">')
+    return _page(f'<p><a href="{link}">Continue</a></p>', f'<meta http-equiv="refresh" content="0; url={link}">')
 
 
 def _page(body: str, head: str = "") -> str:

@@ -100,7 +100,7 @@ def _hardware(selection: Selection, versions: dict[str, str]) -> str:
     threads = ", ".join(f"{n:g}" for n in sorted(selection.trials["threads"].dropna().unique().tolist()))
     packages = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     cpu = f"{threads or 'an unknown number of'} CPU thread{'s' * (threads != '1')}"
-    where = f"{devices} with {cpu} per trial"
+    where = f"{', '.join(found.devices) or 'no device yet'} with {cpu} per trial"
     commit = ", ".join(found.commits) or "unknown"
     return f"Ran on {where}; {packages or 'versions unknown'}; commit {commit}; configuration digest {found.config}."
 

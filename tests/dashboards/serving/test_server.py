@@ -58,12 +58,14 @@ def test_nothing_is_left_listening_when_it_ends() -> None:
 def test_a_taken_port_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"port: {port} of 127.0.0.1 is taken") as caught:
+        with pytest.raises(ConfigError, match=f"port: {port} of 127.0.0.1 is in use") as caught:
             Listening(small_app(), Access(port=port))
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize(("host", "words"), [("192.0.2.77", "no address of this machine"), ("no.invalid", "no name")])
+@pytest.mark.parametrize(
+    ("host", "words"), [("192.0.2.77", "not an address of this machine"), ("no.invalid", "nor a known name")]
+)
 def test_a_host_that_cannot_be_bound_is_told(host: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Listening(small_app(), Access(host=host, port=0, token=TOKEN))
@@ -125,7 +127,7 @@ def test_ten_cold_servers_answer_their_first_requests() -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_before_a_slow_callback_and_without_a_traceback(number: signal.Signals, code: int) -> None:
-    assert end_of_busy_server(number) == (code, "", "Ctrl-C ends it.\n")
+    assert end_of_busy_server(number) == (code, "", "Press Ctrl-C to stop.\n")
 
 
 def end_of_busy_server(number: signal.Signals) -> End:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from werkzeug.test import Client
 
 from dashboards.serving.access import Access
-from dashboards.serving.token import ADDRESSES, TRIES, WINDOW_S, Token, WrongTries, onward_page
+from dashboards.serving.token import ADDRESSES, TRIES, WINDOW_S, Token, WrongTries, redirect_page
 from tests.dashboards.serving.visitors import CALLBACK, LAN, TOKEN, changed_to, visitor
 
 HTML = {"Accept": "text/html"}
@@ -93,9 +93,9 @@ def test_no_other_text_opens(text: str) -> None:
 
 @given(st.text(min_size=1))
 def test_the_way_on_stays_on_this_server_and_inside_its_attribute(path: str) -> None:
-    page = onward_page("/" + path)
-    assert page.count('"') == onward_page("/").count('"')
-    assert page.count("<") == onward_page("/").count("<")
+    page = redirect_page("/" + path)
+    assert page.count('"') == redirect_page("/").count('"')
+    assert page.count("<") == redirect_page("/").count("<")
 
 
 @pytest.mark.parametrize("path", ["//evil.example/", "/\\evil.example", "///evil.example"])
