@@ -164,7 +164,7 @@ def _launch(
     with leaving_on_sigterm(), take_lease(results.storage, plan.sweep.name, say=say) as lease:
         results.add_plan(plan.declared())
         plan = brought_up_to_date(plan, results)  # another driver may have been at it until now
-        running = Running.of(plan, cluster, results, lease, stop)
+        running = Running.of(plan, cluster, results, lease, stop, most=bounds.trials or None)
         _run(running, bounds, found, started)
     outcome = outcome_of(plan, results, time.monotonic() - started, dry_run=False)
     bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)

@@ -1,10 +1,10 @@
-"""Where running trials are kept: beside the rows of their store, one object a checkpoint.
+"""Checkpoints of running trials, next to the rows of their store: one object per checkpoint.
 
     <store>/checkpoints/<trial_id>-<attempt>-<step>-<digest>.safetensors
 
-Attempt and step are padded with zeros, so the newest has the last name. A late worker of an older attempt can only add
-names that are older. One whose bytes are not those of its digest counts as not there: a trial that went on from it
-would give other numbers.
+Attempt and step are padded with zeros, so the newest sorts last, and a late worker of an older attempt can only add
+older names. A checkpoint whose bytes do not match its digest counts as absent: resuming from it would give other
+numbers.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ class StoredCheckpoints:
         self._storage, self._trial_id, self._attempt = open_storage(store).at(CHECKPOINTS), trial_id, attempt
 
     def load(self) -> bytes | None:
-        """The newest of this attempt and those before."""
+        """The newest checkpoint of this attempt and earlier ones."""
         for name in reversed(self._names()):
             try:
                 content = self._storage.read(name)
-            except FileNotFoundError:  # a newer one of another process has replaced it
+            except FileNotFoundError:  # another process has replaced it by a newer one
                 continue
             if is_intact(name, content):
                 return content
         return None
 
     def save(self, step: int, content: bytes) -> None:
-        """Keep a new one, then take those before away. Raises StoreError."""
+        """Save a new checkpoint, then delete earlier ones. Raises StoreError."""
         old = self._names()
         name = f"{self._trial_id}-{self._attempt:06}-{step:012}-{digest(content)}.safetensors"
         self._storage.write(name, content)
@@ -46,12 +46,12 @@ class StoredCheckpoints:
 
 
 def names_of(storage: Storage, trial_id: str) -> list[str]:
-    """All checkpoints of a trial, the oldest first."""
+    """All checkpoints of a trial, oldest first."""
     return sorted(name for name in storage.files() if name.startswith(f"{trial_id}-"))
 
 
 def forget(store: Storage, trial_ids: set[str]) -> None:
-    """Take the checkpoints of trials away that are over."""
+    """Delete the checkpoints of trials that have ended."""
     storage = store.at(CHECKPOINTS)
     for name in storage.files():
         if name.partition("-")[0] in trial_ids:

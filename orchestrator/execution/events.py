@@ -1,4 +1,4 @@
-"""What a driver tells of a running sweep, and how a trial that raises is called."""
+"""The events of a running sweep, and how an exception in a trial is classified."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trials.spec import TrialSpec
 
 
 class Listener(Protocol):
-    """Hears of every trial, in the driver's process. The Recorder is one, the terminal another."""
+    """Receives the events of all trials, in the driver's process; e.g. the recorder and the live display."""
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
-        """A worker has taken the trial; attempts count from 1 on."""
+        """A worker has started an attempt at the trial, numbered from 1."""
         ...
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
@@ -25,69 +25,69 @@ class Listener(Protocol):
         ...
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """An attempt is over, and there will be another; of a pruned one, which is paused, there may be."""
+        """An attempt has ended and another follows; after `pruned` (the trial is paused) one may follow."""
         ...
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """The trial is over; after `last` records `state` is completed, else `error` says why it ended."""
+        """The trial has ended; unless `state` is completed, `error` is the reason."""
         ...
 
     def tick(self) -> None:
-        """Some time has passed."""
+        """Called every now and then while nothing else happens."""
         ...
 
 
 class Listeners:
-    """Several listeners as one, told in order."""
+    """Several listeners as one, called in order."""
 
     def __init__(self, *listeners: Listener) -> None:
         self._all = listeners
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
-        """Tell all."""
+        """Forward the event."""
         for listener in self._all:
             listener.started(spec, attempt)
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
-        """Tell all."""
+        """Forward the event."""
         for listener in self._all:
             listener.evaluated(spec, record)
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Tell all."""
+        """Forward the event."""
         for listener in self._all:
             listener.retried(spec, state, error)
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Tell all."""
+        """Forward the event."""
         for listener in self._all:
             listener.ended(spec, state, error)
 
     def tick(self) -> None:
-        """Tell all."""
+        """Forward the event."""
         for listener in self._all:
             listener.tick()
 
 
-_PASSING = {
+_TRANSIENT = {
     errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EDQUOT, errno.EBUSY, errno.EAGAIN, errno.ENETDOWN, errno.ENETUNREACH,
     errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ETIMEDOUT, errno.ECONNRESET, errno.ECONNREFUSED, errno.EPIPE,
 }  # fmt: skip
 
 
 def failure(error: Exception) -> tuple[State, str]:
-    """The state a raising trial ends in, and its error: one line where the user caused it, else with the traceback."""
+    """The state of a trial that raised, and its error text: one line for a user's mistake, else with the traceback."""
     if isinstance(error, DivergedError):
         return State.DIVERGED, str(error)
     if isinstance(error, PreemptedError):
         return State.LOST, str(error)
-    passing = any(_is_passing(one) for one in _causes(error))
+    transient = any(_is_transient(one) for one in _causes(error))
     if isinstance(error, PermafrostError):
-        return (State.UNAVAILABLE if passing else State.FAILED), str(error)
+        return (State.UNAVAILABLE if transient else State.FAILED), str(error)
     text = "".join(traceback.format_exception(error)).strip()
-    if _is_want_of_memory(error):
+    if _is_out_of_memory(error):
         return State.OUT_OF_MEMORY, text
-    return (State.UNAVAILABLE if passing else State.FAILED), text
+    return (State.UNAVAILABLE if transient else State.FAILED), text
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -96,20 +96,20 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _is_passing(error: BaseException) -> bool:
-    """Whether a disk or a network may answer another time."""
+def _is_transient(error: BaseException) -> bool:
+    """Whether a disk or network may work again later."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
-    return isinstance(error, OSError) and error.errno in _PASSING
+    return isinstance(error, OSError) and error.errno in _TRANSIENT
 
 
-def _is_want_of_memory(error: Exception) -> bool:
-    # torch.OutOfMemoryError by name: this module is imported where torch is not. On a CPU torch has only words for it.
+def _is_out_of_memory(error: Exception) -> bool:
+    # torch.OutOfMemoryError by name, as this module is imported without torch. On a CPU torch raises a RuntimeError.
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def last_line(error: str | None) -> str:
-    """The line of an error or traceback that says what happened."""
+    """The last line of an error or traceback, which says what happened."""
     return (error or "no reason given").strip().splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Run planned trials in this process, one after the other: the reference for Ray, and the place for a breakpoint."""
+"""Run planned trials in this process, one after the other: the reference for Ray, and the way to set breakpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from orchestrator.execution.checkpoint_store import StoredCheckpoints
 from orchestrator.execution.events import Listener, failure
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Attempt, TrialQueue
-from orchestrator.execution.trial_source import Verdict, told_of
+from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Resources
 from trials.run import run_trial
@@ -28,12 +28,12 @@ def run_inline(
     checkpoint: CheckpointTimes | None,
     stop: StopRequest,
 ) -> None:
-    """Run the trials of a queue in order and tell the listener; the same rows as `run_sweep`, but for times."""
+    """Run the trials of a queue in order and report to the listener; the same rows as `run_sweep` except for times."""
     torch.set_num_threads(resources.cpus)
     while not (stop.asked or queue.is_over):
         attempt = queue.take()
         if attempt is None:
-            time.sleep(0.1)  # one waits to be tried again
+            time.sleep(0.1)  # a trial waits for its next attempt
             continue
         listener.started(attempt.spec, attempt.number)
         error: str | None = None
@@ -45,8 +45,8 @@ def run_inline(
                 return
         except Exception as raised:
             state, error = failure(raised)
-        told = listener.ended if queue.ended(attempt.spec, state, error) is None else listener.retried
-        told(attempt.spec, state, error)
+        report = listener.ended if queue.ended(attempt.spec, state, error) is None else listener.retried
+        report(attempt.spec, state, error)
         stop.reason = stop.reason or queue.broken
 
 
@@ -58,7 +58,7 @@ def _run(
     checkpoints: Checkpoints | None,
     stop: StopRequest,
 ) -> tuple[State | None, str | None]:
-    """Run an attempt; how it ended, and why if before its end. None where it was stopped with the sweep."""
+    """Run an attempt; its state and the reason if it is not completed. The state is None if the sweep was stopped."""
     records = run_trial(
         attempt.spec, predictions=predictions, checkpoints=checkpoints, accumulation=attempt.accumulation
     )
@@ -67,7 +67,7 @@ def _run(
         listener.evaluated(attempt.spec, record)
         if record.last:
             return State.COMPLETED, None
-        if stop.asked or verdict is not Verdict.GO_ON:
+        if stop.asked or verdict is not Verdict.CONTINUE:
             records.close()
-            return (None, None) if verdict is Verdict.GO_ON else (State.PRUNED, told_of(verdict, record))
+            return (None, None) if verdict is Verdict.CONTINUE else (State.PRUNED, prune_reason(verdict, record))
     raise AssertionError("a trial ends with its last record")

@@ -1,4 +1,4 @@
-"""The one writer: turns what a driver tells into rows and commits them to the store in batches."""
+"""The only writer of a store: turns a driver's events into rows and commits them in batches."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 from trials.tasks.task import labels_of, words_of
 
-COMPACT_EVERY = 200  # commits; between them that many small parts a table
-FLUSH_EVERY_S = 1.0  # what a killed driver can lose of finished trials, and how many small parts a second there are
+COMPACT_EVERY = 200  # commits: the number of small parts per table between two compactions
+FLUSH_EVERY_S = 1.0  # the most that a killed driver loses of finished trials, and the interval between small parts
 
 
 class Recorder:
-    """A `Listener` that writes. Close it, also after an error: what it still holds is committed then.
+    """A `Listener` that writes rows. Close it, also after an error: the remaining rows are committed then.
 
-    `before_commit` is asked first each time; it raises where another driver has taken over, and nothing is written.
-    `committed` is told how many seconds each commit took, what came with it included.
+    `before_commit` is called before each commit; it raises if another driver has taken over, and nothing is written.
+    `committed` receives the seconds that each commit took, including compaction.
     """
 
     def __init__(
@@ -47,70 +47,70 @@ class Recorder:
         self._over: set[str] = set()
         self._commits = 0
         self._records: dict[str, list[EpochRecord]] = {}
-        self._held: dict[str, list[dict[str, Any]]] = {table: [] for table in COMMIT_ORDER}
+        self._buffered: dict[str, list[dict[str, Any]]] = {table: [] for table in COMMIT_ORDER}
         self._flushed = time.monotonic()
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
-        """Begin an attempt."""
+        """Start an attempt."""
         self._records[spec.trial_id], self._attempts[spec.trial_id] = [], attempt
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
-        """Hold an epoch row."""
+        """Buffer an epoch row."""
         self._records[spec.trial_id].append(record)
         attempt = self._attempts[spec.trial_id]
-        self._held["epochs"].append(epoch_row(spec, attempt, record))
+        self._buffered["epochs"].append(epoch_row(spec, attempt, record))
         for report in record.reports:
-            self._held["tags"] += tag_rows(spec, attempt, report)
-            self._held["predictions"] += prediction_rows(spec, attempt, report)
+            self._buffered["tags"] += tag_rows(spec, attempt, report)
+            self._buffered["predictions"] += prediction_rows(spec, attempt, report)
         self.tick()
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Hold the attempt's row; the trial's checkpoint stays."""
-        self._hold(spec, state, error)
+        """Buffer the attempt's row; the trial's checkpoint is kept."""
+        self._buffer(spec, state, error)
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Hold the trial's row."""
+        """Buffer the trial's row."""
         self._over.add(spec.trial_id)
-        self._hold(spec, state, error)
+        self._buffer(spec, state, error)
 
-    def _hold(self, spec: TrialSpec, state: State, error: str | None) -> None:
+    def _buffer(self, spec: TrialSpec, state: State, error: str | None) -> None:
         records = self._records.pop(spec.trial_id, [])
-        self._held["trials"].append(trial_row(spec, self._attempts[spec.trial_id], records, state, error))
+        self._buffered["trials"].append(trial_row(spec, self._attempts[spec.trial_id], records, state, error))
         self.tick()
 
     def tick(self) -> None:
-        """Commit, if the last time is long enough ago."""
+        """Commit, if the last commit is long enough ago."""
         if time.monotonic() - self._flushed >= FLUSH_EVERY_S:
             self.flush()
 
     def flush(self) -> None:
-        """Commit what is held: trials last, so that a trial in the store has all that belongs to it there."""
-        began, is_commit = time.monotonic(), any(self._held.values())
+        """Commit the buffered rows: trials last, so that whatever belongs to a trial in the store is there too."""
+        began, is_commit = time.monotonic(), any(self._buffered.values())
         if is_commit:
             self._before_commit()
             self._commits += 1
-        for table, rows in self._held.items():
+        for table, rows in self._buffered.items():
             self._store.append(table, rows)
             rows.clear()
         if self._over:
-            forget(self._store.storage, self._over)  # only now: their rows are there
+            forget(self._store.storage, self._over)  # only after their rows are committed
             self._over.clear()
         if self._commits >= COMPACT_EVERY:
             self._store.compact()
-            pa.default_memory_pool().release_unused()  # it would keep what the largest compaction so far took
+            pa.default_memory_pool().release_unused()  # it would keep the memory of the largest compaction
             self._commits = 0
         self._flushed = time.monotonic()
         if is_commit:
             self._committed(self._flushed - began)
 
     def close(self) -> None:
-        """Commit the rest and put the small parts together."""
+        """Commit the remaining rows and compact the store."""
         self.flush()
         self._store.compact()
 
 
 def epoch_row(spec: TrialSpec, attempt: int, record: EpochRecord) -> dict[str, Any]:
-    """A row of `schema.EPOCHS`: what of the record has a column there."""
+    """A row of `schema.EPOCHS`: the fields of the record that have a column there."""
     columns = {name: getattr(record, name) for name in EPOCHS.names if hasattr(record, name)}
     key = {"trial_id": spec.trial_id, "attempt": attempt}
     return {**columns, **record.metrics, **key, "time": _utc(record.time)}
@@ -164,7 +164,7 @@ def tag_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[st
 
 
 def prediction_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:
-    """Rows of `schema.PREDICTIONS`; none where the trial kept no predictions. The words come from the corpus."""
+    """Rows of `schema.PREDICTIONS`; none if the trial stored no predictions. The words come from the corpus."""
     if not report.gold:
         return []
     items: list[Item] = getattr(read_corpus(spec.task, spec.data), report.split)
@@ -188,7 +188,7 @@ def prediction_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[
 
 
 def _written(report: SplitReport, labels: Sequence[float]) -> list[str | None]:
-    """Labels by name, null where there is none; numbers as they are."""
+    """Labels by name, null where there is none; numbers as text."""
     if not report.names:
         return [str(number) for number in labels]
     return [report.names[int(label)] if label >= 0 else None for label in labels]
@@ -200,7 +200,7 @@ def _utc(unix_s: float) -> datetime:
 
 @cache
 def git_commit() -> str | None:
-    """The commit of this code, with `+` where it is changed; None outside a checkout."""
+    """The commit of this code, with `+` if it has uncommitted changes; None outside a checkout."""
     here = Path(__file__).parent
     try:
         found = [

@@ -1,4 +1,4 @@
-"""Run one trial of a store again, in this process: for its numbers, or for the model it leaves."""
+"""Run one trial of a store again, in this process, to reproduce its numbers or its model."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Difference:
-    """A number that came out otherwise.
+    """A number that was not reproduced.
 
     Attributes:
-        step: The evaluation's step.
+        step: The step of the evaluation.
         column: The column of the store.
-        stored, found: The two values; None where one run has no such evaluation.
+        stored, found: The value in the store and that of the new run; None if there is no such evaluation.
     """
 
     step: int
@@ -37,17 +37,17 @@ class Difference:
 
 
 def find_trial(store: ResultStore, trial_id: str) -> tuple[TrialSpec, Row]:
-    """The spec and row of a completed trial, by its id or the beginning of it.
+    """The spec and row of a completed trial, by its id or a prefix of it.
 
     Raises:
-        StoreError: no completed trial, or several, whose id begins so.
+        StoreError: no completed trial has this prefix, or several have.
     """
     rows = [row for row in store.trials().to_pylist() if (row["trial_id"] or "").startswith(trial_id)]
     if not rows:
         raise StoreError(f"no trial {trial_id!r} in {store.address}. `permafrost status --trials` lists them.")
     if len(rows) > 1:
         ids = ", ".join(row["trial_id"] for row in rows[:4])
-        raise StoreError(f"{trial_id!r} begins {len(rows)} trials: {ids}. Give more digits.")
+        raise StoreError(f"{trial_id!r} matches {len(rows)} trials: {ids}. Give more digits.")
     if rows[0]["state"] != State.COMPLETED:
         raise StoreError(
             f"trial {rows[0]['trial_id']} ended {rows[0]['state']}. Only a completed one can be run again."
@@ -55,8 +55,8 @@ def find_trial(store: ResultStore, trial_id: str) -> tuple[TrialSpec, Row]:
     return stored_spec(rows[0]["spec"], rows[0]["trial_id"]), rows[0]
 
 
-def rerun(spec: TrialSpec, row: Row, tell: Callable[[EpochRecord], None]) -> tuple[list[Row], Any]:
-    """Run a trial with the threads it had, and return its epoch rows and what it leaves (`trials.run.Trained`)."""
+def rerun(spec: TrialSpec, row: Row, on_record: Callable[[EpochRecord], None]) -> tuple[list[Row], Any]:
+    """Run a trial with the same number of threads; its epoch rows and its result (`trials.run.Trained`)."""
     import torch
 
     from trials.run import run_trial
@@ -68,14 +68,14 @@ def rerun(spec: TrialSpec, row: Row, tell: Callable[[EpochRecord], None]) -> tup
         try:
             record = next(trial)
         except StopIteration as end:
-            # As a store gives them back: `step_losses` of a regression are rounded there.
+            # As a store returns them: `step_losses` of a regression are rounded there.
             return pa.Table.from_pylist(rows, EPOCHS).to_pylist(), end.value
-        tell(record)
+        on_record(record)
         rows.append(epoch_row(spec, row["attempt"], record))
 
 
 def differences(stored: list[Row], found: list[Row]) -> list[Difference]:
-    """Every computed number that is not the same to the bit, evaluation by evaluation."""
+    """Every computed number that is not bit-identical, evaluation by evaluation."""
     by_step = {row["step"]: row for row in found}
     differing = []
     for row in stored:

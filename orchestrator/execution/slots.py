@@ -1,8 +1,8 @@
-"""Where the next trial goes: how many more the nodes of each kind have room for, now.
+"""Slots for trials: where the next trial runs, and how many more the nodes of each kind have room for.
 
-Nodes come and go while a sweep runs: a spot machine is taken away, an autoscaler adds one. So they are counted again
-and again, and a trial is only handed to Tune when there is room for it, or when more are asked for than there is room
-(`concurrency`), which is what makes an autoscaler add nodes.
+Nodes come and go while a sweep runs: a spot machine is reclaimed, an autoscaler adds one. So they are counted
+repeatedly, and a trial is only handed to Tune when there is room for it, or when `concurrency` asks for more than there
+is room, which makes an autoscaler add nodes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 from trials.errors import ConfigError
 
-LOOK_AGAIN_S = 2.0
-ANY = ""  # the kind of a trial that may go to every node
+REFRESH_S = 2.0
+ANY = ""  # the kind of a trial that may run on any node
 
 
 @dataclass(frozen=True)
 class Share:
-    """What one trial gets of a node.
+    """The part of a node that one trial gets.
 
     Attributes:
-        cpus: Cores, and threads of its arithmetic.
+        cpus: Cores, and threads for its arithmetic.
         gpus: GPUs; a fraction shares one.
     """
 
@@ -33,11 +33,11 @@ class Share:
 
 @dataclass(frozen=True)
 class Node:
-    """What a node has in all.
+    """A node's total resources.
 
     Attributes:
-        kind: Its accelerator as Ray names it, e.g. ``A100``; ``cpu`` for a node without.
-        cpus, gpus: How many.
+        kind: Its accelerator as Ray names it, e.g. ``A100``; ``cpu`` if it has none.
+        cpus, gpus: Their numbers.
     """
 
     kind: str
@@ -45,13 +45,13 @@ class Node:
     gpus: float
 
     def room(self, share: Share) -> int:
-        """Trials that it can run at the same time; none is spread over two nodes."""
+        """The number of trials that fit on it; no trial spans two nodes."""
         by_cpus = int(self.cpus // share.cpus)
         return min(by_cpus, int(self.gpus / share.gpus + 1e-9)) if share.gpus else by_cpus
 
 
 def kinds_of(nodes: Sequence[Node], *, gpus: bool) -> dict[str, list[Node]]:
-    """The nodes of each kind; for trials on GPUs those that have one."""
+    """The nodes of each kind; for trials on GPUs only those that have one."""
     found: dict[str, list[Node]] = {}
     for node in nodes:
         if node.gpus or not gpus:
@@ -60,12 +60,12 @@ def kinds_of(nodes: Sequence[Node], *, gpus: bool) -> dict[str, list[Node]]:
 
 
 def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str, ...]:
-    """The kinds that trials go to.
+    """The kinds of node that trials run on.
 
     Args:
-        nodes: Of the cluster.
-        device: ``any``; ``one`` for that which most trials find room on; or a kind.
-        gpus: Whether trials ask for one.
+        nodes: The cluster's.
+        device: ``any``; ``one`` for the kind with the most capacity; or a kind.
+        gpus: Whether trials need a GPU.
 
     Raises:
         ConfigError: the cluster has no such kind.
@@ -78,7 +78,7 @@ def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str
         return (max(most, key=lambda kind: (most[kind], kind)),) if most else ()
     if device not in found:
         raise ConfigError(
-            f"resources.device: {device}: the cluster has {', '.join(found) or 'no GPU'}. Name one of these, or say "
+            f"resources.device: {device}: the cluster has {', '.join(found) or 'no GPU'}. Name one of these, or use "
             "`any` to spread trials over all, or `one` for the largest.",
             exit_code=3,
         )
@@ -86,41 +86,41 @@ def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str
 
 
 class Slots:
-    """Places for trials, by the kind of node.
+    """The slots for trials, by kind of node.
 
     Attributes:
-        shares: What a trial gets on each kind that trials go to.
+        shares: What a trial gets on each kind.
     """
 
     def __init__(
         self,
         shares: Mapping[str, Share],
-        look: Callable[[], Sequence[Node]],
+        nodes: Callable[[], Sequence[Node]],
         *,
         concurrency: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`look` gives the nodes that are up; up to `concurrency` trials are taken whether there is room or not."""
+        """`nodes` returns those that are up; `concurrency` trials are handed out whether there is room or not."""
         self.shares = dict(shares)
-        self._look, self._concurrency, self._clock = look, concurrency, clock
+        self._nodes, self._concurrency, self._clock = nodes, concurrency, clock
         self._taken: dict[str, str] = {}  # trial -> kind
         self._room: dict[str, int] = {}
-        self._looked_s = float("-inf")
+        self._refreshed_s = float("-inf")
 
     def total(self) -> int:
-        """Trials that can run at the same time."""
+        """The number of trials that can run at the same time."""
         self._refresh()
         room = sum(self._room.values())
         return room if self._concurrency is None else min(room, self._concurrency)
 
     def described(self) -> str:
-        """For the person who launches: `16 trials at a time on A100, 0.25 of a GPU each`."""
+        """For display, e.g. `16 trials at a time, 0.25 of a GPU each on A100`."""
         named = {kind: f" on {kind}" if kind not in (ANY, "cpu", "gpu") else "" for kind in self.shares}
         each = [f", {share.gpus:g} of a GPU each{named[kind]}" for kind, share in self.shares.items() if share.gpus]
         return f"{self.total()} trials at a time" + ("".join(each) or "".join(named.values()))
 
     def free_kind(self) -> str | None:
-        """Where the next trial goes, or None if it has to wait."""
+        """The kind of node that the next trial runs on; None if it has to wait."""
         self._refresh()
         if self._concurrency is not None and len(self._taken) >= self._concurrency:
             return None
@@ -130,19 +130,19 @@ class Slots:
         return kind if free[kind] > 0 or self._concurrency is not None else None
 
     def take(self, trial_id: str, kind: str) -> Share:
-        """The trial has a place from now on."""
+        """Assign a slot to a trial."""
         self._taken[trial_id] = kind
         return self.shares[kind]
 
     def give_back(self, trial_id: str) -> None:
-        """Its place is free again; nothing where it has none."""
+        """Free the slot of a trial, if it has one."""
         self._taken.pop(trial_id, None)
 
     def _refresh(self) -> None:
         now = self._clock()
-        if now - self._looked_s < LOOK_AGAIN_S:
+        if now - self._refreshed_s < REFRESH_S:
             return
-        self._looked_s, nodes = now, self._look()
+        self._refreshed_s, nodes = now, self._nodes()
         self._room = {
             kind: sum(node.room(share) for node in nodes if kind in (ANY, node.kind))
             for kind, share in self.shares.items()

@@ -1,7 +1,7 @@
-"""Asking a running sweep to stop: by Ctrl-C, by SIGTERM, by its driver, at a bound, or through its store.
+"""Requests to stop a running sweep: by Ctrl-C, by SIGTERM, by its driver, at a limit, or through its store.
 
-A request in the store is an object `<store>/stops/<sweep>/<when>-<token>.txt`, so that anybody who can write there can
-stop a sweep wherever its driver runs.
+A request in the store is an object `<store>/stops/<sweep>/<when>-<token>.txt`, so anybody who can write to the store
+can stop a sweep, wherever its driver runs.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from types import FrameType
 from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
-FOLDER, LOOK_S = "stops", 2.0
+FOLDER, POLL_S = "stops", 2.0
 
 
 class StopRequest:
-    """Once asked, running trials end at their next evaluation and no new one starts.
+    """Once set, running trials end at their next evaluation and no new trial starts.
 
     Attributes:
-        signal: The signal that asked, or None.
-        reason: Why the sweep itself asked, or None.
+        signal: The signal that was received, or None.
+        reason: Why the driver gave up, or None.
         asker: Who asked through the store, or None.
-        bound: Which bound of the launch was reached, or None.
+        bound: Which limit of the launch was reached, or None.
     """
 
     def __init__(self) -> None:
@@ -39,25 +39,25 @@ class StopRequest:
 
     @property
     def asked(self) -> bool:
-        """Whether to stop."""
+        """Whether the sweep has to stop."""
         return any(one is not None for one in (self.signal, self.reason, self.asker, self.bound))
 
     @property
     def exit_code(self) -> int:
-        """130 after Ctrl-C, 143 after SIGTERM, `permafrost stop` or a bound; 1 where the sweep gave up."""
+        """130 after Ctrl-C, 143 after SIGTERM, `permafrost stop` or a limit; 1 if the driver gave up."""
         if self.signal is not None:
             return 128 + self.signal
         return 1 if self.asker is None and self.bound is None else 128 + signal.SIGTERM
 
     @contextmanager
     def on_signals(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Let Ctrl-C and SIGTERM ask; the second one stops at once, by KeyboardInterrupt."""
+        """Handle Ctrl-C and SIGTERM as requests; the second one stops at once, with KeyboardInterrupt."""
 
         def ask(number: int, _frame: FrameType | None) -> None:
             if self.asked:
                 raise KeyboardInterrupt
             self.signal = number
-            say("Stopping: running trials go on to their next evaluation. Ctrl-C again stops now.")
+            say("Stopping: running trials continue to their next evaluation. Press Ctrl-C again to stop now.")
 
         before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -68,30 +68,30 @@ class StopRequest:
 
     @contextmanager
     def on_requests(self, store: Storage, sweep: str, say: Callable[[str], None]) -> Iterator[None]:
-        """Let requests in a store ask while the block runs. Those that were there before it meant another driver."""
+        """Obey requests in a store while the block runs. Older ones were meant for another driver."""
         folder = store.at(FOLDER).at(sweep)
-        _take_away(folder)
+        _delete_requests(folder)
 
         def is_asked() -> bool:
-            with contextlib.suppress(StoreError, OSError):  # the next look may find the place answering
+            with contextlib.suppress(StoreError, OSError):  # the storage may answer at the next poll
                 for name in folder.files():
                     self.asker = self.asker or folder.read(name).decode(errors="replace")[:200]
             if self.asker is not None:
-                say(f"Stopping, as {self.asker} asked: running trials go on to their next evaluation.")
+                say(f"Stopping at the request of {self.asker}: running trials continue to their next evaluation.")
             return self.asker is not None
 
         try:
-            with looking(is_asked, LOOK_S, "stop requests"):
+            with polling(is_asked, POLL_S, "stop requests"):
                 yield
         finally:
-            _take_away(folder)
+            _delete_requests(folder)
 
 
 @contextmanager
 def leaving_on_sigterm() -> Iterator[None]:
-    """Outside of `StopRequest.on_signals`, too, SIGTERM ends the block in order: by SystemExit with its number.
+    """SIGTERM ends the block cleanly, with SystemExit and the signal's number, also outside `StopRequest.on_signals`.
 
-    That is what Ray does with it while it starts, where it takes the signal for itself. `command.reported` knows it.
+    Ray does the same while it starts, when it handles the signal itself. `console.reported` makes it exit code 143.
     """
 
     def leave(number: int, _frame: FrameType | None) -> None:
@@ -105,15 +105,15 @@ def leaving_on_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def looking(is_over: Callable[[], bool], every_s: float, name: str) -> Iterator[None]:
-    """While the block runs ask every so many seconds, in a thread of this name, until the answer is yes."""
+def polling(is_over: Callable[[], bool], every_s: float, name: str) -> Iterator[None]:
+    """While the block runs, call `is_over` at this interval in a thread of this name, until it returns True."""
     ended = threading.Event()
 
-    def look() -> None:
+    def poll() -> None:
         while not ended.wait(every_s) and not is_over():
             pass
 
-    watcher = threading.Thread(target=look, name=name, daemon=True)
+    watcher = threading.Thread(target=poll, name=name, daemon=True)
     watcher.start()
     try:
         yield
@@ -123,11 +123,11 @@ def looking(is_over: Callable[[], bool], every_s: float, name: str) -> Iterator[
 
 
 def ask_to_stop(store: Storage, sweep: str, asker: str) -> None:
-    """Ask whoever runs a sweep in a store to stop it. Raises StoreError: the place cannot be written."""
+    """Ask the driver of a sweep to stop. Raises StoreError: the storage cannot be written."""
     store.at(FOLDER).at(sweep).write(f"{time.time_ns()}-{uuid.uuid4().hex[:8]}.txt", asker.encode())
 
 
-def _take_away(folder: Storage) -> None:
+def _delete_requests(folder: Storage) -> None:
     with contextlib.suppress(StoreError, OSError):
         for name in folder.files():
             folder.delete(name)

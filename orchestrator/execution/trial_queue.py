@@ -1,16 +1,17 @@
-"""Which trial is tried next, which one again, and when to give up: one queue for every driver.
+"""The queue of trials that every driver takes from: which is next, which is retried, and when to give up.
 
-Each way to fail has its policy:
+Each kind of failure has its policy:
 
-    lost            its worker or node is gone, or was asked to go: again elsewhere, as often as `limits.lost` in a row
-                    without an evaluation between; not the trial's fault
-    out_of_memory   again with its batches in twice as many parts, until a part is one example
-    unavailable     a disk or a network did not answer: again after 1, 2, 4, ... seconds, `limits.unavailable` times
-    diverged        over; its rows are kept
-    pruned          over, or paused until its source gives it again
-    failed          over: the same would happen again
+    lost            its worker or node is gone or was told to leave: retried elsewhere, as this is not the trial's fault,
+                    up to `limits.lost` times in a row without an evaluation in between
+    out_of_memory   retried with its batches split into twice as many parts, until a part is one example
+    unavailable     a disk or network did not answer: retried after 1, 2, 4, ... seconds, `limits.unavailable` times
+    diverged        ended; its rows are kept
+    pruned          ended, or paused until its source hands it out again
+    failed          ended: the same would happen again
 
-If the first `limits.alike` trials all fail with the same words, the whole sweep is stopped: something is wrong with it.
+If the first `limits.alike` trials all fail with the same message, the whole sweep is stopped: something is wrong with
+it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from orchestrator.execution.events import last_line
-from orchestrator.execution.trial_source import Source, Verdict
+from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
 from trials.record import EpochRecord
@@ -31,12 +32,12 @@ from trials.spec import TrialSpec
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try of a trial.
+    """One attempt at a trial.
 
     Attributes:
-        number: From 1 on, over all launches; rows and checkpoints carry it.
-        accumulation: Parts that its batches are taken in.
-        until: The epoch at or after which it pauses, at an evaluation; None for its end.
+        number: From 1, counted over all launches; part of its rows and checkpoints.
+        accumulation: Number of parts that its batches are split into.
+        until: It pauses at the first evaluation at or after this epoch; None to run to its end.
     """
 
     spec: TrialSpec
@@ -46,7 +47,7 @@ class Attempt:
 
 
 class TrialQueue:
-    """The trials of a source in its order, and those that wait to be tried again."""
+    """The trials of a source in its order, and those that wait for a retry."""
 
     def __init__(
         self,
@@ -54,23 +55,35 @@ class TrialQueue:
         numbers: Mapping[str, int],
         limits: Limits,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        most: int | None = None,
     ) -> None:
-        """`numbers` are those of each trial's first attempt here, where that is not 1."""
+        """Make a queue, which fetches the first order of its source at once.
+
+        Args:
+            source: Decides which trials run.
+            numbers: The number of each trial's first attempt here, if that is not 1.
+            limits: How often failed trials are retried.
+            clock: In seconds.
+            most: The number of trials to run at most; one that is promoted is not counted again.
+        """
         self._source, self._numbers = source, dict(numbers)
         self._limits, self._clock = limits, clock
+        self._most, self._begun, self._is_full = most, set[str](), False
+        self._ahead = source.next()
         self._verdicts: dict[str, Verdict] = {}
         self._accumulation: dict[str, int] = {}  # of paused trials
-        self._again: list[tuple[float, Attempt]] = []
+        self._waiting: list[tuple[float, Attempt]] = []
         self._running: dict[str, Attempt] = {}
         self._failures: dict[str, Counter[State]] = {}
         self._all_alike: list[str] | None = []
 
     def take(self) -> Attempt | None:
-        """The next one, now running; None if there is none at this moment."""
-        self._again.sort(key=lambda waiting: waiting[0])
-        if self._again and self._again[0][0] <= self._clock():
-            attempt = self._again.pop(0)[1]
-        elif (order := self._source.next()) is not None:
+        """The next attempt, now running; None if there is none at the moment."""
+        self._waiting.sort(key=lambda waiting: waiting[0])
+        if self._waiting and self._waiting[0][0] <= self._clock():
+            attempt = self._waiting.pop(0)[1]
+        elif (order := self._next_order()) is not None:
             trial_id = order.spec.trial_id
             parts = self._accumulation.get(trial_id, 1)
             attempt = Attempt(order.spec, self._numbers.get(trial_id, 1), parts, order.until)
@@ -79,29 +92,45 @@ class TrialQueue:
         self._running[attempt.spec.trial_id] = attempt
         return attempt
 
+    def _next_order(self) -> Order | None:
+        if self._is_full:
+            return None
+        order, self._ahead = self._ahead or self._source.next(), None
+        if order is not None and order.spec.trial_id not in self._begun:
+            if len(self._begun) == self._most:
+                self._ahead, self._is_full = order, True
+                return None
+            self._begun.add(order.spec.trial_id)
+        return order
+
     @property
     def is_over(self) -> bool:
-        """Whether there will never be another one."""
-        return not (self._again or self._running) and self._source.is_over
+        """Whether there will never be another attempt."""
+        return not (self._waiting or self._running) and (self._is_full or self.is_exhausted)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the source has no trial left; a queue may end before that, at `most` trials."""
+        return self._ahead is None and self._source.is_over
 
     def running(self, trial_id: str) -> Attempt | None:
-        """The attempt of a trial that is under way."""
+        """The running attempt at a trial."""
         return self._running.get(trial_id)
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
-        """The trial got on: what was lost before is forgiven. Whether it goes on."""
+        """Handle a record, which resets the trial's failure counts; whether the trial continues."""
         self._failures.pop(spec.trial_id, None)
         verdict = self._source.evaluated(spec, record)
-        if verdict is not Verdict.GO_ON:
+        if verdict is not Verdict.CONTINUE:
             self._verdicts[spec.trial_id] = verdict
         return verdict
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> float | None:
-        """An attempt is over.
+        """Handle the end of an attempt.
 
         Returns:
-            The seconds after which the trial is tried again; infinity where it is paused, and may never be; None if the
-            trial is over too.
+            The seconds until the trial is retried; infinity if it is paused, perhaps for ever; None if the trial has
+            ended too.
         """
         attempt = self._running.pop(spec.trial_id)
         verdict = self._verdicts.pop(spec.trial_id, None)
@@ -114,7 +143,7 @@ class TrialQueue:
             self._source.ended(spec, state)
             return math.inf if state is State.PRUNED and verdict is Verdict.PAUSE else None
         delay, attempt = following
-        self._again.append((self._clock() + delay, attempt))
+        self._waiting.append((self._clock() + delay, attempt))
         return delay
 
     def _following(self, attempt: Attempt, state: State) -> tuple[float, Attempt] | None:
@@ -138,7 +167,7 @@ class TrialQueue:
 
     @property
     def broken(self) -> str | None:
-        """Why the sweep should be stopped, if it should."""
+        """Why the sweep should be stopped; None if it should not."""
         found = self._all_alike
         if found is None or len(found) < self._limits.alike or len(set(found)) > 1:
             return None

@@ -17,7 +17,7 @@ from orchestrator.execution.events import Listener
 from orchestrator.execution.slots import Slots
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import Verdict, told_of
+from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.ray_backend.oom_patch import KILLED, killed_workers_are_lost
 from orchestrator.ray_backend.searcher import NoPick, PlannedTrials
 from orchestrator.ray_backend.trainable import FAILURE, RECORD, VERDICT, TrialTrainable, WorkerSettings
@@ -118,12 +118,12 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
             return
         # Taken out, as Tune keeps last results for a while, and this one may hold predictions.
         record: EpochRecord = result[RECORD].pop("record")
-        verdict: Verdict = result[RECORD].pop(VERDICT, Verdict.GO_ON)
+        verdict: Verdict = result[RECORD].pop(VERDICT, Verdict.CONTINUE)
         self._listener.evaluated(spec, record)
         if record.last:
             self._end(spec, State.COMPLETED, None)
-        elif verdict is not Verdict.GO_ON:
-            self._end(spec, State.PRUNED, told_of(verdict, record))
+        elif verdict is not Verdict.CONTINUE:
+            self._end(spec, State.PRUNED, prune_reason(verdict, record))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         # A trial that raises is reported as a result, so this is a worker that died or could not start. What befalls

@@ -87,7 +87,7 @@ class DepthSearch:
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
         """All go on to their end."""
         self._records[spec.trial_id].append(record)
-        return Verdict.GO_ON
+        return Verdict.CONTINUE
 
     def ended(self, spec: TrialSpec, state: State) -> None:
         """Its score counts; a failed one's pair is a seed that broke."""

@@ -79,7 +79,7 @@ class Race:
         seen.add(Evaluation(record.epoch, record.examples_seen, record.score))
         if record.last:
             seen.results = results_of(self._records.pop(spec.trial_id))
-        return Verdict.GO_ON
+        return Verdict.CONTINUE
 
     def ended(self, spec: TrialSpec, state: State) -> None:
         """A cell with a trial that did not complete leaves the race."""

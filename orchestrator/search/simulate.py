@@ -106,9 +106,9 @@ def _told(one: _Running, source: Source, done: dict[str, float], spent: Spent) -
     verdict = source.evaluated(spec, record)
     if record.last:
         source.ended(spec, State.COMPLETED)
-    elif verdict is not Verdict.GO_ON:
+    elif verdict is not Verdict.CONTINUE:
         source.ended(spec, State.PRUNED)
-    return not record.last and verdict is Verdict.GO_ON
+    return not record.last and verdict is Verdict.CONTINUE
 
 
 def _took(records: Sequence[EpochRecord], index: int, done: float) -> float:

@@ -96,9 +96,9 @@ class Steering:
         if record.last:
             cell.seen[spec.trial_id].add(evaluation)
             cell.seen[spec.trial_id].results = results_of(self._records[spec.trial_id])
-            return Verdict.GO_ON
+            return Verdict.CONTINUE
         verdict = self._verdict(cell, spec, evaluation)
-        if verdict is not Verdict.GO_ON:
+        if verdict is not Verdict.CONTINUE:
             self._verdicts[spec.trial_id] = verdict
         return verdict
 
@@ -121,7 +121,7 @@ class Steering:
         score = evaluation.score
         if is_new and not self._scheduler.goes_on(cell.cell_id, cell.group, spec.seed, time, score):
             return Verdict.STOP
-        return Verdict.GO_ON
+        return Verdict.CONTINUE
 
     def _settle(self, cell: Cell, spec: TrialSpec, state: State, *, paused: bool) -> None:
         if paused:
@@ -144,7 +144,7 @@ class Steering:
             is_last = known.results is not None and evaluation is known.evaluations[-1]
             if not is_last and evaluation.epoch > (seen.evaluations[-1].epoch if seen.evaluations else 0.0) + 1e-9:
                 verdict = self._verdict(cell, spec, evaluation)
-                if verdict is not Verdict.GO_ON:
+                if verdict is not Verdict.CONTINUE:
                     self._settle(cell, spec, State.PRUNED, paused=verdict is Verdict.PAUSE)
                     return True
         if known.results is None:

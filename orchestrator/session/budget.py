@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from orchestrator.execution.stop_request import StopRequest, looking
+from orchestrator.execution.stop_request import StopRequest, polling
 from orchestrator.forecast.values import HOUR, Forecast, Where
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import Prices
@@ -138,7 +138,7 @@ def on_bounds(
     if is_reached():  # before anything runs
         yield
         return
-    with looking(is_reached, LOOK_S, "bounds"):
+    with polling(is_reached, LOOK_S, "bounds"):
         yield
 
 

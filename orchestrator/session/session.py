@@ -10,7 +10,7 @@ from orchestrator.execution.events import Listener, Listeners
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import AtMost, Source, Waiting
+from orchestrator.execution.trial_source import Source
 from orchestrator.lease import Lease
 from orchestrator.search.factory import source_of
 from orchestrator.session.budget import Bounds, Meter, on_bounds
@@ -40,17 +40,29 @@ class Running:
     results: ResultStore
     lease: Lease
     stop: StopRequest
-    source: Waiting
+    source: Source
+    queue: TrialQueue
 
     @classmethod
-    def of(cls, plan: Plan, cluster: ClusterSpec, results: ResultStore, lease: Lease, stop: StopRequest) -> Running:
-        """A launch of a plan, up to date."""
-        return cls(plan, cluster, results, lease, stop, Waiting(source_of(plan, results, before_write=lease.check)))
+    def of(
+        cls,
+        plan: Plan,
+        cluster: ClusterSpec,
+        results: ResultStore,
+        lease: Lease,
+        stop: StopRequest,
+        *,
+        most: int | None = None,
+    ) -> Running:
+        """A launch of at most so many trials of a plan, up to date."""
+        source = source_of(plan, results, before_write=lease.check)
+        queue = TrialQueue(source, plan.attempts, plan.sweep.limits, most=most)
+        return cls(plan, cluster, results, lease, stop, source, queue)
 
     @property
     def has_work(self) -> bool:
         """Whether anything is to run. A search goes as far as the store knows its trials."""
-        return not self.source.is_over
+        return not self.queue.is_exhausted
 
     def go(self, bounds: Bounds, *, hourly: float, began: float) -> None:
         """Run the trials until they are over or the sweep is stopped.
@@ -68,20 +80,19 @@ class Running:
             on_bounds(bounds, meter, self.stop, say, began=began),
             self.stop.on_requests(self.results.storage, sweep.name, say),
         ):
-            self._run(watch, meter, AtMost(self.source, bounds.trials) if bounds.trials else self.source)
-            if self.source.is_over:  # not stopped, nor at a bound: nobody will go on with those that are paused
+            self._run(watch, meter)
+            if self.queue.is_exhausted:  # not stopped, nor at a bound: nobody will go on with those that are paused
                 forget(self.results.storage, {spec.trial_id for spec in trials_of(self.plan, self.results)})
 
-    def _run(self, watch: Watch, meter: Meter, source: Source) -> None:
-        queue = TrialQueue(source, self.plan.attempts, self.plan.sweep.limits)
+    def _run(self, watch: Watch, meter: Meter) -> None:
         recorder = Recorder(self.results, before_commit=self.lease.check, committed=watch.flushed)
         display = LiveDisplay(self.plan, stderr)
         listener = Listeners(recorder, display, meter, *watch.listeners)
         try:
             if self.cluster.address == "inline":
-                self._inline(queue, listener, display)
+                self._inline(self.queue, listener, display)
             else:
-                self._on_ray(queue, listener, display, watch)
+                self._on_ray(self.queue, listener, display, watch)
         finally:
             recorder.close()
 

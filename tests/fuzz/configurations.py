@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.execution.trial_source import Waiting
 from orchestrator.search.factory import source_of
 from orchestrator.storage.address import is_address, parse_address
 from orchestrator.store import ResultStore
@@ -102,7 +101,7 @@ class Configurations:
             plan = make_plan(*load_sweep(path, list(settings)), store, self._lookup)
             _check(plan)
             if plan.sweep.search.is_adaptive or not plan.runs_all:
-                play(Waiting(source_of(plan, store)), random.Random(f"results {plan.sweep.name}"))
+                play(source_of(plan, store), random.Random(f"results {plan.sweep.name}"))
 
 
 def _check(plan: Plan) -> None:

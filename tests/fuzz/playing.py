@@ -60,7 +60,7 @@ def _stepped(run: _Run, source: Source, rng: random.Random) -> tuple[State | Non
     verdict = source.evaluated(run.spec, record)
     if record.last:
         return State.COMPLETED, True
-    return (None if verdict is Verdict.GO_ON else State.PRUNED), verdict is Verdict.STOP
+    return (None if verdict is Verdict.CONTINUE else State.PRUNED), verdict is Verdict.STOP
 
 
 def records_of(spec: TrialSpec) -> Iterator[EpochRecord]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.execution.slots import ANY, LOOK_AGAIN_S, Node, Share, Slots, chosen_kinds
+from orchestrator.execution.slots import ANY, REFRESH_S, Node, Share, Slots, chosen_kinds
 from trials.errors import ConfigError
 
 GPUS = [Node("A100", 16, 2), Node("A100", 16, 2), Node("T4", 8, 4), Node("cpu", 32, 0)]
@@ -69,10 +69,10 @@ def test_nodes_that_come_and_go_are_noticed() -> None:
     slots = Slots({ANY: Share()}, lambda: nodes, clock=clock)
     assert slots.total() == 2
     nodes.append(Node("cpu", 4, 0))
-    clock.now = LOOK_AGAIN_S
+    clock.now = REFRESH_S
     assert slots.total() == 6
     nodes.clear()
-    clock.now = 2 * LOOK_AGAIN_S
+    clock.now = 2 * REFRESH_S
     assert slots.free_kind() is None
 
 

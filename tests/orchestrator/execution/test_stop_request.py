@@ -16,7 +16,7 @@ from orchestrator.store import ResultStore
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ResultStore:
-    monkeypatch.setattr(stop_module, "LOOK_S", 0.01)
+    monkeypatch.setattr(stop_module, "POLL_S", 0.01)
     results = ResultStore(tmp_path / "store")
     results.create()
     return results
@@ -34,7 +34,7 @@ def test_a_request_in_the_store_stops_the_sweep_and_says_who_asked(store: Result
         ask_to_stop(store.storage, "mine", "ann@desk")
         assert _asked(stop)
     assert (stop.exit_code, stop.asker) == (143, "ann@desk")
-    assert said == ["Stopping, as ann@desk asked: running trials go on to their next evaluation."]
+    assert said == ["Stopping at the request of ann@desk: running trials continue to their next evaluation."]
 
 
 def test_a_request_for_another_sweep_or_from_before_stops_nothing(store: ResultStore) -> None:

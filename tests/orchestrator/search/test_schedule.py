@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import AtMost, Listed, Order, Verdict, Waiting
+from orchestrator.execution.trial_source import Listed, Order, Verdict
 from orchestrator.search.race import by_hoeffding, by_student, by_wilcoxon, residual_variance
 from orchestrator.search.schedule import Asha, Halving, Median
 from orchestrator.store.schema import State
@@ -94,19 +94,31 @@ def test_a_bound_on_trials_lets_promoted_ones_go_on() -> None:
         def next(self) -> Order | None:
             return super().next() or Order(SPECS[0])
 
-    source = AtMost(Pausing(SPECS[:2]), 2)
-    assert [order.spec.seed for order in (source.next(), source.next(), source.next()) if order] == [0, 1, 0]
-    held = AtMost(Listed(SPECS), 2)
-    assert [held.next() is None for _ in range(3)] == [False, False, True]
-    assert held.is_over
+    queue = TrialQueue(Pausing(SPECS[:2]), {}, Limits(), most=2)
+    seeds = []
+    for _ in range(3):
+        attempt = queue.take()
+        assert attempt is not None
+        seeds.append(attempt.spec.seed)
+        queue.ended(attempt.spec, State.PRUNED, None)
+    assert seeds == [0, 1, 0]
+
+
+def test_a_queue_is_over_at_its_bound_though_its_source_is_not_exhausted() -> None:
+    queue = TrialQueue(Listed(SPECS[:3]), {}, Limits(), most=2)
+    for attempt in (queue.take(), queue.take()):
+        assert attempt is not None
+        queue.ended(attempt.spec, State.COMPLETED, None)
+    assert queue.take() is None
+    assert (queue.is_over, queue.is_exhausted) == (True, False)
 
 
 def test_one_can_ask_whether_anything_will_come_before_it_is_taken() -> None:
-    source = Waiting(Listed(SPECS[:1]))
-    assert not source.is_over
-    assert source.next() is not None
-    assert source.is_over
-    assert Waiting(Listed([])).is_over
+    queue = TrialQueue(Listed(SPECS[:1]), {}, Limits())
+    assert not queue.is_exhausted
+    assert queue.take() is not None
+    assert queue.is_exhausted
+    assert TrialQueue(Listed([]), {}, Limits()).is_exhausted
 
 
 class PausingSource(Listed):
@@ -128,7 +140,7 @@ class PausingSource(Listed):
         return Order(self._paused.pop()) if self._paused else None
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
-        return Verdict.GO_ON if record.last else Verdict.PAUSE
+        return Verdict.CONTINUE if record.last else Verdict.PAUSE
 
     def ended(self, spec: TrialSpec, state: State) -> None:
         self.heard.append(state)

@@ -140,7 +140,7 @@ def test_a_lasting_failure_names_the_storage_and_says_that_the_rest_is_whole(
             act()
         assert str(error.value).startswith(f"{direct.storage}/")
         assert "HTTP status 503" in str(error.value)
-        assert str(error.value).endswith("What was committed before is whole. Try again when it answers.")
+        assert str(error.value).endswith("What was committed before is intact. Try again when it answers.")
     assert steps(direct) == [1]
 
 
@@ -209,7 +209,7 @@ def test_google_without_its_credentials_says_where_they_are_looked_for(
     with pytest.raises(StoreError) as error:
         open_store("gs://bucket/x?endpoint_override=127.0.0.1:9&scheme=http")
     assert str(error.value).startswith("gs://bucket/x: cannot be read (")
-    assert str(error.value).endswith("Access is by the file that GOOGLE_APPLICATION_CREDENTIALS names.")
+    assert str(error.value).endswith("Access needs the file that GOOGLE_APPLICATION_CREDENTIALS names.")
 
 
 @pytest.mark.skipif("HADOOP_HOME" in os.environ, reason="there is a Hadoop here")
