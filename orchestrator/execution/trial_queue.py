@@ -2,8 +2,8 @@
 
 Each kind of failure has its policy:
 
-    lost            its worker or node is gone or was told to leave: retried elsewhere, as this is not the trial's fault,
-                    up to `limits.lost` times in a row without an evaluation in between
+    lost            its worker or node is gone or was told to leave, which is not its fault: retried elsewhere, up to
+                    `limits.lost` times in a row without an evaluation in between
     out_of_memory   retried with its batches split into twice as many parts, until a part is one example
     unavailable     a disk or network did not answer: retried after 1, 2, 4, ... seconds, `limits.unavailable` times
     diverged        ended; its rows are kept

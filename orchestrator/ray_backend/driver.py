@@ -1,4 +1,4 @@
-"""Run planned trials with Ray Tune: warm workers take one trial after the other, a callback tells the listener."""
+"""Run planned trials with Ray Tune: workers are reused from trial to trial, and a callback reports to the listener."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
 from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.ray_backend.oom_patch import KILLED, killed_workers_are_lost
-from orchestrator.ray_backend.searcher import NoPick, PlannedTrials
+from orchestrator.ray_backend.searcher import KeepOrderScheduler, PlannedTrials
 from orchestrator.ray_backend.trainable import FAILURE, RECORD, VERDICT, TrialTrainable, WorkerSettings
 from orchestrator.store.schema import State
 from trials.record import EpochRecord
@@ -37,38 +37,38 @@ def run_sweep(
     stop: StopRequest,
     trainable: type[TrialTrainable] = TrialTrainable,
 ) -> None:
-    """Run the trials of a queue on the cluster that is joined, and tell the listener.
+    """Run the trials of a queue on the connected cluster, and report to the listener.
 
-    Tune wants a folder for its own state. It gets a temporary one: the store is the only truth.
+    Tune needs a folder for its own state. It gets a temporary one, as the store is the only source of truth.
     """
     for name in ("ray.tune.execution.tune_controller", "ray.tune.tune"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # a lost worker is told by the listener, in our words
-    litter = tempfile.mkdtemp(prefix="permafrost-tune-")
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # lost workers are reported by the listener
+    scratch = tempfile.mkdtemp(prefix="permafrost-tune-")
     try:
         with killed_workers_are_lost():
             tune.Tuner(
                 tune.with_resources(trainable, _resources),
                 tune_config=tune.TuneConfig(
                     search_alg=PlannedTrials(queue, slots, settings.for_share, stop),
-                    scheduler=NoPick(),
-                    num_samples=-1,  # until the queue says that it is over
+                    scheduler=KeepOrderScheduler(),
+                    num_samples=-1,  # until the queue is over
                     reuse_actors=True,
-                    # Slots hold trials back. Without a number here Tune takes one at a time and leaves the others idle.
+                    # Slots limit the trials. Without a number here Tune runs one at a time and the other workers idle.
                     max_concurrent_trials=MOST_AT_A_TIME,
                     trial_name_creator=_label,
                     trial_dirname_creator=_label,
                 ),
                 run_config=tune.RunConfig(
                     name="sweep",
-                    storage_path=litter,
-                    callbacks=[_Relay(queue, slots, listener, stop), _NoProgress()],
+                    storage_path=scratch,
+                    callbacks=[_ListenerCallback(queue, slots, listener, stop), _NoProgress()],
                     stop=_StopOnVerdict(queue, stop),
                     checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                     verbose=0,
                 ),
             ).fit()
     finally:
-        shutil.rmtree(litter, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
@@ -77,25 +77,25 @@ def _resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
 
 @cache
 def _bundle(resources: tuple[tuple[str, float], ...]) -> tune.PlacementGroupFactory:
-    """One for all trials that ask for the same: each of them keeps it."""
+    """One object for all trials with the same resources, as each of them keeps it."""
     return tune.PlacementGroupFactory([dict(resources)])
 
 
 def _label(trial: Trial) -> str:
-    """Tune pickles this function with every trial, so it holds nothing."""
+    """Not a closure, because Tune pickles this function with every trial."""
     label: str = trial.config["label"]
     return label
 
 
-class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
-    """Tune's callbacks, in the words of a `Listener`. A trial of Tune's is an attempt of ours."""
+class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no types here
+    """Translates Tune's callbacks into events of a `Listener`. Tune's trials are our attempts."""
 
     def __init__(self, queue: TrialQueue, slots: Slots, listener: Listener, stop: StopRequest) -> None:
         self._queue, self._slots, self._listener, self._stop = queue, slots, listener, stop
         self._started: dict[str, int] = {}  # trial -> attempt
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # Tune pickles its callbacks into a snapshot that nobody reads
+        return {}  # Tune pickles its callbacks into a snapshot that nothing reads
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         self._listener.tick()
@@ -116,7 +116,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
             failed = result[FAILURE]
             self._end(spec, State(failed["state"]), failed["error"])
             return
-        # Taken out, as Tune keeps last results for a while, and this one may hold predictions.
+        # Removed from the result, as Tune keeps last results for a while, and this one may hold predictions.
         record: EpochRecord = result[RECORD].pop("record")
         verdict: Verdict = result[RECORD].pop(VERDICT, Verdict.CONTINUE)
         self._listener.evaluated(spec, record)
@@ -126,8 +126,8 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
             self._end(spec, State.PRUNED, prune_reason(verdict, record))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        # A trial that raises is reported as a result, so this is a worker that died or could not start. What befalls
-        # a worker whose trial is over, and told, is no matter: it may be worn.
+        # A trial that raises is reported as a result, so this is a worker that died or could not start. If its
+        # trial has already ended, that is fine: the worker may have been replaced because of its memory.
         self.on_trial_start(iteration, trials, trial)
         spec = self._spec(trial)
         if spec is not None:
@@ -135,7 +135,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
             self._end(spec, _state_of_lost(error), f"its worker was lost: {error}")
 
     def _spec(self, trial: Trial) -> TrialSpec | None:
-        """What Tune's trial is an attempt of; None where that attempt is over."""
+        """The spec that Tune's trial is an attempt at; None if that attempt has ended."""
         attempt = self._queue.running(trial.config["trial_id"])
         return attempt.spec if attempt is not None and attempt.number == trial.config["attempt"] else None
 
@@ -151,7 +151,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types here
 
 
 class _NoProgress(TrialProgressCallback):  # type: ignore[misc]  # Ray has no types here
-    """In the place of the callback that Tune adds where there is none: it prints, and keeps what it printed of."""
+    """Replaces Tune's default callback, which prints and keeps references to what it printed."""
 
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: Any, **info: Any) -> None:
         """Print nothing."""
@@ -164,11 +164,11 @@ class _NoProgress(TrialProgressCallback):  # type: ignore[misc]  # Ray has no ty
 
 
 def _error_of(trial: Trial) -> str:
-    """What befell a trial's worker. Tune's own `get_error` reads where it copies the file to, and that is later."""
+    """Why a trial's worker was lost. Tune's own `get_error` reads a copy of the file that is made later."""
     try:
         return Path(trial.error_file).read_text(encoding="utf-8").strip()
-    except (OSError, TypeError):  # TypeError: there is none
-        return "Ray says no more"
+    except (OSError, TypeError):  # TypeError: there is no file
+        return "Ray gave no reason"
 
 
 def _state_of_lost(error: str) -> State:
@@ -178,22 +178,22 @@ def _state_of_lost(error: str) -> State:
 
 
 class _StopOnVerdict(tune.Stopper):  # type: ignore[misc]  # Ray has no types here
-    """Ends a running trial at its next result once stopping is asked for, or where the queue says so.
+    """Ends a running trial at its next result, once the sweep is asked to stop or if the queue says so.
 
-    Tune asks here before it tells the callbacks, so the queue hears of an evaluation here, and the verdict goes on with
-    the result.
+    Tune calls this before the callbacks, so the evaluation is passed to the queue here, and its verdict is added to the
+    result.
     """
 
     def __init__(self, queue: TrialQueue, stop: StopRequest) -> None:
         self._queue, self._stop = queue, stop
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        told = result.get(RECORD)
-        attempt = None if told is None else self._queue.running(told["trial_id"])
-        if told is None or attempt is None or attempt.number != told["attempt"]:
+        step = result.get(RECORD)
+        attempt = None if step is None else self._queue.running(step["trial_id"])
+        if step is None or attempt is None or attempt.number != step["attempt"]:
             return self._stop.asked
-        told[VERDICT] = self._queue.evaluated(attempt.spec, told["record"])
-        return self._stop.asked or told[VERDICT] is Verdict.STOP
+        step[VERDICT] = self._queue.evaluated(attempt.spec, step["record"])
+        return self._stop.asked or step[VERDICT] is Verdict.STOP
 
     def stop_all(self) -> bool:
         return False

@@ -1,8 +1,7 @@
-"""Bring the files of a trial to a node that does not have them, once a node.
+"""Copy the files of a trial to a node that does not have them, once per node.
 
-What a spec names are files on the driver's node. A worker on another node asks that node for them through Ray, in
-pieces, and keeps them in its node's cache under the digests of corpus and model: the first worker that needs them
-fetches them, the others wait and take what it has brought.
+A spec names files on the driver's node. A worker on another node requests them through Ray, in pieces, and stores them
+in its node's cache under the digests of corpus and model: the first worker that needs them copies them, others wait.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ class OriginFile:
     """A file on the driver's node.
 
     Attributes:
-        name: In the folder it is brought to.
-        path: Where it lies there.
+        name: Its name in the target folder.
+        path: Its path on that node.
         n_bytes: Its size.
     """
 
@@ -42,15 +41,15 @@ class OriginFile:
     n_bytes: int
 
 
-def at_hand(spec: TrialSpec, origin: str) -> TrialSpec:
-    """The same trial, naming files that this node has.
+def with_local_files(spec: TrialSpec, origin: str) -> TrialSpec:
+    """The same trial with paths that are valid on this node.
 
     Args:
-        spec: As planned on the node `origin`.
+        spec: The trial as planned on the node `origin`.
         origin: Ray's id of that node.
 
     Raises:
-        ConnectionError: that node does not answer, or what came is not what was planned.
+        ConnectionError: that node does not answer, or its files are not those that were planned.
         OSError: there is no room for them here.
     """
     import ray
@@ -61,9 +60,9 @@ def at_hand(spec: TrialSpec, origin: str) -> TrialSpec:
 
 
 def staged(spec: TrialSpec, ask: Ask) -> TrialSpec:
-    """The same trial, its files in this node's cache; those that are not there are asked for."""
+    """The same trial with its files in this node's cache; missing ones are copied."""
     data, model = _corpus(spec.data, ask), _model(spec.model, ask)
-    # Every other trial of the sweep has the same files: validating the whole spec again for them would take longer.
+    # Without validation, which would take longer than the rest: the spec is valid and only its paths change.
     return TrialSpec.model_construct(**{name: getattr(spec, name) for name in TrialSpec.model_fields} | {
         "data": data, "model": model
     })  # fmt: skip
@@ -82,7 +81,7 @@ def _corpus(data: DataSpec, ask: Ask) -> DataSpec:
     def here(folder: Path) -> dict[str, tuple[str, ...]]:
         return {split: tuple(str(folder / name) for name in names[split]) for split in SPLITS}
 
-    folder = _brought(
+    folder = _cached(
         f"corpus-{data.fingerprint}", listed, lambda folder: fingerprint(**here(folder)) == data.fingerprint, ask
     )
     return data.model_copy(update=here(folder))
@@ -93,7 +92,7 @@ def _model(model: ModelSpec, ask: Ask) -> ModelSpec:
         found: list[OriginFile] = ask(model_files, model.path, model.pickle)
         return found
 
-    folder = _brought(
+    folder = _cached(
         f"model-{model.revision}",
         listed,
         lambda folder: revision_of(folder, pickle=model.pickle) == model.revision,
@@ -102,32 +101,32 @@ def _model(model: ModelSpec, ask: Ask) -> ModelSpec:
     return model.model_copy(update={"path": str(folder)})
 
 
-def _brought(key: str, listed: Callable[[], list[OriginFile]], is_right: Callable[[Path], bool], ask: Ask) -> Path:
-    """The folder of a key, with its files; brought here by the first worker that comes."""
-    if folder := _whole(key):
+def _cached(key: str, listed: Callable[[], list[OriginFile]], is_right: Callable[[Path], bool], ask: Ask) -> Path:
+    """The cache folder of a key with its files; the first worker copies them."""
+    if folder := _complete(key):
         return folder
     with locked(cache_root() / KIND / f".{key}.lock"):
-        if folder := _whole(key):
+        if folder := _complete(key):
             return folder
         files = listed()
         folder = node_folder(KIND, key, sum(file.n_bytes for file in files))
         for file in files:
-            _bring(folder / file.name, file, ask)
+            _copy(folder / file.name, file, ask)
         if not is_right(folder):
-            raise ConnectionError(f"{key}: what came from the driver's node is not what was planned.")
+            raise ConnectionError(f"{key}: the files from the driver's node are not what was planned.")
         (folder / _DONE).touch()
     return folder
 
 
-def _whole(key: str) -> Path | None:
+def _complete(key: str) -> Path | None:
     folder = existing_folder(KIND, key)
     if folder is None or not (folder / _DONE).exists():
         return None
-    os.utime(folder)  # the longest unused is thrown away first
+    os.utime(folder)  # the least recently used folder is deleted first
     return folder
 
 
-def _bring(target: Path, file: OriginFile, ask: Ask) -> None:
+def _copy(target: Path, file: OriginFile, ask: Ask) -> None:
     with target.open("wb") as out:
         for start in range(0, file.n_bytes, PIECE_BYTES):
             out.write(ask(piece, file.path, start))
@@ -137,26 +136,26 @@ def _bring(target: Path, file: OriginFile, ask: Ask) -> None:
 
 
 def described(names: list[str], paths: list[str]) -> list[OriginFile]:
-    """Files by their names and paths. Raises OSError."""
+    """Files with their sizes. Raises OSError."""
     return [OriginFile(name, path, Path(path).stat().st_size) for name, path in zip(names, paths, strict=True)]
 
 
 def model_files(path: str, pickle: bool) -> list[OriginFile]:
-    """The files of a model's folder that matter. Raises ModelError, OSError."""
+    """The relevant files of a model's folder. Raises ModelError, OSError."""
     names = identity_files(Path(path), pickle=pickle)
     index = [INDEX] if (Path(path) / INDEX).is_file() else []
     return described(names + index, [str(Path(path) / name) for name in names + index])
 
 
 def piece(path: str, start: int) -> bytes:
-    """Bytes of a file from a place on. Raises OSError."""
+    """The bytes of a file from an offset on, `PIECE_BYTES` at most. Raises OSError."""
     with Path(path).open("rb") as file:
         file.seek(start)
         return file.read(PIECE_BYTES)
 
 
 def _asking(origin: str) -> Ask:
-    """Calls functions on a node, in a process that Ray keeps there for that."""
+    """Calls functions on a node, in a Ray task."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -166,7 +165,7 @@ def _asking(origin: str) -> Ask:
         task = ray.remote(function).options(num_cpus=0, scheduling_strategy=there, name=f"staging: {function.__name__}")
         try:
             return ray.get(task.remote(*arguments))
-        except ray.exceptions.RayError as error:  # the node has gone, or its disk did not answer: another time perhaps
-            raise ConnectionError(f"the driver's node did not give {arguments[0]}: {error}") from error
+        except ray.exceptions.RayError as error:  # the node is gone or its disk did not answer: it may work later
+            raise ConnectionError(f"the driver's node did not send {arguments[0]}: {error}") from error
 
     return ask

@@ -1,7 +1,7 @@
-"""What a trial gets of a node of each kind.
+"""The share of a node that a trial gets, by kind of node.
 
-Where trials are packed, so many share a GPU as fit by the memory that a short pilot of the hungriest ones really took
-on a GPU of that kind.
+If trials are packed, a GPU is shared by as many as fit according to the memory that short pilots of the largest trials
+used on a GPU of that kind.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from trials.spec import TrialSpec
 if TYPE_CHECKING:
     from trials.pilot import Footprint
 
-USABLE = 0.92  # of a device's memory; fragments and cuBLAS's workspaces take some
+USABLE = 0.92  # share of a device's memory; fragmentation and cuBLAS workspaces take the rest
 
 
 def measured_footprint(specs: Sequence[TrialSpec], kind: str) -> Footprint:
-    """The largest footprint among the trials, measured on a GPU of a kind by a process that has it to itself.
+    """The largest memory footprint of the trials, measured on a GPU of this kind by a process with exclusive use of it.
 
     Raises:
-        ray.exceptions.RayTaskError: a pilot fails, as its trial would.
+        ray.exceptions.RayTaskError: a pilot failed, as its trial would.
     """
     import ray
 
     wanted = resources_of(kind, Share(1, 1.0))
     pinned = {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
 
-    @ray.remote(num_gpus=1, resources=pinned, max_calls=1)  # type: ignore[untyped-decorator]  # its process ends with it, and gives the memory back
+    @ray.remote(num_gpus=1, resources=pinned, max_calls=1)  # type: ignore[untyped-decorator]  # its process ends with it and frees the memory
     def pilots(chosen: list[str]) -> list[Footprint]:
         from trials.pilot import footprint
 
         return [footprint(TrialSpec.model_validate_json(text)) for text in chosen]
 
-    chosen = [spec.model_dump_json() for spec in hungriest(specs)]
+    chosen = [spec.model_dump_json() for spec in largest_trials(specs)]
     found: list[Footprint] = ray.get(pilots.remote(chosen))
     return max(found, key=lambda one: one.used_bytes)
 
@@ -47,16 +47,16 @@ def measured_footprint(specs: Sequence[TrialSpec], kind: str) -> Footprint:
 def slots_for(
     cluster: Cluster, resources: Resources, specs: Sequence[TrialSpec], *, concurrency: int | None = None
 ) -> Slots:
-    """Places for trials on a cluster; where trials are packed, a pilot is run first on each kind of GPU.
+    """The slots for trials on a cluster; if trials are packed, pilots run first on each kind of GPU.
 
     Raises:
-        ConfigError: no node has what a trial asks for, or there is no GPU to pack them on.
+        ConfigError: no node has what a trial needs, or there is no GPU to pack trials on.
     """
     nodes = cluster.nodes()
     packed = resources.gpus == "packed"
     whole = Share(resources.cpus, 1.0 if resources.gpus == "packed" else resources.gpus)
     kinds = chosen_kinds(nodes, resources.device, gpus=whole.gpus > 0)
-    # With no node yet that has a GPU, trials wait for whatever kind the cluster grows by.
+    # While no node has a GPU, trials wait for whatever kind an autoscaler adds.
     slots = Slots(dict.fromkeys(kinds or ("gpu",), whole), cluster.nodes, concurrency=concurrency)
     checked(slots, cluster, may_grow=concurrency is not None and not packed)
     if not packed:
@@ -69,8 +69,8 @@ def slots_for(
     return Slots(shares, cluster.nodes, concurrency=concurrency)
 
 
-def hungriest(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
-    """One trial for everything that memory depends on: that which learns the most layers."""
+def largest_trials(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
+    """For each combination of settings that affect memory, the trial that trains the most layers."""
     found: dict[tuple[object, ...], TrialSpec] = {}
     for spec in sorted(specs, key=lambda spec: (len(spec.always_frozen.layers), prefix_depth(spec)), reverse=True):
         rest = spec.model_dump_json(include={"optim", "lora"})
@@ -79,7 +79,7 @@ def hungriest(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
 
 
 def share_of_gpu(footprint: Footprint, most: int) -> float:
-    """The fraction of a GPU that a trial asks for, so that at most `most` trials share one; 1 where no two fit."""
+    """The fraction of a GPU that a trial requests, so that at most `most` trials share one; 1 if no two fit."""
     fitting = int(USABLE * footprint.total_bytes // footprint.used_bytes)
     trials = max(1, min(fitting, most))
     return math.floor(10_000 / trials) / 10_000  # Ray counts in ten-thousandths

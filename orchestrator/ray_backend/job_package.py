@@ -1,4 +1,4 @@
-"""What a sweep that is submitted takes along: its file, the local data and models it names, and our own code."""
+"""What is sent with a submitted sweep: its file, the local data and models that it names, and our own code."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from trials.errors import ConfigError
 
 MOST_BYTES = 400 << 20  # Ray refuses packages above 500 MiB
 CLUSTER_FILE = "cluster.yaml"
-_LEFT_TO_THE_CLUSTER = {"ray", "permafrost-sweeps"}  # nodes have the Ray that they run, and our code is sent
+_LEFT_TO_THE_CLUSTER = {"ray", "permafrost-sweeps"}  # Ray is installed on the nodes, and our code is sent
 
 
-def fill(folder: Path, document: Document, spec: ClusterSpec, here: Path) -> str:
-    """Make the folder that the job will work in; the name of the sweep's file there.
+def package_sweep(folder: Path, document: Document, spec: ClusterSpec, here: Path) -> str:
+    """Write the files that a job needs into its working directory; the name of the sweep's file there.
 
     Args:
-        folder: An empty one.
-        document: The sweep's file with what was put over it.
-        spec: Where it goes; there it is the Ray that the driver belongs to.
-        here: The folder that relative paths are meant from; they mean the same in `folder`.
+        folder: The working directory, empty.
+        document: The sweep's file with its overrides.
+        spec: The cluster, which the job will join from inside.
+        here: The folder that relative paths refer to; they are the same in `folder`.
 
     Raises:
-        ConfigError: local files lie elsewhere, or are too large to be sent.
+        ConfigError: local files are outside of `here`, or too large to be sent.
     """
     found = sorted(set(_local_paths({key: document.content.get(key) for key in ("trial", "space")}, here)))
     n_bytes = sum(one.stat().st_size for path in found for one in _files(path))
@@ -55,7 +55,7 @@ def fill(folder: Path, document: Document, spec: ClusterSpec, here: Path) -> str
 
 
 def _local_paths(value: Any, here: Path) -> Iterator[Path]:
-    """Paths that are written somewhere inside a value and exist here. Raises ConfigError: one leads out of here."""
+    """Existing paths that occur anywhere inside a value. Raises ConfigError: one is outside of `here`."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
@@ -65,8 +65,8 @@ def _local_paths(value: Any, here: Path) -> Iterator[Path]:
         return
     if not path.is_relative_to(here):
         raise ConfigError(
-            f"{value}: lies outside of {here}, so it is not sent. Launch from a folder that holds it and name it from "
-            "there.",
+            f"{value}: lies outside of {here}, so it is not sent. Launch from a folder that contains it and use a "
+            "path relative to that.",
             exit_code=3,
         )
     if path != here:
@@ -77,7 +77,7 @@ def _existing(text: str, here: Path) -> Path | None:
     try:
         path = (here / Path(text).expanduser()).resolve()
         return path if path.exists() else None
-    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, nobody's home, a zero byte
+    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, an unknown user's home, a zero byte
         return None
 
 
@@ -86,7 +86,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def our_modules() -> list[str]:
-    """Folders of the code that a driver and its workers run."""
+    """The folders of our packages, which a driver and its workers run."""
     import orchestrator
     import trials
 
@@ -94,14 +94,14 @@ def our_modules() -> list[str]:
 
 
 def pinned_packages() -> list[str]:
-    """`name==version` of everything that this project needs, as installed here; Ray is the cluster's own."""
+    """`name==version` of everything that this project requires, as installed here, except Ray."""
     found: dict[str, str] = {}
     waiting = ["permafrost-sweeps"]
     while waiting:
         try:
             distribution = importlib.metadata.distribution(waiting.pop())
         except importlib.metadata.PackageNotFoundError:
-            continue  # needed on other systems only
+            continue  # required on other systems only
         name = distribution.metadata["Name"].lower()
         if name in found:
             continue

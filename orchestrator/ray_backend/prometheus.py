@@ -1,4 +1,4 @@
-"""`METRICS` in Ray's hands, whose agent on this node exports them. Make it while Ray is up, in the driver."""
+"""Exports `METRICS` through Ray's agent on this node. Create it in the driver while Ray is running."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ REFRESH_S = 1.0
 
 
 class RayMeters:
-    """`Meters` that Ray exports. A name or a label that is not in the table is a mistake of ours and raises.
+    """`Meters` that Ray exports. An unknown name or label raises.
 
-    Ray tells its agent of a gauge only when it is set, and the agent forgets it twenty seconds later (Ray 2.60). So
-    gauges are set again while the context lasts, in a thread: also where the driver waits for something, as that is
-    when somebody looks at them.
+    Ray reports a gauge to its agent only when it is set, and the agent drops it twenty seconds later (Ray 2.60). So a
+    thread sets gauges again while the context lasts, also while the driver waits: that is when people look at them.
     """
 
     def __init__(self) -> None:
@@ -42,7 +41,7 @@ class RayMeters:
         self._refresher.join()
 
     def add(self, name: str, amount: float, **labels: str) -> None:
-        """Let a counter grow; Ray refuses to add 0."""
+        """Increase a counter; Ray refuses to add 0."""
         if amount > 0:
             self._counters[name].inc(amount, labels)
 
@@ -53,7 +52,7 @@ class RayMeters:
             self._gauges[name].set(value, labels)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        """Put a value into a histogram."""
+        """Add a value to a histogram."""
         self._histograms[name].observe(value, labels)
 
     def _refresh(self) -> None:

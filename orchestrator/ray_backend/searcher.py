@@ -1,4 +1,4 @@
-"""Feed attempts to Ray Tune, until there will be no more or the sweep is asked to stop."""
+"""Hand attempts to Ray Tune until the queue is over or the sweep is asked to stop."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from orchestrator.ray_backend.trial_pruning_patch import forget_finished
 
 
 class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
-    """A Tune searcher that only empties a queue. Tune asks again and again while there may be another."""
+    """A Tune searcher that only takes from a queue. Tune keeps asking while there may be another attempt."""
 
     def __init__(
-        self, queue: TrialQueue, slots: Slots, told: Callable[[Share], dict[str, Any]], stop: StopRequest
+        self, queue: TrialQueue, slots: Slots, worker_config: Callable[[Share], dict[str, Any]], stop: StopRequest
     ) -> None:
-        """`told` is what every worker is told, by what its trial gets."""
+        """`worker_config` makes the part of a config that is the same for all trials with the same share."""
         super().__init__()
-        self._queue, self._slots, self._told, self._stop = queue, slots, told, stop
+        self._queue, self._slots, self._worker_config, self._stop = queue, slots, worker_config, stop
 
     def suggest(self, trial_id: str) -> Any:
-        """The next attempt's config; None if there is none or no room now, or the word that there will be none."""
+        """The next attempt's config; None if there is none or no room now; FINISHED if there will be none."""
         if self._stop.asked or self._queue.is_over:
             return Searcher.FINISHED
         kind = self._slots.free_kind()
@@ -38,26 +38,26 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
         return {
             "trial_id": spec.trial_id,
             "label": spec.label if attempt.number == 1 else f"{spec.label}_{attempt.number}",
-            "spec": spec.model_dump_json(),  # as text: Tune walks through every level of a config, several times
+            "spec": spec.model_dump_json(),  # as text: Tune traverses every level of a config, several times
             "attempt": attempt.number,
             "accumulation": attempt.accumulation,
             "until": attempt.until,
             "resources": resources_of(kind, share),
-            **self._told(share),
+            **self._worker_config(share),
         }
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Nothing to learn from."""
+        """Nothing to learn from it."""
 
 
-class NoPick(FIFOScheduler):  # type: ignore[misc]  # Ray has no types here
-    """Picks no trial out of those that wait; Tune starts them in their order anyway.
+class KeepOrderScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray has no types here
+    """Selects no pending trial, so that Tune starts them in their order.
 
-    Tune's own picks the first that waits, which has two costs. To find it, all trials there ever were are looked at, at
-    each event. And one whose worker is still starting gets the first warm one that is free, while its own is thrown
-    away: where trials are shorter than a worker's start, all but one worker never come to work.
+    Tune's own scheduler selects the first pending trial, which has two costs. To find it, it scans all past and
+    present trials at each event. And a trial whose worker is still starting gets the first idle worker, while its own
+    is thrown away: if trials are shorter than a worker's start, all workers but one never run a trial.
     """
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
-        """None, so that the next trial takes the warm worker, and who waits for a new one keeps it."""
-        forget_finished(tune_controller._tune_controller)  # asked here before each event, and between two of them
+        """None, so that the next trial takes the idle worker, and one that waits for a new worker keeps it."""
+        forget_finished(tune_controller._tune_controller)  # Tune calls this before each event

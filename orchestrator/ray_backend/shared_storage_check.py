@@ -1,7 +1,7 @@
-"""Whether all nodes of a cluster reach the store's folder; where one does not, trials on it are kept on it alone.
+"""Check that all nodes of a cluster share the store's folder; if one does not, its checkpoints exist on it alone.
 
-Rows are committed by the driver, so they need no shared folder. Checkpoints are written by workers, each where it runs:
-into a folder that only its node has if nodes share none, and then what is kept there is lost with the node.
+Rows are committed by the driver, so they need no shared folder. Checkpoints are written by workers on their own nodes:
+if the folder is not shared, they are lost with the node.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 
 from orchestrator.storage.storage import FolderStorage, Storage
 
-PROBE_S = 15.0  # a node's first worker takes seconds to start
-MOST_PROBED = 8  # nodes of one cluster are mounted alike
+PROBE_S = 15.0  # starting a node's first worker takes seconds
+MOST_PROBED = 8  # nodes of one cluster have the same mounts
 
 
-def note_on_reach(store: Storage) -> str | None:
-    """What to say at launch where nodes of the Ray that is joined do not see the store's folder; else None.
+def unshared_note(store: Storage) -> str | None:
+    """A note for the launch if nodes of the connected cluster do not see the store's folder; else None.
 
-    One node on each of the other hosts looks for a file that this one writes there. Whoever does not answer in time,
-    or is not this driver's to ask, is taken to see it.
+    One node on each other host looks for a file that this one writes there. A node that does not answer in time is
+    assumed to see it.
     """
     if not isinstance(store, FolderStorage):
         return None
@@ -35,7 +35,7 @@ def note_on_reach(store: Storage) -> str | None:
 
 
 def elsewhere(nodes: Sequence[Mapping[str, Any]], here: str) -> list[tuple[str, str]]:
-    """Id and name of one live node of each host but the driver's, from Ray's list of nodes."""
+    """Id and name of one live node on each host except the driver's, from Ray's list of nodes."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
     mine = None
     for node in nodes:
@@ -48,18 +48,18 @@ def elsewhere(nodes: Sequence[Mapping[str, Any]], here: str) -> list[tuple[str, 
 
 
 def note(folder: Path, blind: Sequence[str], *, among: int) -> str:
-    """The words for nodes that do not see a folder, by their names."""
+    """The note that these nodes, by name, do not see a folder."""
     more = f" and {len(blind) - 1} more" if len(blind) > 1 else ""
     verb = "do" if len(blind) > 1 else "does"
     of = f" (of {among} other nodes)" if among > len(blind) else ""
     return (
         f"{blind[0]}{more}{of} {verb} not see {folder}: checkpoints of trials stay on the node that wrote them, so a "
-        "trial whose node is lost begins again. A store in s3:// or in a folder that all nodes share avoids it."
+        "trial whose node is lost starts again. A store in s3:// or in a folder that all nodes share avoids it."
     )
 
 
 def holds(path: str, content: str) -> bool:
-    """Whether a file is here and has this content; runs on the node that is asked."""
+    """Whether a file exists and has this content; runs on the probed node."""
     for wait_s in (0.0, 1.0):  # a network file system may show a new file a moment later
         time.sleep(wait_s)
         with suppress(OSError):
@@ -69,13 +69,15 @@ def holds(path: str, content: str) -> bool:
 
 
 def _blind(folder: Path, nodes: Sequence[tuple[str, str]]) -> list[str]:
-    """The names of those nodes that say that they do not see what is written into a folder now."""
+    """The names of the nodes that do not see a file which is written into a folder now."""
     content = secrets.token_hex(16)
-    probe = folder / f".reach.{content[:8]}.tmp"  # named as litter is, so that one of a killed driver is thrown away
+    probe = (
+        folder / f".reach.{content[:8]}.tmp"
+    )  # a temporary file, so that one of a killed driver is deleted by `store gc`
     try:
         probe.write_text(content, encoding="ascii")
         return _denied(nodes, str(probe), content)
-    except OSError:  # the recorder will tell
+    except OSError:  # the recorder will report it
         return []
     finally:
         with suppress(OSError):
@@ -97,7 +99,7 @@ def _denied(nodes: Sequence[tuple[str, str]], path: str, content: str) -> list[s
         ray.cancel(one, force=True)
     found = []
     for one in answered:
-        with suppress(ray.exceptions.RayError):  # the node has gone meanwhile
+        with suppress(ray.exceptions.RayError):  # the node is gone by now
             if ray.get(one) is False:
                 found.append(asked[one])
     return found

@@ -1,8 +1,8 @@
 """The Ray Tune side of a trial, in the worker: a few lines around the generator of `trials.run`.
 
 One worker process runs many trials, one after the other, and keeps torch, the model's weights and the tokenised
-corpora from one to the next. A worker whose memory does not come back to its level after a trial makes room for a new
-one. A worker that is asked to go (SIGTERM: a spot machine's notice, Slurm's signal) keeps its trial and goes.
+corpora from one to the next. A worker whose memory does not return to its level after a trial is replaced by a new one.
+A worker that receives SIGTERM (a spot machine's notice, Slurm's signal) saves a checkpoint of its trial and exits.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from trials.hardware.worker_memory import MemoryLevel
     from trials.training.checkpoint import Checkpoints
 
-# Keys of what a step reports; Tune adds its own (`pid`, `time_total_s`, ...), so ours stay in one place.
+# Keys of a step's result; Tune adds its own (`pid`, `time_total_s`, ...), so ours are nested.
 RECORD, FAILURE = "permafrost_record", "permafrost_failure"
-VERDICT = "verdict"  # inside a record's result, put there by the driver
+VERDICT = "verdict"  # inside a record's result, added by the driver
 
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """What every worker of a sweep is told.
+    """The settings that all workers of a sweep share.
 
     Attributes:
-        predictions: Which predictions to keep.
-        store: Address of the store that trials are kept beside.
+        predictions: Which predictions to store.
+        store: Address of the store, where checkpoints are saved.
         checkpoint: When trials save checkpoints; None for never.
-        origin: Ray's id of the driver's node, where the paths of specs hold; None where they hold everywhere.
+        origin: Ray's id of the driver's node, on which the paths of specs are valid; None if they are valid everywhere.
     """
 
     predictions: Predictions
@@ -49,13 +49,13 @@ class WorkerSettings:
     origin: str | None = None
 
     def for_share(self, share: Share) -> dict[str, Any]:
-        """As plain values, with what a trial gets of the cluster."""
+        """As plain values, with a trial's share of a node."""
         return {"threads": share.cpus, "gpus": share.gpus, "predictions": self.predictions, "store": self.store,
                 "checkpoint": self.checkpoint, "origin": self.origin}  # fmt: skip
 
 
-class WorkerWornError(Exception):
-    """Ends a worker whose memory has grown. Its last trial is over and told."""
+class WorkerMemoryError(Exception):
+    """Ends a worker whose memory has grown. Its last trial has ended and was reported."""
 
 
 class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types here
@@ -73,14 +73,14 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         return f"Permafrost({self._label})"
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Take the first trial; its work begins with the first step."""
+        """Take the first trial; its work starts with the first step."""
         import torch
 
         from trials.hardware.worker_memory import MemoryLevel
 
         torch.set_num_threads(config["threads"])
         self._memory = MemoryLevel()
-        signal.signal(signal.SIGTERM, self._asked_to_go)
+        signal.signal(signal.SIGTERM, self._on_sigterm)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -93,32 +93,32 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         return True
 
     def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
-        """What the trial yields; its files are brought here before its first step."""
-        from orchestrator.ray_backend.file_staging import at_hand
+        """What the trial yields; its files are copied to this node before its first step."""
+        from orchestrator.ray_backend.file_staging import with_local_files
         from trials.run import run_trial
 
-        kept = self._checkpoints(spec, config) if config["checkpoint"] else None
-        spec = at_hand(spec, config["origin"]) if config["origin"] else spec
+        checkpoints = self._checkpoints(spec, config) if config["checkpoint"] else None
+        spec = with_local_files(spec, config["origin"]) if config["origin"] else spec
         yield from run_trial(
-            spec, predictions=config["predictions"], checkpoints=kept, accumulation=config["accumulation"]
+            spec, predictions=config["predictions"], checkpoints=checkpoints, accumulation=config["accumulation"]
         )
 
     def _checkpoints(self, spec: TrialSpec, config: dict[str, Any]) -> Checkpoints:
         from orchestrator.execution.checkpoint_store import StoredCheckpoints
         from trials.training.checkpoint import Checkpoints
 
-        kept = StoredCheckpoints(config["store"], spec.trial_id, config["attempt"])
-        return Checkpoints(kept, config["checkpoint"], leaving=lambda: self._leaving)
+        storage = StoredCheckpoints(config["store"], spec.trial_id, config["attempt"])
+        return Checkpoints(storage, config["checkpoint"], leaving=lambda: self._leaving)
 
     def step(self) -> dict[str, Any]:
-        """Up to the next evaluation. A trial that raises is reported, so that the warm worker lives on.
+        """Run up to the next evaluation. A trial that raises is reported as a result, so that the worker survives.
 
         Raises:
-            WorkerWornError: the trial was over with the step before, but its memory is still here. Raising is how a
-                Tune worker gets replaced: one that says `done` is given the next trial.
+            WorkerMemoryError: the trial ended with the previous step, but its memory was not freed. Raising is how a
+                Tune worker gets replaced: one that returns `done` is given the next trial.
         """
         if self._records is None:
-            raise WorkerWornError(f"the memory of {self._label} was not given back")
+            raise WorkerMemoryError(f"the memory of {self._label} was not freed")
         setproctitle(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
         try:
             record = next(self._records).on_gpus(self._gpus)
@@ -127,27 +127,27 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         else:
             is_paused = self._until is not None and record.epoch >= self._until - 1e-9
             if is_paused:
-                self._drop()  # before it is told: whoever goes on with the trial finds it kept
-            told = {"record": record, "trial_id": self._trial_id, "attempt": self._attempt}
-            return {RECORD: told, "done": (record.last or is_paused) and self._settled()}
+                self._drop()  # before the driver knows: whoever resumes the trial needs its checkpoint
+            step = {"record": record, "trial_id": self._trial_id, "attempt": self._attempt}
+            return {RECORD: step, "done": (record.last or is_paused) and self._settled()}
         if self._leaving:
-            sys.exit(0)  # the driver sees a lost worker, and the trial goes on elsewhere
-        # Only here, as the error held on to what the trial had in memory.
+            sys.exit(0)  # the driver sees a lost worker, and the trial continues elsewhere
+        # Only here, as the exception kept the trial's memory alive.
         return {FAILURE: {"state": state.value, "error": text}, "done": self._settled()}
 
-    def _asked_to_go(self, number: int, frame: FrameType | None) -> None:
-        """Keep the trial at its next step and go; with no trial, go."""
+    def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
+        """Save a checkpoint at the next step and exit; without a trial, exit now."""
         self._leaving = True
         if self._records is None:
             sys.exit(0)
 
     def _settled(self) -> bool:
-        """Drop the trial; whether the worker can take another. If not, the next step ends it."""
+        """Drop the trial; whether the worker can take another one. If not, the next step ends the worker."""
         self._drop()
         return self._memory.settle()
 
     def _drop(self) -> None:
-        """Close the trial; one that is not over is kept, if trials are."""
+        """Close the trial; one that has not ended saves a checkpoint, if the sweep has any."""
         records, self._records = self._records, None
         if isinstance(records, Generator):
             records.close()
@@ -157,7 +157,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         self._drop()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Nothing: the store is the only truth. Tune calls it all the same."""
+        """Nothing, as checkpoints are in the store; Tune calls this all the same."""
 
     def load_checkpoint(self, checkpoint: object) -> None:
         """Nothing."""

@@ -114,13 +114,16 @@ class Running:
     def _on_ray(self, queue: TrialQueue, listener: Listener, display: LiveDisplay, watch: Watch) -> None:
         from orchestrator.ray_backend.cluster import local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
-        from orchestrator.ray_backend.jobs import told_of
-        from orchestrator.ray_backend.shared_storage_check import note_on_reach
+        from orchestrator.ray_backend.jobs import job_metadata
+        from orchestrator.ray_backend.shared_storage_check import unshared_note
 
         sweep, where = self.plan.sweep, self.cluster
         ray = own_cluster if where.address == "auto" else local_cluster
-        told = told_of(sweep.name, self.results.address)
-        with ray(told) as found, self.stop.on_signals(say):  # after Ray, which takes SIGTERM for itself when it starts
+        metadata = job_metadata(sweep.name, self.results.address)
+        with (
+            ray(metadata) as found,
+            self.stop.on_signals(say),
+        ):  # after Ray, which takes SIGTERM for itself when it starts
             from orchestrator.ray_backend.driver import (
                 run_sweep,  # Ray reads the cluster's settings when it is imported
             )
@@ -128,7 +131,7 @@ class Running:
 
             slots = slots_for(found, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
             say(f"ray     {slots.described()}; dashboard {found.dashboard} ({found.token_hint})")
-            if not sweep.checkpoint.is_off and (note := note_on_reach(self.results.storage)):
+            if not sweep.checkpoint.is_off and (note := unshared_note(self.results.storage)):
                 say(f"note    {note}")
             self.lease.announce(found.dashboard if found.dashboard.startswith("http") else "")
             settings = WorkerSettings(sweep.predictions, self.results.address, sweep.checkpoint.times, found.node_id)

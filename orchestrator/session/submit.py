@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestrator.config.console import INTERRUPTED, say
 from orchestrator.config.yaml_document import Document
-from orchestrator.ray_backend.job_package import CLUSTER_FILE, fill
+from orchestrator.ray_backend.job_package import CLUSTER_FILE, package_sweep
 from orchestrator.ray_backend.jobs import Jobs
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from trials.errors import ConfigError
@@ -42,7 +42,7 @@ def submit(
         )
     jobs = Jobs(spec.address)
     with tempfile.TemporaryDirectory() as folder:
-        name = fill(Path(folder), document, spec, Path.cwd())
+        name = package_sweep(Path(folder), document, spec, Path.cwd())
         words = ["python", "-m", "orchestrator.launch", "--sweep", name, "--cluster", CLUSTER_FILE, "--store", store]
         job = jobs.submit(Path(folder), [*words, *flags], spec, sweep=sweep, store=store)
     say(f"job     {job} at {spec.address}; it goes on whatever happens here")

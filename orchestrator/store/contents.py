@@ -1,7 +1,7 @@
-"""All rows of a store as they lie in its parts, with the part that each comes from; what cannot be read is told.
+"""All rows of a store with the parts that they come from, and the parts that cannot be read.
 
-Nothing is taken from memory: each part is read anew. Trials are read first, epochs last, against the order in which
-they are committed, so of a trial or a tag that was seen all that belongs to it is there, though a sweep is running.
+Parts are read past all caches. Trials are read first and epochs last, the reverse of the order in which they are
+committed, so everything that belongs to a trial that was read is read too, even while a sweep is running.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from orchestrator.store.schema import METRICS, TABLES
 COMMIT_ORDER = ("epochs", "tags", "predictions", "trials")
 READ_ORDER = tuple(reversed(COMMIT_ORDER))
 
-# What no two rows share, but for those that a killed compaction left in two parts. Readers take the later of them.
+# The primary keys. Only a killed compaction leaves two rows with the same key, of which readers use the later.
 KEYS = {
     "epochs": ("trial_id", "attempt", "step"),
     "trials": ("trial_id", "attempt"),
@@ -50,8 +50,8 @@ class BrokenPart:
 
     Attributes:
         wrong: What is wrong with it.
-        newer: Whether that is only its version.
-        rows: How many rows of each trial it seems to have, where its ids can be read; they may be wrong too.
+        newer: Whether it is intact, but of a newer version.
+        rows: The number of rows per trial if its ids can be read, though they may be wrong too; None otherwise.
     """
 
     name: str
@@ -65,12 +65,12 @@ class TableContents:
     """The rows of a table.
 
     Attributes:
-        names: Its parts that can be read, oldest first.
-        starts: The number of each one's first row in `rows`.
-        rows: Of all of them, in order; columns of `schema`.
-        broken: The others.
-        strange: Files that are no parts.
-        n_bytes: Of all parts.
+        names: The readable parts, oldest first.
+        starts: The index in `rows` of each part's first row.
+        rows: The rows of these parts, in order; columns of `schema`.
+        broken: The other parts.
+        strange: Files that are not parts.
+        n_bytes: Total size of all parts.
     """
 
     names: tuple[str, ...]
@@ -81,7 +81,7 @@ class TableContents:
     n_bytes: int
 
     def part_of(self, row: int) -> str:
-        """The part that a row stands in."""
+        """The part that contains a row."""
         return self.names[bisect_right(self.starts, row) - 1]
 
 
@@ -89,7 +89,7 @@ def read_contents(storage: Storage) -> dict[str, TableContents]:
     """Every table.
 
     Raises:
-        StoreError: the storage does not answer, or parts vanish all the time.
+        StoreError: the storage does not answer, or parts keep vanishing.
     """
     return {name: read_table(storage.at(name), name) for name in READ_ORDER}
 
@@ -107,10 +107,10 @@ def read_table(storage: Storage, table: str) -> TableContents:
 
 
 def read_part(parts: PartFolder, name: str, columns: Sequence[str] | None = None) -> pa.Table | BrokenPart:
-    """The rows of a part, of all columns or of some; what is wrong with it where it cannot be read.
+    """The rows of a part, with all columns or some; a `BrokenPart` if it cannot be read.
 
     Raises:
-        FileNotFoundError: it is gone.
+        FileNotFoundError: it no longer exists.
     """
     try:
         content = pa.py_buffer(parts.storage.read(name))
@@ -134,18 +134,18 @@ def _readable_ids(content: pa.Buffer) -> dict[str, int] | None:
 
 
 def repeated(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:
-    """The numbers of the rows of each key that stands there more than once, ascending."""
+    """For each key that occurs more than once, the indices of its rows, ascending."""
     names = list(keys)
     numbered = rows.select(names).append_column("at", pa.array(range(len(rows)), pa.int64()))
     counts = numbered.group_by(names).aggregate([("at", "count")])
     many = counts.filter(pc.greater(counts["at_count"], 1)).select(names)
-    if not len(many):  # nearly always, and lists of all rows take memory
+    if not len(many):  # the usual case; lists of all rows take memory
         return []
     found = numbered.join(many, names, join_type="inner").group_by(names).aggregate([("at", "list")])
     return sorted(sorted(at) for at in found["at_list"].to_pylist())
 
 
 def latest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """One row a key, the later of two, in the order of the rows."""
+    """One row per key, the later of duplicates, in the order of the rows."""
     doubles = {row for at in repeated(rows, keys) for row in at[:-1]}
     return rows if not doubles else rows.take(pa.array([n for n in range(len(rows)) if n not in doubles], pa.int64()))

@@ -1,4 +1,4 @@
-"""Rows as the bytes of Parquet files, no larger than a place's objects may be."""
+"""Rows as the bytes of Parquet files, no larger than the storage allows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-GROUP_BYTES = 4 * 2**20  # of memory: rows that are rewritten at a time, and lie together in a file
+GROUP_BYTES = 4 * 2**20  # in memory: the rows that are rewritten at a time and form a row group
 
 
 def encoded(table: pa.Table, limit: int | None) -> list[pa.Buffer]:
-    """The table as one file, or in order as several that are no larger than the limit."""
+    """The table as one file, or as several in order that are no larger than `limit` bytes."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     content = sink.getvalue()
@@ -22,7 +22,7 @@ def encoded(table: pa.Table, limit: int | None) -> list[pa.Buffer]:
 
 
 def rewritten(tables: Iterable[pa.Table], limit: int | None) -> list[pa.Buffer]:
-    """As `encoded` the rows of all, in the memory of few: rows that are alike take a hundred times less in a file."""
+    """The rows of all tables, as `encoded`, without all of them in memory: in a file they are much smaller."""
     groups = _joined(tables)
     first = next(groups, None)
     if first is None:
@@ -39,7 +39,7 @@ def rewritten(tables: Iterable[pa.Table], limit: int | None) -> list[pa.Buffer]:
 
 
 def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows in groups of some size; groups that have it come as they are."""
+    """The rows in groups of about `GROUP_BYTES`; larger tables are passed on as they are."""
     held, size = list[pa.Table](), 0
     for table in tables:
         if held and size + table.nbytes > GROUP_BYTES:

@@ -1,4 +1,4 @@
-"""The tables of a store as files for other programs, without duplicates, each trial by its newest attempt."""
+"""Export the tables of a store for other programs, without duplicates and with each trial's newest attempt only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DICTIONARY = "columns.md"
 
 
 class Format(StrEnum):
-    """What is written: `csv` for spreadsheets, `parquet` with all types, `jsonl` a JSON object a line."""
+    """The file format: `csv` for spreadsheets, `parquet` with all types, `jsonl` with one JSON object per line."""
 
     CSV = "csv"
     PARQUET = "parquet"
@@ -32,10 +32,10 @@ class Format(StrEnum):
 
 
 def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
-    """Write every table and the dictionary of their columns into a folder; the rows of each.
+    """Write every table and a description of the columns into a folder; the number of rows of each table.
 
     Raises:
-        StoreError: one of the files is there already, or the folder cannot be written.
+        StoreError: one of the files exists already, or the folder cannot be written.
     """
     tables: dict[str, Callable[[], pa.Table]] = {
         "trials": store.trials, "epochs": store.epochs, "tags": store.tags, "predictions": store.predictions,
@@ -43,7 +43,7 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
     paths = {name: folder / f"{name}.{form}" for name in tables} | {DICTIONARY: folder / DICTIONARY}
     there = [path for path in paths.values() if path.exists()]
     if there:
-        raise StoreError(f"{there[0]}: is there already. Give another folder.")
+        raise StoreError(f"{there[0]}: exists already. Give another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         rows = {name: _export(read(), paths[name], form) for name, read in tables.items()}
@@ -54,7 +54,7 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
 
 
 def _export(table: pa.Table, path: Path, form: Format) -> int:
-    """Under a temporary name first, so that no half of a table looks like one."""
+    """Write under a temporary name first, so that an incomplete file never looks complete."""
     temporary = path.with_name(f".{path.name}.tmp")
     if form is Format.PARQUET:
         pq.write_table(table, temporary, compression="zstd")
@@ -78,7 +78,7 @@ def _write_csv(table: pa.Table, file: TextIO) -> None:
 
 
 def _keys(column: pa.ChunkedArray) -> list[str]:
-    """The keys that occur in a column of maps."""
+    """All keys that occur in a column of maps."""
     keys: set[str] = set()
     for chunk in column.chunks:
         keys |= set(pc.unique(chunk.keys).to_pylist()) if len(chunk) else set()
@@ -103,7 +103,7 @@ def _write_jsonl(table: pa.Table, file: TextIO) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can say it: no NaN, times in ISO 8601."""
+    """As JSON can represent it: no NaN, times in ISO 8601."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list):

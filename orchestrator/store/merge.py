@@ -1,12 +1,12 @@
-"""Put what one store has into another: every attempt that is not there yet, and the plans of sweeps.
+"""Merge one store into another: every attempt that is missing there, and the plans of sweeps.
 
-Attempts of two stores may have the same number and those of one trial must not, so an attempt is known by what it did:
-its rows of `epochs` and `trials`, which hold the microsecond of each. From that follows all that is promised here: an
-attempt that was merged before is found under the number it was given; one that a killed merge has begun is gone on
-with; and again nothing is added.
+Attempts in two stores may have the same number, but within one trial numbers must be unique. So an attempt is
+identified by its rows of `epochs` and `trials`, which contain times in microseconds. Therefore an attempt that was
+merged before is recognised under its new number, a merge that was killed is completed, and merging again adds nothing.
 
-New numbers go up from the largest of the trial. Where the trial is complete here already it stays its newest attempt:
-unfinished ones of the other store are kept below it, at 0, -1, and so on, and a completed one is not taken.
+New numbers count up from the largest one of the trial. If the trial is already complete here, its completed attempt
+remains the newest: unfinished attempts of the other store get the numbers 0, -1, and so on, and a completed one is not
+copied.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from orchestrator.store.results import MARKER, ResultStore, mark
 from orchestrator.store.schema import TABLES, State
 from trials.errors import StoreError
 
-Does = dict[int, frozenset[bytes]]  # of one trial: the digests of what each attempt did
+Does = dict[int, frozenset[bytes]]  # of one trial: the digests of each attempt's rows
 
 
 @dataclass
 class Merged:
-    """What was done.
+    """The result of a merge.
 
     Attributes:
-        rows: Added to each table.
-        attempts: That had something added.
-        plans: Of sweeps, added.
-        kept: Trials that both stores have complete, by attempts of their own; the other one's was not taken.
-        differing: Those of them whose computed numbers are not the same, and where.
+        rows: The number of rows added, by table.
+        attempts: The number of attempts that had rows added.
+        plans: The number of plans added.
+        kept: Trials that each store had completed by itself; the source's attempt was not copied.
+        differing: Those of them whose computed numbers differ, each with the first difference.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -49,10 +49,10 @@ class Merged:
 
 
 def merge(source: ResultStore, target: ResultStore) -> Merged:
-    """Add what `source` has to `target`; killed at any moment and called again it comes to the same.
+    """Add the contents of `source` to `target`; a merge that was killed can be repeated.
 
     Raises:
-        StoreError: a store of the two has parts that cannot be read, or cannot be written.
+        StoreError: a store has unreadable parts, or `target` cannot be written.
     """
     theirs, ours = _tables(source.storage), _tables(target.storage)
     our_trials, their_done, our_done = _trials(ours), _completed(theirs), _completed(ours)
@@ -75,11 +75,11 @@ def merge(source: ResultStore, target: ResultStore) -> Merged:
 
 
 def _tables(storage: Storage) -> dict[str, pa.Table]:
-    """All rows, one a key, as readers take them."""
-    return {name: latest(_whole(storage, name, table), KEYS[name]) for name, table in read_contents(storage).items()}
+    """All rows, one per key, as readers use them."""
+    return {name: latest(_intact(storage, name, table), KEYS[name]) for name, table in read_contents(storage).items()}
 
 
-def _whole(storage: Storage, name: str, table: TableContents) -> pa.Table:
+def _intact(storage: Storage, name: str, table: TableContents) -> pa.Table:
     for part in table.broken:
         way_out = "Upgrade permafrost-sweeps." if part.newer else "Run `permafrost store repair` on it first."
         raise StoreError(f"{storage}/{name}/{part.name}: {part.wrong}. {way_out}")
@@ -87,7 +87,7 @@ def _whole(storage: Storage, name: str, table: TableContents) -> pa.Table:
 
 
 def _trials(tables: Mapping[str, pa.Table]) -> dict[str, Does]:
-    """What each attempt of each trial did."""
+    """The digests of the rows of each attempt of each trial."""
     found: dict[str, dict[int, set[bytes]]] = {}
     for name in ("epochs", "trials"):
         rows = tables[name]
@@ -109,12 +109,12 @@ def _completed(tables: Mapping[str, pa.Table]) -> dict[str, set[int]]:
 def _numbers(
     theirs: Does, ours: Does, their_completed: set[int], our_completed: set[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """The number of each attempt here; and of those that are not taken, the number of ours that stands for it."""
+    """The new number of each attempt; and for each that is not copied, the number of our attempt in its stead."""
     given = _merged_before(theirs, ours)
     own = ours.keys() - set(given.values())
     complete = own & our_completed
     left_out = {a: max(complete) for a in theirs.keys() - given.keys() if complete and a in their_completed}
-    # Only our own attempts and their order decide, so that a merge that was killed is gone on with as it began.
+    # Depends only on our own attempts and their order, so that repeating a killed merge gives the same numbers.
     top, bottom, used = max(own, default=0), min({1, *own}), {*ours}
     for attempt in sorted(theirs.keys() - left_out.keys()):
         if attempt not in given:
@@ -128,9 +128,9 @@ def _numbers(
 
 
 def _merged_before(theirs: Does, ours: Does) -> dict[int, int]:
-    """The number here of each attempt that did the same as one of ours, as a part of one, or that one goes on from."""
+    """The number here of each attempt whose rows equal, are part of, or extend those of one of ours."""
     given, left = dict[int, int](), dict(ours)
-    for fits in (frozenset.__eq__, frozenset.__le__, frozenset.__gt__):  # the last: a merge that was killed began it
+    for fits in (frozenset.__eq__, frozenset.__le__, frozenset.__gt__):  # the last: left by a killed merge
         for attempt in sorted(theirs.keys() - given.keys()):
             number = next((n for n in sorted(left) if fits(theirs[attempt], left[n])), None)
             if number is not None:
@@ -140,7 +140,7 @@ def _merged_before(theirs: Does, ours: Does) -> dict[int, int]:
 
 
 def _lacking(theirs: pa.Table, ours: pa.Table, keys: Iterable[str], numbers: Mapping[Pair, int]) -> pa.Table:
-    """Their rows under their new numbers, but for those that are here; attempt by attempt in their order."""
+    """Their rows that are missing here, under their new numbers, in the order of the keys."""
     names = list(keys)
     theirs = theirs.sort_by([(name, "ascending") for name in names])
     new = [numbers.get(pair) for pair in _pairs(theirs)]
@@ -155,7 +155,7 @@ def _lacking(theirs: pa.Table, ours: pa.Table, keys: Iterable[str], numbers: Map
 def _differing(
     theirs: Mapping[str, pa.Table], ours: Mapping[str, pa.Table], kept: Mapping[Pair, int]
 ) -> dict[str, str]:
-    """The first number of each trial that is not the same in their attempt and ours."""
+    """The first number of each trial that differs between their attempt and ours."""
     found: dict[str, str] = {}
     for name in ("trials", "epochs"):
         keys = [key for key in KEYS[name] if key not in ("trial_id", "attempt")]
@@ -168,7 +168,7 @@ def _differing(
                 where = "".join(f" at {key} {row[key]}" for key in keys)
                 value = "nothing" if other is None else repr(other[columns[0]])
                 found.setdefault(
-                    _pair(row)[0], f"{columns[0]}{where}: {value} is kept, {row[columns[0]]!r} was not taken"
+                    _pair(row)[0], f"{columns[0]}{where}: {value} was kept, {row[columns[0]]!r} was not copied"
                 )
     return found
 
@@ -192,7 +192,7 @@ def _pairs(rows: pa.Table) -> list[Pair]:
 
 
 def _add_plans(source: Storage, target: Storage) -> int:
-    """Copy plans, and forecasts with them, whose name is not there: their names hold time and digest."""
+    """Copy the plans and forecasts that are missing; their names contain time and digest."""
     n = 0
     for sweep in source.at("sweeps").folders():
         theirs, ours = source.at("sweeps").at(sweep), target.at("sweeps").at(sweep)

@@ -1,9 +1,9 @@
-"""Names of objects that are never changed: time first, so that they sort by age, then a digest of what they hold.
+"""Names of objects: a time, so that they sort by age, then a digest of the content.
 
     part-00001795183308170301531-9f2c51d0a1b2c3d4.parquet
 
-Two writers that give the same name have written the same bytes. Names from before there were digests end in eight
-random digits; they stay valid and have nothing to be checked against.
+Two writers that use the same name have written the same bytes. Names of the first version end in eight random digits;
+they remain valid, but cannot be verified.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DIGEST = re.compile(rf"-([0-9a-f]{{{_DIGITS}}})\.[a-z]+")
 
 
 def digest(content: bytes | pa.Buffer) -> str:
-    """The first 16 hex digits of the SHA-256 of some bytes."""
+    """The first 16 hex digits of the SHA-256 digest."""
     return hashlib.sha256(content).hexdigest()[:_DIGITS]
 
 
@@ -30,11 +30,11 @@ def stamped(kind: str, stamp_ns: int, content: bytes | pa.Buffer, suffix: str) -
 
 
 def promised(name: str) -> str | None:
-    """The digest that a name promises; None where it is from before there were any."""
+    """The digest in a name; None for names of the first version."""
     found = _DIGEST.search(name)
     return found[1] if found else None
 
 
 def is_intact(name: str, content: bytes | pa.Buffer) -> bool:
-    """Whether these are the bytes that were written under a name, as far as it says."""
+    """Whether the bytes match the digest in a name, if it has one."""
     return promised(name) in (None, digest(content))

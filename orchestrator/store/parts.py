@@ -1,24 +1,23 @@
-"""Immutable Parquet parts in one folder, of this machine or of an object store, each there as a whole or not at all.
+"""Immutable Parquet parts in one folder or prefix, each written atomically.
 
-Parts are never changed and their names never used again. Compaction writes the rows of some parts into a new one and
-takes the old ones away, so a row may stand in two parts for a moment: readers drop duplicates.
+Parts never change and their names are never reused. Compaction writes the rows of some parts into a new one and then
+deletes the old ones, so a row may be in two parts for a moment: readers drop duplicates.
 
-Why no manifest decides which parts count. A manifest would be one more object that has to be replaced with each commit,
-and what it would give is there without it:
+Why there is no manifest of the valid parts: it would be one more object that each commit has to replace, and what it
+would guarantee is guaranteed without it:
 
-- *A commit is seen whole.* What belongs to a trial lies in four tables and is committed with the trial's own row last
-  (`execution.recorder.COMMIT_ORDER`): that row is the commit record. Readers read the trials first and the other
-  tables then (`results`), so of a trial whose row they saw they see everything. One part may be split in two objects
-  (`Storage.largest_bytes`) for the same reason: until the trial's row is there nothing counts.
-- *Compaction loses and doubles nothing.* The new part is there before an old one is taken away, so at any moment each
-  row is in some part, and a row that is in two is dropped by its key, which is also what makes a repeated PUT and a
-  kill in between harmless. Two compactions at once take away only what each has in a part of its own.
-- *A listing in pages shows each row.* Listings of object stores go by name and show all that was there when a page was
-  made. The new part's name comes after those of all parts that it replaces, so where an old one is gone from a page,
-  the new one is on that page or a later one. A folder of this machine, whose listing has no order, is read twice.
+- *Commits are atomic.* The rows of a trial are in four tables and are committed with the trial's own row last
+  (`contents.COMMIT_ORDER`): that row is the commit record. Readers read the trials first and then the other tables
+  (`results`), so they see everything that belongs to a trial whose row they have seen. For the same reason a part may
+  be split into two objects (`Storage.largest_bytes`): nothing counts before the trial's row exists.
+- *Compaction neither loses nor duplicates rows.* The new part exists before an old one is deleted, so each row is in
+  some part at any moment. A row that is in two parts is dropped by its key, which also makes a repeated PUT or a kill
+  harmless. Of two concurrent compactions each deletes only what is in a part of its own.
+- *A paged listing shows each row.* Object stores list by name, and a page shows all that existed when it was made. The
+  new part's name sorts after those of all parts that it replaces, so if an old one is missing from a page, the new one
+  is on that page or a later one. A local folder, whose listing has no order, is read twice.
 - *A part may vanish between listing and reading.* Then everything is listed again.
-- *A part whose bytes changed is not read.* Its name holds their digest (`names`), and compaction, which would write
-  what it reads under a new one, reads as everybody does.
+- *A corrupted part is not read.* Its name contains its digest (`names`), and compaction verifies it like any reader.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ from trials.errors import StoreError
 
 T = TypeVar("T")
 
-PART_BYTES = 8 * 2**20  # that compaction puts together
-_ATTEMPTS = 20  # a part may vanish between listing and reading while another process compacts
+PART_BYTES = 8 * 2**20  # size of a compacted part
+_ATTEMPTS = 20  # parts vanish while another process compacts
 
 
 class PartFolder:
@@ -56,7 +55,7 @@ class PartFolder:
         return list(self.sizes())
 
     def sizes(self) -> dict[str, int]:
-        """The bytes of each committed part, oldest first."""
+        """The size in bytes of each committed part, oldest first."""
         return {name: size for name, size in self.storage.files().items() if is_part(name)}
 
     def append(self, rows: Sequence[dict[str, object]]) -> None:
@@ -73,9 +72,9 @@ class PartFolder:
             self.write(rows.replace_schema_metadata(self.schema.metadata), time.time_ns())
 
     def read(self, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows of all parts, or those of one trial, oldest part first; duplicates are the caller's.
+        """All rows of all parts, or those of one trial, oldest part first; may contain duplicates.
 
-        With `columns` only these, in the table's order: of a trial's row its spec and versions are most of the bytes.
+        With `columns` only these, in the table's order: most bytes of a trial's row are its spec and versions.
 
         Raises:
             StoreError: a part is not Parquet or comes from a newer version, or the storage cannot be read.
@@ -87,13 +86,13 @@ class PartFolder:
         return pa.concat_tables([none, *tables.values()])
 
     def read_each(self, read: Callable[[str], T]) -> tuple[dict[str, int], dict[str, T]]:
-        """The bytes of each committed part, and what `read` makes of it, oldest first.
+        """The size of each committed part and the result of `read` for it, oldest first.
 
-        Where a part vanishes (`read` raises FileNotFoundError), what is there is listed again; parts never change, so
-        those that were read are kept, and only new ones are read.
+        If a part vanishes (`read` raises FileNotFoundError), parts are listed again; they never change, so only new
+        ones are read.
 
         Raises:
-            StoreError: parts vanish again and again; or as the place and `read` do.
+            StoreError: parts keep vanishing; or as the storage and `read` do.
         """
         kept: dict[str, T] = {}
 
@@ -107,27 +106,26 @@ class PartFolder:
                 self.storage.each(take, list(sizes))
                 return sizes, {name: kept[name] for name in sizes}
         raise StoreError(
-            f"{self.storage}: parts vanish while they are read. Try again when nothing compacts the store."
+            f"{self.storage}: parts vanish while they are read. Try again when no process compacts the store."
         )
 
     def compact(self) -> None:
-        """Put neighbours in age together, up to `PART_BYTES` or what the place's objects may hold. Killed at any moment
-        it loses none.
+        """Merge parts of neighbouring age, up to `PART_BYTES` or the storage's limit. A kill at any moment loses none.
 
-        A part that has its size is left alone, and rows are rewritten a group at a time, so this takes the time of what
-        came since, and the memory of a few groups, however large the table is.
+        Parts of full size are left alone and rows are rewritten a group at a time, so the time depends on what is new
+        since the last compaction, and the memory on a few groups, however large the table is.
 
         Raises:
-            StoreError: as `read` does; or old parts could not be taken away, which harms nothing.
+            StoreError: as `read` does; or old parts could not be deleted, which is harmless.
         """
         for old in list(_runs(self.sizes(), min(PART_BYTES, self.storage.largest_bytes or PART_BYTES))):
             try:
                 contents = self.storage.each(self.storage.read, old)
-            except FileNotFoundError:  # another process compacts at the moment
+            except FileNotFoundError:  # another process is compacting
                 return
             parts = zip(old, contents, strict=True)
             rows = (group for name, content in parts for group in self._groups(name, pa.py_buffer(content)))
-            # It takes its parts' place in the order, behind all of them.
+            # It takes the position of its parts in the order, after all of them.
             self._commit(rewritten(rows, self.storage.largest_bytes), stamp_of(old[-1]) + 1)
             self.storage.each(self.storage.delete, old)
 
@@ -138,11 +136,11 @@ class PartFolder:
     def decoded(
         self, name: str, content: pa.Buffer, trial_id: str | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """The rows of a part, or those of one trial, from its bytes; of all columns, or of some in the table's order.
+        """The rows of a part, or those of one trial, from its bytes; with all columns, or some in the table's order.
 
         Raises:
             NewerError: a newer version wrote it.
-            BrokenError: it is not what was written, or not ours.
+            BrokenError: it is corrupted, or not a part.
         """
         self._check_digest(name, content)
         wanted = None if trial_id is None else [("trial_id", "==", trial_id)]
@@ -152,12 +150,12 @@ class PartFolder:
                 None if columns is None else [n for n in pq.read_schema(pa.BufferReader(content)).names if n in columns]
             )
             table = pq.read_table(pa.BufferReader(content), partitioning=None, filters=wanted, columns=there)
-        return self._todays(name, table, schema)
+        return self._upgraded(name, table, schema)
 
     def _groups(self, name: str, content: pa.Buffer) -> Iterator[pa.Table]:
-        """All rows of a part, one of its row groups at a time. Raises as `decoded` does.
+        """All rows of a part, one row group at a time. Raises as `decoded` does.
 
-        Without Arrow's threads: each of them would keep memory of its own.
+        Without Arrow's threads, as each of them would keep memory of its own.
         """
         self._check_digest(name, content)
         with self._readable(name):
@@ -165,7 +163,7 @@ class PartFolder:
         for index in range(file.num_row_groups):
             with self._readable(name):
                 group = file.read_row_group(index, use_threads=False)
-            yield self._todays(name, group, self.schema)
+            yield self._upgraded(name, group, self.schema)
 
     def _check_digest(self, name: str, content: pa.Buffer) -> None:
         if not is_intact(name, content):
@@ -178,11 +176,11 @@ class PartFolder:
         except (OSError, pa.ArrowException) as error:
             raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({error})") from error
 
-    def _todays(self, name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
-        """What was read of a part, with the columns of today."""
+    def _upgraded(self, name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
+        """The rows of a part with the current columns."""
         path = f"{self.storage}/{name}"
         with self._readable(name):
-            table.validate(full=True)  # Parquet readers take any bytes for a text
+            table.validate(full=True)  # Parquet readers accept any bytes as text
         mark = (table.schema.metadata or {}).get(VERSION_KEY, b"")
         version = int(mark) if mark.isdigit() and len(mark) < 9 else 0
         if version > SCHEMA_VERSION:
@@ -197,7 +195,7 @@ class PartFolder:
             raise BrokenError(path, f"a column has another type ({error})") from error
 
     def write(self, table: pa.Table, stamp_ns: int) -> list[str]:
-        """Commit rows as parts of a certain age and return their names. Raises as `append` does."""
+        """Commit rows as parts with this time in their names, which are returned. Raises as `append` does."""
         return self._commit(encoded(table, self.storage.largest_bytes), stamp_ns)
 
     def _commit(self, contents: Sequence[pa.Buffer], stamp_ns: int) -> list[str]:
@@ -214,13 +212,13 @@ def is_part(name: str) -> bool:
 
 
 def stamp_of(name: str) -> int:
-    """The age of a part, in the nanoseconds of its name."""
+    """The time in the name of a part, in nanoseconds."""
     digits = name.removeprefix("part-").removesuffix(".parquet").partition("-")[0]
     return int(digits) if digits.isdigit() else time.time_ns()
 
 
 def _runs(sizes: Mapping[str, int], limit: int) -> Iterator[list[str]]:
-    """Neighbours in age that fit into one part, where there are two at least."""
+    """Groups of two or more neighbouring parts that fit into one."""
     groups: list[list[str]] = [[]]
     total = 0
     for name, size in sizes.items():
@@ -232,7 +230,7 @@ def _runs(sizes: Mapping[str, int], limit: int) -> Iterator[list[str]]:
 
 
 def _fill(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Bring an older part to today's columns: nulls where it has none."""
+    """Add the columns that an older part lacks, as nulls."""
     columns = [
         table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
         for field in schema

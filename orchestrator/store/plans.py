@@ -1,9 +1,9 @@
-"""What a store keeps of a sweep's plans: one file a launch that declared something new, one a suggested cell.
+"""The plans of sweeps in a store: one file per launch that declared something new, one per suggested cell.
 
-    <store>/sweeps/<sweep>/plan-<time>-<digest>.json           all trials that were known then
-    <store>/sweeps/<sweep>/suggested-<time>-<digest>.json      those of one more cell, and what a sampler knows it by
+    <store>/sweeps/<sweep>/plan-<time>-<digest>.json           all trials known at that time
+    <store>/sweeps/<sweep>/suggested-<time>-<digest>.json      those of one more cell, with the sampler's parameters
 
-The trials of a sweep are those of its newest plan and of the cells that were suggested after it.
+The trials of a sweep are those of its newest plan and of the cells suggested after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SWEEPS = "sweeps"
 
 @dataclass(frozen=True)
 class Suggested:
-    """A cell as a sampler knows it: the number of its suggestion, and the value of each parameter."""
+    """A cell as a sampler identifies it: the number of the suggestion, and the value of each parameter."""
 
     number: int
     parameters: dict[str, int | float]
@@ -31,7 +31,7 @@ class Suggested:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What one launch of a sweep declared.
+    """The trials that one launch of a sweep declared.
 
     Attributes:
         name: The sweep.
@@ -47,22 +47,22 @@ class SweepPlan:
 
 
 def is_plan(name: str) -> bool:
-    """Whether a file of this name is what a launch declared."""
+    """Whether a file of this name is a plan."""
     return name.startswith("plan-") and name.endswith(".json")
 
 
 def is_suggestion(name: str) -> bool:
-    """Whether a file of this name is a cell that a search suggested."""
+    """Whether a file of this name is a suggested cell."""
     return name.startswith("suggested-") and name.endswith(".json")
 
 
 def is_forecast(name: str) -> bool:
-    """Whether a file of this name is what a launch was forecast to take (`orchestrator.forecast.archive`)."""
+    """Whether a file of this name is the forecast of a launch (`orchestrator.forecast.archive`)."""
     return name.startswith("forecast-") and name.endswith(".json")
 
 
 def write_plan(folder: Storage, plan: SweepPlan, suggested: Suggested | None = None) -> None:
-    """Keep a plan, or a suggested cell. Raises StoreError."""
+    """Write a plan, or a suggested cell. Raises StoreError."""
     found: dict[str, Any] = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
     if suggested is not None:
         found |= {"number": suggested.number, "parameters": suggested.parameters}
@@ -71,7 +71,7 @@ def write_plan(folder: Storage, plan: SweepPlan, suggested: Suggested | None = N
 
 
 def newest_plan(folder: Storage) -> SweepPlan | None:
-    """The newest plan in a sweep's folder, with the cells suggested since. Raises as `read_plan` does."""
+    """The newest plan in a sweep's folder, with the cells suggested since then. Raises BrokenError."""
     names = sorted(folder.files())
     newest = max(filter(is_plan, names), default=None)
     if newest is None:
@@ -85,7 +85,7 @@ def newest_plan(folder: Storage) -> SweepPlan | None:
 
 
 def suggestions(folder: Storage) -> list[Suggested]:
-    """All suggested cells, in their order. Raises BrokenError: a file is none."""
+    """All suggested cells, in their order. Raises BrokenError."""
     found = []
     for name in sorted(filter(is_suggestion, folder.files())):
         path, content = f"{folder}/{name}", folder.read(name)
@@ -101,12 +101,12 @@ def suggestions(folder: Storage) -> list[Suggested]:
 
 def _number(value: object) -> int | float:
     if not isinstance(value, int | float) or isinstance(value, bool) or value in (math.inf, -math.inf):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return value
 
 
 def read_plan(folder: Storage, name: str) -> SweepPlan:
-    """What a launch declared. Raises as `decoded_plan` does."""
+    """Read a plan. Raises BrokenError."""
     path = f"{folder}/{name}"
     try:
         with folder.open(name) as file:
@@ -116,10 +116,10 @@ def read_plan(folder: Storage, name: str) -> SweepPlan:
 
 
 def decoded_plan(path: str, content: bytes) -> SweepPlan:
-    """What a launch declared, from the bytes of its file.
+    """Decode a plan from the bytes of its file.
 
     Raises:
-        BrokenError: they are not what was written.
+        BrokenError: they are corrupted, or not a plan.
     """
     try:
         if not is_intact(path, content):
@@ -132,4 +132,6 @@ def decoded_plan(path: str, content: bytes) -> SweepPlan:
 
 
 def _broken_plan(path: str, error: Exception) -> BrokenError:
-    return BrokenError(path, f"not a readable plan ({error})", "Take it out; the next launch writes it anew")
+    return BrokenError(
+        path, f"not a readable plan ({error})", "Run `permafrost store repair`; the next launch writes the plan again"
+    )

@@ -1,4 +1,4 @@
-"""Open a store and read it: tables without duplicates, and what each sweep planned.
+"""Open a store and read it: tables without duplicates, and the plan of each sweep.
 
 from orchestrator.store import open_store
 
@@ -30,10 +30,10 @@ FORMAT = "permafrost-store"
 
 
 class ResultStore:
-    """A folder with a folder for each of `schema.TABLES`, and `sweeps/`. Trials belong to the store, not to a sweep.
+    """A store: one folder for each of `schema.TABLES`, and `sweeps/`. Trials belong to the store, not to a sweep.
 
     Attributes:
-        storage: Where it is stored.
+        storage: The folder or object store that it is in.
     """
 
     def __init__(self, storage: Storage | Path) -> None:
@@ -42,38 +42,38 @@ class ResultStore:
 
     @property
     def address(self) -> str:
-        """The folder or address as `open_store` and `--store` take it."""
+        """The folder or address that `open_store` and `--store` accept."""
         return self.storage.address
 
     @property
     def root(self) -> Path:
-        """The folder of a local store; others have none."""
+        """The folder; only for a local store."""
         assert isinstance(self.storage, FolderStorage), self.address
         return self.storage.folder
 
     def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """One row a trial that has ended: that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
+        """One row per ended trial, that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
         wanted = None if columns is None else sorted({"trial_id", "attempt", *columns})
         return _newest(self._parts["trials"].read(columns=wanted), ["trial_id"])
 
     def epochs(self) -> pa.Table:
-        """One row an evaluation, of each trial's newest attempt that has ended, else of its newest one.
+        """One row per evaluation of each trial's newest ended attempt, or if none has ended, of its newest.
 
         Columns: `schema.EPOCHS`; ordered by trial and step.
         """
         return self._committed("epochs", ["trial_id", "step"])
 
     def tags(self) -> pa.Table:
-        """One row a label of each scored split of each trial. Columns: `schema.TAGS`."""
+        """One row per label of each scored split of each trial. Columns: `schema.TAGS`."""
         return self._committed("tags", ["trial_id", "split", "level", "tag"])
 
     def predictions(self, trial_id: str | None = None) -> pa.Table:
-        """One row a sentence of each scored split of a trial, or of all. Columns: `schema.PREDICTIONS`."""
+        """One row per sentence of each scored split of a trial, or of all trials. Columns: `schema.PREDICTIONS`."""
         return self._committed("predictions", ["trial_id", "split", "sentence"], trial_id)
 
     def _committed(self, table: str, keys: list[str], trial_id: str | None = None) -> pa.Table:
-        """Rows of each trial's newest attempt that has ended, else of its newest one; one a key, in order."""
-        ended = self.trials()  # first: a trial's row is written last, so all that belongs to those seen here is there
+        """Rows of each trial's newest ended attempt, or if none has ended, of its newest; one per key, in order."""
+        ended = self.trials()  # read first, as it is written last: the other rows of these trials exist
         rows = self._parts[table].read(trial_id)
         committed = dict(zip(ended["trial_id"].to_pylist(), ended["attempt"].to_pylist(), strict=True))
         chosen = newest_attempts(rows) | committed
@@ -82,12 +82,12 @@ class ResultStore:
         return _newest(rows.filter(wanted), keys)
 
     def completed_ids(self) -> frozenset[str]:
-        """The trials that need not run again."""
+        """The trials that do not have to run again."""
         rows = self._parts["trials"].read(columns=["trial_id", "state"])
         return frozenset(rows.filter(pc.equal(rows["state"], State.COMPLETED.value))["trial_id"].to_pylist())
 
     def attempts(self) -> dict[str, int]:
-        """The number of the newest attempt of every trial that has left a row."""
+        """The number of the newest attempt of every trial that has any row."""
         tables = [self._parts[name].read(columns=["trial_id", "attempt"]) for name in ("epochs", "trials")]
         return newest_attempts(pa.concat_tables(tables))
 
@@ -97,7 +97,7 @@ class ResultStore:
         self._parts[table].append(rows)
 
     def compact(self) -> None:
-        """Put the small parts of each table together."""
+        """Merge the small parts of each table."""
         for parts in self._parts.values():
             parts.compact()
 
@@ -108,10 +108,10 @@ class ResultStore:
         return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
 
     def add_plan(self, plan: SweepPlan) -> None:
-        """Keep what a launch declared, unless the sweep's newest plan says the same. No plan is ever overwritten.
+        """Add a plan, unless the sweep's newest plan has the same trials. No plan is ever overwritten.
 
         Raises:
-            StoreError: a name that leads to another folder, or the storage cannot be written.
+            StoreError: the name is not a plain file name, or the storage cannot be written.
         """
         folder = self._folder_of(plan.name)
         self.create()
@@ -120,7 +120,7 @@ class ResultStore:
             write_plan(folder, plan)
 
     def add_suggestion(self, plan: SweepPlan, number: int, parameters: Mapping[str, int | float]) -> None:
-        """Keep a cell that a search suggested: `plan` holds its trials only. Raises as `add_plan` does."""
+        """Add a cell that a search suggested; `plan` contains its trials only. Raises as `add_plan` does."""
         self.create()
         write_plan(self._folder_of(plan.name), plan, Suggested(number, dict(parameters)))
 
@@ -130,38 +130,40 @@ class ResultStore:
 
     def _folder_of(self, sweep: str) -> Storage:
         if not is_plain(sweep):
-            raise StoreError(f"{sweep!r} is no name of a sweep, as its plans lie in a folder of that name.")
+            raise StoreError(f"{sweep!r} is not a valid name of a sweep, as a folder has this name.")
         return self.storage.at(SWEEPS).at(sweep)
 
     def create(self) -> None:
-        """Put the mark there, if it is not."""
+        """Write the store's marker, if it does not exist."""
         if not self.storage.exists(MARKER):
             mark(self.storage)
 
 
 def mark(storage: Storage) -> None:
-    """Say that this is a store, and of which version."""
+    """Write the marker, which says that this is a store, and its version."""
     content = json.dumps({"format": FORMAT, "schema_version": SCHEMA_VERSION}, indent=1)
     storage.write(MARKER, f"{content}\n".encode())
 
 
 def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
-    """Open the store at a place; without `must_exist` an absent or empty one is a new store, made at the first write.
+    """Open a store; without `must_exist` an absent or empty folder is a new store, created at the first write.
 
     Args:
         path: A folder, or `s3://bucket/prefix`, `gs://bucket/prefix`, `hdfs://host:port/path`. Credentials come from
             the environment or the provider's own files.
-        must_exist: Whether a store has to be there.
+        must_exist: Whether the store has to exist.
 
     Raises:
-        ConfigError: an address that is none, or has credentials in it.
+        ConfigError: not a valid address, or one with credentials in it.
         StoreError: no store there, something else, a store of a newer version, or a storage that cannot be reached.
     """
     storage = open_storage(path)
     if storage.exists(MARKER):
         check_marker(storage)
     elif not storage.is_free():
-        raise StoreError(f"{storage}: holds something else than a Permafrost store. Give another folder with --store.")
+        raise StoreError(
+            f"{storage}: contains something other than a Permafrost store. Give another folder with --store."
+        )
     elif must_exist:
         raise StoreError(f"{storage}: no store there. Run a sweep first, or give its folder with --store.")
     else:
@@ -170,18 +172,18 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
 
 
 def check_marker(storage: Storage) -> None:
-    """Return if a store has the mark of one.
+    """Check the marker of a store.
 
     Raises:
-        NewerError: of a newer version.
-        BrokenError: it is not there, not readable, or of something else.
+        NewerError: a newer version wrote it.
+        BrokenError: it is absent, unreadable, or something else.
     """
     path, way_out = f"{storage}/{MARKER}", "Give another folder"
     try:
         content = json.loads(storage.read(MARKER).decode("utf-8"))
         known, version = content["format"] == FORMAT, int(content["schema_version"])
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise BrokenError(path, f"not the mark of a Permafrost store ({error})", way_out) from error
+        raise BrokenError(path, f"not the marker of a Permafrost store ({error})", way_out) from error
     if not known or version < 1:
         said = f"format {content['format']!r}, not {FORMAT!r}" if not known else f"schema {version}"
         raise BrokenError(path, f"says {said}", way_out)
@@ -196,9 +198,9 @@ def newest_attempts(rows: pa.Table) -> dict[str, int]:
 
 
 def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
-    """One row a key, that of the largest attempt, the latest of equals; ordered by key."""
-    row = pa.array(range(len(rows)), pa.int64())  # typed, as Arrow cannot tell the type of no rows
+    """One row per key, that of the largest attempt, the last of equals; ordered by key."""
+    row = pa.array(range(len(rows)), pa.int64())  # typed, as Arrow cannot infer the type of an empty list
     order = pa.table({**{key: rows[key] for key in keys}, "attempt": rows["attempt"], "row": row})
     order = order.sort_by([*((key, "ascending") for key in keys), ("attempt", "ascending"), ("row", "ascending")])
     last = order.group_by(keys, use_threads=False).aggregate([("row", "last")])
-    return rows.take(last.sort_by([(key, "ascending") for key in keys])["row_last"])  # groups come in no order
+    return rows.take(last.sort_by([(key, "ascending") for key in keys])["row_last"])  # groups are unordered

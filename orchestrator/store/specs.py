@@ -1,4 +1,4 @@
-"""Specs as a store keeps them, read back into values that are valid."""
+"""Specs as they are stored in plans and rows, parsed and validated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> Trial
     """The spec of a trial, from a plan or from the `spec` column of its row.
 
     Raises:
-        StoreError: it is none, or has what this version does not know.
+        StoreError: it is not valid, or has settings that this version does not know.
     """
     try:
         return _parsed(content)
@@ -23,7 +23,8 @@ def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> Trial
         first = error.errors()[0]
         place = ".".join(map(str, ("spec", *first["loc"])))
         raise StoreError(
-            f"trial {trial_id!r} of the store: {place}: {first['msg']}. Its row or plan is broken, or newer than this."
+            f"trial {trial_id!r} of the store: {place}: {first['msg']}. "
+            "Its row or plan is broken, or of a newer version."
         ) from error
 
 

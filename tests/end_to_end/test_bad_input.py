@@ -75,7 +75,7 @@ def test_a_folder_of_something_else_is_not_taken_for_a_store(sweep: Path, tmp_pa
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     for command in (("launch", "--sweep", sweep), ("status",)):
         done = here(*command, "--store", "mine")
-        check(done, tmp_path, 3, "holds something else than a Permafrost store", "--store")
+        check(done, tmp_path, 3, "contains something other than a Permafrost store", "--store")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
 
 

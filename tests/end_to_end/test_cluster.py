@@ -144,7 +144,7 @@ def test_without_the_clusters_token_nothing_is_submitted(
     refused = client(*words, RAY_AUTH_TOKEN=token, RAY_AUTH_MODE="token" if token else "disabled")
     said = refused.communicate(timeout=60)[0]
     assert refused.returncode == 4, said
-    assert "does not accept this token" in said
+    assert "rejects this token" in said
     assert not (tmp_path / "s").exists()
 
 

@@ -19,8 +19,8 @@ ASK = """
 import json, subprocess, sys, urllib.request
 from pathlib import Path
 from orchestrator.ray_backend.cluster import local_cluster
-from orchestrator.ray_backend.jobs import told_of
-with local_cluster(told_of("starter", "/a store")) as cluster:
+from orchestrator.ray_backend.jobs import job_metadata
+with local_cluster(job_metadata("starter", "/a store")) as cluster:
     ray = Path(sys.executable).with_name("ray")
     token = subprocess.run([ray, "get-auth-token"], capture_output=True, text=True).stdout.strip()
     request = urllib.request.Request(f"{cluster.dashboard}/api/jobs/", headers={"Authorization": f"Bearer {token}"})

@@ -22,11 +22,11 @@ ASK = """
 import sys
 from pathlib import Path
 from orchestrator.ray_backend.cluster import own_cluster
-from orchestrator.ray_backend.shared_storage_check import note_on_reach
+from orchestrator.ray_backend.shared_storage_check import unshared_note
 from orchestrator.storage.storage import FolderStorage
 with own_cluster():
     for folder in sys.argv[1:]:
-        print(note_on_reach(FolderStorage(Path(folder))))
+        print(unshared_note(FolderStorage(Path(folder))))
 """
 BLIND = 1
 

@@ -94,7 +94,7 @@ def test_a_plan_of_such_a_name_is_shown_and_leads_nowhere(
 @pytest.mark.parametrize("name", ["../evil", "../../evil", "/evil", "a/b", "..", ".", ""])
 def test_a_plan_of_such_a_name_is_not_written(name: str, store: ResultStore, tmp_path: Path) -> None:
     before = contents(tmp_path)
-    with pytest.raises(PermafrostError, match="is no name of a sweep"):
+    with pytest.raises(PermafrostError, match="is not a valid name of a sweep"):
         store.add_plan(SweepPlan(name, 1.0, "s.yaml", ()))
     assert contents(tmp_path) == before
 

@@ -299,7 +299,7 @@ def test_nothing_is_written_over(store: ResultStore, tmp_path: Path) -> None:
     (tmp_path / "tags.csv").write_text("mine")
     done = command("export", tmp_path, "--store", store.address)
     assert (done.exit_code, (tmp_path / "tags.csv").read_text()) == (3, "mine")
-    assert f"{tmp_path / 'tags.csv'}: is there already. Give another folder." in done.stderr
+    assert f"{tmp_path / 'tags.csv'}: exists already. Give another folder." in done.stderr
 
 
 def test_every_column_has_its_line_in_the_dictionary() -> None:
@@ -327,7 +327,7 @@ def test_merge_tells_what_was_added_and_again_that_nothing_was(store: ResultStor
 def test_other_numbers_are_told_and_the_exit_code_is_1(store: ResultStore, tmp_path: Path) -> None:
     complete(ResultStore(tmp_path / "theirs"), FIRST, test_score=0.25)
     done = command("merge", tmp_path / "theirs", store.address)
-    told = f"trial {FIRST.trial_id} has other numbers in FROM: test_score: 0.5 is kept, 0.25 was not taken\n"
+    told = f"trial {FIRST.trial_id} has other numbers in FROM: test_score: 0.5 was kept, 0.25 was not copied\n"
     assert done.exit_code == 1
     assert done.stdout.endswith(told)
     assert json.loads(command("merge", tmp_path / "theirs", store.address, "--json").stdout)["kept"] == [FIRST.trial_id]

@@ -60,7 +60,7 @@ def test_a_trial_is_found_by_the_beginning_of_its_id(store: ResultStore) -> None
     ("given_id", "said"),
     [
         ("ffff", "no trial 'ffff' in .*results. `permafrost status --trials` lists them"),
-        ("aa", "'aa' begins 2 trials: aa1, aa2. Give more digits"),
+        ("aa", "'aa' matches 2 trials: aa1, aa2. Give more digits"),
         ("bb", "trial bb2 ended failed. Only a completed one can be run again"),
     ],
 )

@@ -74,6 +74,6 @@ def test_what_came_wrong_is_refused_and_fetched_again_the_next_time(spec: TrialS
         found = function(*arguments)
         return found[:-1] + b"x" if isinstance(found, bytes) else found
 
-    with pytest.raises(ConnectionError, match="is not what was planned"):
+    with pytest.raises(ConnectionError, match="are not what was planned"):
         staged(spec, broken)
     assert staged(spec, Origin()).trial_id == spec.trial_id

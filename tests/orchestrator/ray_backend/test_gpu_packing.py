@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orchestrator.execution.slots import Node, Share
 from orchestrator.ray_backend import gpu_packing as packing
 from orchestrator.ray_backend.cluster import Cluster, resources_of
-from orchestrator.ray_backend.gpu_packing import USABLE, hungriest, share_of_gpu, slots_for
+from orchestrator.ray_backend.gpu_packing import USABLE, largest_trials, share_of_gpu, slots_for
 from orchestrator.sweeps.sweep import Resources
 from tests.builders import make_spec
 from trials.errors import ConfigError
@@ -37,13 +37,13 @@ def test_a_small_trial_shares_it_with_as_many_as_there_are_cores_for() -> None:
 def test_the_pilot_is_the_trial_of_a_shape_that_learns_most() -> None:
     some = {"strategy": "layers", "layers": (0, 1), "embeddings": True}
     specs = [make_spec(freeze=some), make_spec(seed=3), make_spec(seed=4, freeze=some)]
-    assert hungriest(specs) == [specs[1]]
+    assert largest_trials(specs) == [specs[1]]
 
 
 def test_other_batch_sizes_lengths_and_precisions_have_pilots_of_their_own() -> None:
     changes: list[dict[str, object]] = [{}, {"optim": {"batch_size": 64}}, {"max_length": 64}, {"precision": "bf16"}]
     specs = [make_spec(**change) for change in changes]
-    assert set(hungriest(specs)) == set(specs)
+    assert set(largest_trials(specs)) == set(specs)
 
 
 class Nodes(Cluster):

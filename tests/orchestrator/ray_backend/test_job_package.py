@@ -9,7 +9,7 @@ import yaml
 
 from orchestrator.config.yaml_document import Document
 from orchestrator.ray_backend import job_package as package
-from orchestrator.ray_backend.job_package import fill, our_modules, pinned_packages
+from orchestrator.ray_backend.job_package import our_modules, package_sweep, pinned_packages
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from trials.errors import ConfigError
 
@@ -35,7 +35,7 @@ def here(tmp_path: Path) -> Path:
 
 def test_the_sweep_and_the_local_files_it_names_are_sent_and_nothing_else(here: Path, tmp_path: Path) -> None:
     (sent := tmp_path / "sent").mkdir()
-    name = fill(sent, Document.read(here / "s.yaml"), ClusterSpec(address="http://head:8265"), here)
+    name = package_sweep(sent, Document.read(here / "s.yaml"), ClusterSpec(address="http://head:8265"), here)
     files = sorted(str(path.relative_to(sent)) for path in sent.rglob("*") if path.is_file())
     assert files == ["bank/train.conllu", "cluster.yaml", name]
     assert yaml.safe_load((sent / name).read_text()) == yaml.safe_load(SWEEP)
@@ -45,14 +45,14 @@ def test_settings_of_the_command_line_are_sent_in_the_sweep(here: Path, tmp_path
     (sent := tmp_path / "sent").mkdir()
     document = Document.read(here / "s.yaml")
     document.override("space.train_size=[2]")
-    name = fill(sent, document, ClusterSpec(), here)
+    name = package_sweep(sent, document, ClusterSpec(), here)
     assert yaml.safe_load((sent / name).read_text())["space"]["train_size"] == [2]
 
 
 def test_there_the_cluster_is_the_one_its_driver_belongs_to(here: Path, tmp_path: Path) -> None:
     (sent := tmp_path / "sent").mkdir()
     spec = ClusterSpec(address="http://head:8265", concurrency=7)
-    fill(sent, Document.read(here / "s.yaml"), spec, here)
+    package_sweep(sent, Document.read(here / "s.yaml"), spec, here)
     assert find_cluster(str(sent / "cluster.yaml")) == ClusterSpec(address="auto", concurrency=7)
 
 
@@ -60,7 +60,7 @@ def test_files_outside_of_this_folder_are_not_sent_but_told(here: Path, tmp_path
     (tmp_path / "elsewhere").mkdir()
     (here / "s.yaml").write_text("name: s\ntrial: {data: {folder: ../elsewhere}}\n")
     with pytest.raises(ConfigError, match=r"\.\./elsewhere: lies outside of .*, so it is not sent"):
-        fill(tmp_path, Document.read(here / "s.yaml"), ClusterSpec(), here)
+        package_sweep(tmp_path, Document.read(here / "s.yaml"), ClusterSpec(), here)
 
 
 def test_too_much_is_refused_before_anything_is_copied(
@@ -69,7 +69,7 @@ def test_too_much_is_refused_before_anything_is_copied(
     monkeypatch.setattr(package, "MOST_BYTES", 3)
     (sent := tmp_path / "sent").mkdir()
     with pytest.raises(ConfigError, match="of local files, and at most"):
-        fill(sent, Document.read(here / "s.yaml"), ClusterSpec(), here)
+        package_sweep(sent, Document.read(here / "s.yaml"), ClusterSpec(), here)
     assert not list(sent.iterdir())
 
 

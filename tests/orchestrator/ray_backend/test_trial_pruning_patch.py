@@ -1,4 +1,4 @@
-"""What Tune is made to forget: old trials that are over, and none that a worker has or that is still to come."""
+"""Old finished trials are removed from Tune; running and pending ones stay."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.ray_backend.trial_pruning_patch import KEPT, forget_finished
+from orchestrator.ray_backend.trial_pruning_patch import N_KEPT, forget_finished
 
 STATES = ("waiting", "running", "leaving", "stopped", "failed")
 
@@ -24,22 +24,22 @@ def controller(states: list[str]) -> SimpleNamespace:
     )
 
 
-@given(st.lists(st.sampled_from(STATES), max_size=6 * KEPT).map(lambda some: some * 3))
+@given(st.lists(st.sampled_from(STATES), max_size=6 * N_KEPT).map(lambda some: some * 3))
 def test_the_newest_stay_and_all_that_are_not_over(states: list[str]) -> None:
     tune = controller(states)
     forget_finished(tune)
     over = [trial for trial, state in enumerate(states) if state in ("stopped", "failed")]
     n_over = sum(state in ("stopped", "failed", "leaving") for state in states)
-    gone = set(over[:-KEPT]) if n_over >= 2 * KEPT else set()
+    gone = set(over[:-N_KEPT]) if n_over >= 2 * N_KEPT else set()
     assert tune._trials == [trial for trial in range(len(states)) if trial not in gone]
     assert tune._trials_to_cache == set(tune._trials)
     assert not gone & (tune._stopped_trials | tune._failed_trials)
 
 
 def test_it_rests_until_there_are_twice_as_many_as_it_keeps() -> None:
-    tune = controller(["stopped"] * (2 * KEPT))
+    tune = controller(["stopped"] * (2 * N_KEPT))
     forget_finished(tune)
-    assert tune._trials == list(range(KEPT, 2 * KEPT))
+    assert tune._trials == list(range(N_KEPT, 2 * N_KEPT))
     before = list(tune._trials)
     forget_finished(tune)
     assert tune._trials == before

@@ -239,7 +239,7 @@ def test_the_environment_may_say_where_s3_is(s3: S3Process, prefix: str, monkeyp
 def test_a_prefix_of_something_else_is_refused(direct: ResultStore) -> None:
     direct.storage.write("thesis.tex", b"x")
     for must_exist in (True, False):
-        with pytest.raises(StoreError, match="holds something else than a Permafrost store"):
+        with pytest.raises(StoreError, match="contains something other than a Permafrost store"):
             open_store(direct.address, must_exist=must_exist)
 
 

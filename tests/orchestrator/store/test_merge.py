@@ -101,7 +101,7 @@ def test_where_its_numbers_differ_that_is_told(ours: ResultStore, theirs: Result
     complete(ours, FIRST)
     complete(theirs, FIRST, test_score=0.25)
     done = merge(theirs, ours)
-    assert done.differing == {FIRST.trial_id: "test_score: 0.5 is kept, 0.25 was not taken"}
+    assert done.differing == {FIRST.trial_id: "test_score: 0.5 was kept, 0.25 was not copied"}
     assert theirs.trials()["test_score"].to_pylist() == [0.25]
 
 

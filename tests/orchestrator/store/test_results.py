@@ -327,7 +327,7 @@ def test_a_broken_plan_is_an_error_with_the_way_out(local_store: ResultStore, co
         with pytest.raises(StoreError) as error:
             read()
         assert str(error.value).startswith(f"{path}: not a readable plan (")
-        assert str(error.value).endswith("Take it out; the next launch writes it anew.")
+        assert str(error.value).endswith("Run `permafrost store repair`; the next launch writes the plan again.")
 
 
 # --- What is no store
@@ -371,20 +371,20 @@ def test_reading_asks_for_a_store_that_is_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("must_exist", [True, False])
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, must_exist: bool) -> None:
     (tmp_path / "thesis.tex").touch()
-    rule = "holds something else than a Permafrost store. Give another folder with --store."
+    rule = "contains something other than a Permafrost store. Give another folder with --store."
     assert refusal(tmp_path, must_exist=must_exist) == f"{tmp_path}: {rule}"
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "results").touch()
-    assert "holds something else than a Permafrost store" in refusal(tmp_path / "results", must_exist=False)
+    assert "contains something other than a Permafrost store" in refusal(tmp_path / "results", must_exist=False)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'"x"', b"\xff", b'{"format": "x"}'])
 def test_a_broken_mark_is_refused_with_the_way_out(tmp_path: Path, content: bytes) -> None:
     (tmp_path / MARKER).write_bytes(content)
     message = refusal(tmp_path)
-    assert message.startswith(f"{tmp_path / MARKER}: not the mark of a Permafrost store (")
+    assert message.startswith(f"{tmp_path / MARKER}: not the marker of a Permafrost store (")
     assert message.endswith("Give another folder.")
 
 

@@ -34,4 +34,4 @@ def test_what_is_none_is_refused_with_its_place(content: str | dict[str, object]
     with pytest.raises(StoreError) as error:
         stored_spec(content, "9f2c")
     assert str(error.value).startswith(f"trial '9f2c' of the store: {place}")
-    assert str(error.value).endswith("Its row or plan is broken, or newer than this.")
+    assert str(error.value).endswith("Its row or plan is broken, or of a newer version.")
