@@ -1,4 +1,4 @@
-"""What every command shares: where it writes, and how an error becomes a message and an exit code."""
+"""What all commands share: the consoles, common options, and how errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ ClusterOption = Annotated[
 ]
 
 SettingsOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Put a setting over the file's; repeatable.")
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; repeatable.")
 ]
 OfflineOption = Annotated[bool, typer.Option("--offline", help="Download nothing; fail with what is missing.")]
 
 DEFAULT_STORE = "results"
 INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143
 
-_STOPPED = "stopped; what is finished is in the store, and the same command goes on."
+_STOPPED = "stopped; finished trials are in the store. Run the same command to resume."
 
 
 def say(message: str) -> None:
-    """A line for the person, on stderr, whole and without markup."""
+    """Print a line on stderr, unwrapped and without markup."""
     stderr.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def reported(*, debug: bool) -> Iterator[None]:
-    """Turn what the block raises into a message on stderr and the public exit code."""
+    """Turn an exception of the block into a message on stderr and the public exit code."""
     try:
         yield
     except PermafrostError as error:
@@ -82,7 +82,7 @@ def reported(*, debug: bool) -> Iterator[None]:
 
 @contextmanager
 def download_progress() -> Iterator[Progress]:
-    """Shows downloads on stderr while the block runs: a bar a file on a terminal, else a line a file."""
+    """Show downloads on stderr while the block runs: a bar per file on a terminal, otherwise a line per file."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     tasks: dict[str, TaskID] = {}
     with RichProgress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bars:
@@ -119,7 +119,7 @@ def _script() -> str:
 
 
 def run(function: Callable[..., None]) -> None:
-    """One command as a program of its own: `python -m orchestrator.launch`."""
+    """Run one command as a program of its own: `python -m orchestrator.launch`."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(function)
     app()

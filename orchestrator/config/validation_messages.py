@@ -1,4 +1,4 @@
-"""Say what pydantic found wrong in the words of our error messages."""
+"""Translate pydantic's validation errors into our error messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pydantic_core import ErrorDetails
 
 from trials.errors import unknown
 
-LONGEST_TOLD = 200  # characters of a value in a message
-MOST_TOLD = 50  # mistakes in a message
+MAX_VALUE = 200  # characters of a value in a message
+MAX_MISTAKES = 50  # in a message
 
 
 def wording(error: ErrorDetails, model: type[BaseModel]) -> str:
-    """One sentence: the value, the rule, the way out. The place is put before it by the caller."""
+    """One sentence with the value, the rule and the fix; the caller puts the location before it."""
     if error["type"] == "extra_forbidden":
         inside = _model_at(model, error["loc"][:-1])
         return unknown(shortened(str(error["loc"][-1])), inside.model_fields if inside else ())
@@ -27,19 +27,23 @@ def wording(error: ErrorDetails, model: type[BaseModel]) -> str:
     value, shown = error["input"], shortened(repr(error["input"]))
     if error["type"] == "model_type" and (inside := _model_at(model, error["loc"])):
         return f"{shown}: must be a mapping of some of: {', '.join(inside.model_fields)}."
-    told = isinstance(value, str | int | float) and repr(value) not in message
-    return shortened(f"{shown}: {message}" if told else message, 10 * LONGEST_TOLD)
+    is_shown = isinstance(value, str | int | float) and repr(value) not in message
+    return shortened(f"{shown}: {message}" if is_shown else message, 10 * MAX_VALUE)
 
 
-def shortened(text: str, longest: int = LONGEST_TOLD) -> str:
-    """The text, or its beginning where it is too long for a message."""
+def shortened(text: str, longest: int = MAX_VALUE) -> str:
+    """The text, or its beginning if it is too long for a message."""
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
 
 
 def most(problems: Iterable[str]) -> list[str]:
-    """The first of many mistakes, and how many more there are."""
-    told = list(problems)
-    return told if len(told) <= MOST_TOLD else [*told[:MOST_TOLD], f"... and {len(told) - MOST_TOLD:,} more mistakes."]
+    """The first mistakes, and the number of further ones."""
+    found = list(problems)
+    return (
+        found
+        if len(found) <= MAX_MISTAKES
+        else [*found[:MAX_MISTAKES], f"... and {len(found) - MAX_MISTAKES:,} more mistakes."]
+    )
 
 
 def _model_at(model: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel] | None:

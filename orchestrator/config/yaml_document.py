@@ -1,7 +1,7 @@
-"""A YAML file that remembers on which line each of its keys stands, so that an error can point there.
+"""A YAML file that knows the line of each of its keys, so that errors can point there.
 
-What it may cost to read one is bounded: aliases and merge keys (`<<`) can say in ten lines what takes a year to write
-out, so nodes are counted, as often as they are used, before any value is made of them.
+The cost of reading a file is bounded: with aliases and merge keys (`<<`) ten lines can expand to billions of values, so
+nodes are counted at each use before any value is built.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from trials.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
 
-MAX_BYTES = 250_000  # of a file: a second to read, or five if its brackets are of the worst kind
-MAX_NODES = 100_000  # keys and values, those of an alias counted at each of its uses
+MAX_BYTES = 250_000  # of a file: one second to read, five in the worst case
+MAX_NODES = 100_000  # keys and values, those of an alias at each use
 MAX_DEPTH = 50
 MAX_KEY = 200  # characters
 _INT64 = 1 << 63
-_PLAIN = "\t\n\r"  # the control characters that may stand in a value
+_PLAIN = "\t\n\r"  # control characters that are allowed in a value
 
 
 @dataclass
 class Document:
-    """The content of a YAML file, with settings from the command line put over it.
+    """The content of a YAML file, with overrides from the command line.
 
     Attributes:
         path: The file.
         content: Its mapping.
         lines: The line of every key and list entry.
-        settings: Key path of every setting that was put over the file, and how it was written.
+        settings: The key path of every override, and the option as it was typed.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class Document:
         return cls(path, content, lines)
 
     def override(self, setting: str) -> None:
-        """Put `KEY=VALUE` over the content; KEY is dotted, VALUE is YAML. Raises ConfigError."""
+        """Apply an override `KEY=VALUE`; KEY is dotted, VALUE is YAML. Raises ConfigError."""
         key, equals, text = setting.partition("=")
         shown = f"--set {shortened(setting if setting.isprintable() else repr(setting))}"
         if not equals or not key or not key.isprintable():
@@ -73,10 +73,10 @@ class Document:
         self.settings[path] = shown
 
     def place(self, path: KeyPath) -> str:
-        """`file:line: key: ` of a key, or of the nearest key above it that is written down."""
+        """`file:line: key: ` of a key, or of its nearest ancestor in the file."""
         key = _dotted(path)
         written = [path[:length] for length in range(len(path), 0, -1)]
-        for above in written:  # a setting replaced all that the file has below its key
+        for above in written:  # an override replaces everything below its key
             if (setting := self.settings.get(above)) is not None:
                 return f"{setting}: {key}: "
         for above in written:
@@ -86,7 +86,7 @@ class Document:
 
 
 def set_path(content: dict[str, Any], path: Sequence[str], value: object) -> None:
-    """Set a key deep inside nested mappings, making those that are absent. Raises TypeError through a non-mapping."""
+    """Set a key in nested mappings, creating absent ones. Raises TypeError: something on the path is not a mapping."""
     for key in path[:-1]:
         inner = content.setdefault(key, {})
         if not isinstance(inner, dict):
@@ -105,19 +105,21 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text.") from error
     if len(data) > MAX_BYTES:
-        raise ConfigError(f"{path}: has more than {MAX_BYTES:,} bytes, which no sweep needs. Is it the right file?")
+        raise ConfigError(
+            f"{path}: has more than {MAX_BYTES:,} bytes, which no sweep needs. Check that it is the right file."
+        )
     return text
 
 
 def parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
-    """The value that a YAML text from anywhere holds, plain and of bounded size, and the line of each of its keys.
+    """Parse untrusted YAML into plain values of bounded size, and the line of each key.
 
     Args:
-        text: Of at most `MAX_BYTES`, lest reading it take long.
-        file: What an error names.
+        text: At most `MAX_BYTES`.
+        file: The name for errors.
 
     Raises:
-        ConfigError: not YAML, or more than this module's bounds.
+        ConfigError: not YAML, or beyond the limits of this module.
     """
     try:
         loader = _Loader(text)
@@ -125,23 +127,22 @@ def parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
         if root is None:
             return None, {}
         lines = _Lines(file)
-        lines.walk(root, ())  # before anything is made of the nodes
+        lines.walk(root, ())  # before any value is built
         return loader.construct_document(root), lines.found
     except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(_where(file, error)) from error
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values only, as of the safe loader; a value that cannot be one is a YAMLError with its line.
+    """A safe loader that raises a YAMLError with a line for every invalid value.
 
-    The safe loader itself raises whatever Python does for `!!int ''`, a date that no calendar has, or a sexagesimal
-    number beyond all bounds.
+    PyYAML's own raises arbitrary Python exceptions for `!!int ''`, an invalid date, or a huge sexagesimal number.
     """
 
     _depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """A node with all below it; told of too deep a one before the rest is read, which takes ever longer."""
+        """A node with its descendants; too deep a node is an error before the rest is read, which would take long."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             mark = self.get_mark()
@@ -163,7 +164,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _broken_rule(value: object) -> str | None:
-    """Why a scalar may not stand in a sweep."""
+    """Why a scalar is not allowed in a sweep; None if it is."""
     if isinstance(value, int) and not -_INT64 <= value < _INT64:
         return "a number of more than 64 bits"
     if isinstance(value, str) and not value.isprintable():
@@ -174,7 +175,7 @@ def _broken_rule(value: object) -> str | None:
 
 
 class _Lines:
-    """Walks the nodes of a document and notes where each key and entry stands.
+    """Walks the nodes of a document and records the line of each key and entry.
 
     Attributes:
         found: The line of every key path.
@@ -187,14 +188,14 @@ class _Lines:
         self._inside: set[int] = set()
 
     def walk(self, node: yaml.Node, path: KeyPath) -> None:
-        """Note everything below a node. Raises ConfigError: a key twice, or too much of anything."""
+        """Record everything below a node. Raises ConfigError: a duplicate key, or a limit is exceeded."""
         self._n_nodes += 1
         if self._n_nodes > MAX_NODES:
             raise ConfigError(f"{self.file}: holds more than {MAX_NODES:,} values, aliases counted at each use.")
         if isinstance(node, yaml.ScalarNode):
             return
         if id(node) in self._inside:
-            raise ConfigError(f"{self.file}: nests without end. Take out the alias that holds itself.")
+            raise ConfigError(f"{self.file}: nests without end. Remove the alias that contains itself.")
         if len(path) > MAX_DEPTH:
             raise ConfigError(f"{self.file}:{_line(node)}: nests deeper than {MAX_DEPTH} levels.")
         self._inside.add(id(node))
@@ -211,9 +212,9 @@ class _Lines:
         for key_node, value_node in node.value:
             key, line = key_node.value, _line(key_node)
             if not isinstance(key, str):
-                raise ConfigError(f"{self.file}:{line}: a list or mapping is no key. Write a word.")
+                raise ConfigError(f"{self.file}:{line}: a list or mapping cannot be a key. Use a word.")
             if not key.isprintable() or len(key) > MAX_KEY:
-                raise ConfigError(f"{self.file}:{line}: {shortened(repr(key))} is no key. Take it out.")
+                raise ConfigError(f"{self.file}:{line}: {shortened(repr(key))} is not a valid key. Remove it.")
             if key in seen:
                 raise ConfigError(f"{self.file}:{line}: {_dotted((*path, key))}: is given twice. Keep one.")
             seen.add(key)

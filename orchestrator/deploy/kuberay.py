@@ -1,7 +1,7 @@
-"""What a Kubernetes cluster with KubeRay is given to run sweeps: RayCluster, RayJob, NetworkPolicy, ConfigMap.
+"""Kubernetes manifests to run sweeps with KubeRay: RayCluster, RayJob, NetworkPolicy, ConfigMap.
 
-Pure functions from a `KubeRay`, which cannot be wrong once it is built, to plain dictionaries. They keep to KubeRay's
-definitions of `ray.io/v1`; the containers' main process is `docker/entrypoint.py`.
+Pure functions from a validated `KubeRay` to plain dictionaries for KubeRay's API `ray.io/v1`. The main process
+of the containers is `docker/entrypoint.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from orchestrator.deploy.kuberay_pods import RESULTS, SWEEP_FILE, Manifest, amou
 from orchestrator.deploy.kuberay_spec import KubeRay, Workers
 from orchestrator.storage.address import endpoint, parse_address
 
-# The same on every node as in docker/entrypoint.py; without these Ray takes any free ports.
+# The same as in docker/entrypoint.py; by default Ray uses any free ports.
 _PORTS = {
     "node-manager-port": "6380", "object-manager-port": "6381", "dashboard-agent-grpc-port": "6382",
     "runtime-env-agent-port": "6383", "dashboard-agent-listen-port": "52365", "metrics-export-port": "8080",
@@ -24,7 +24,7 @@ _PORTS = {
 
 
 def manifests(asked: KubeRay) -> dict[str, Manifest]:
-    """All objects, by the name of their file."""
+    """All manifests, by file name."""
     found = {"raycluster": _cluster(asked), "rayjob": _job(asked), "networkpolicy": _policy(asked)}
     if asked.sweep:
         found["configmap"] = _object(asked, "v1", "ConfigMap", f"{asked.name}-sweep", data={"sweep.yaml": asked.sweep})
@@ -40,7 +40,7 @@ def _cluster(asked: KubeRay) -> Manifest:
 
 
 def _with_own_command(manifest: Manifest) -> Manifest:
-    # KubeRay hands what it would have run to the container's own main process; a job gives it on to its cluster.
+    # KubeRay passes its command to the container's own main process; a job passes the annotation on to its cluster.
     manifest["metadata"]["annotations"] = {"ray.io/overwrite-container-cmd": "true"}
     return manifest
 
@@ -50,7 +50,7 @@ def _job(asked: KubeRay) -> Manifest:
     words += ["--sweep", SWEEP_FILE] if asked.sweep else []
     spec = {
         "entrypoint": shlex.join(words),
-        # A launch goes on where the last one was interrupted, so trying again costs only what was not finished.
+        # A launch resumes where the last one was interrupted, so a retry only repeats unfinished work.
         "backoffLimit": 2,
         "shutdownAfterJobFinishes": True,
         "ttlSecondsAfterFinished": 600,
@@ -109,7 +109,7 @@ def _policy(asked: KubeRay) -> Manifest:
         "egress": [
             {"to": own},
             {"to": [{"namespaceSelector": {}}], "ports": [{"protocol": kind, "port": 53} for kind in ("UDP", "TCP")]},
-            # The bucket, treebanks and models; Kubernetes itself for the autoscaler.
+            # The bucket, treebanks and models; the Kubernetes API for the autoscaler.
             {"ports": _ports(443, 6443, *_store_ports(asked))},
         ],
     }
@@ -121,7 +121,7 @@ def _ports(*numbers: int) -> list[Manifest]:
 
 
 def _store_ports(asked: KubeRay) -> list[int]:
-    """The port of a store that names one; the usual one of HDFS."""
+    """The port in the store's address; for HDFS its default port if there is none."""
     if not asked.store:
         return []
     address = parse_address(asked.store)

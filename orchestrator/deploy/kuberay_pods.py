@@ -1,4 +1,4 @@
-"""The pods of a KubeRay cluster: what runs in them, with which rights, on which nodes; plain dictionaries."""
+"""The pods of a KubeRay cluster: their containers, permissions and placement, as plain dictionaries."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Manifest = dict[str, Any]
 
 RESULTS, SWEEP_FILE = "/results", "/etc/permafrost/sweep.yaml"
 ENTRYPOINT = ["python", "/opt/permafrost/entrypoint.py"]
-USER = 10001  # of the images, docker/Dockerfile
-_ENDING_S = 10  # for Ray, when the trials are kept
-# How the clouds mark machines that may be taken back: taints of GKE and AKS; labels of these and of EKS and Karpenter.
+USER = 10001  # as in docker/Dockerfile
+_ENDING_S = 10  # for Ray to shut down, after trials have saved their checkpoints
+# How clouds mark spot machines: taints of GKE and AKS; labels of these and of EKS and Karpenter.
 _SPOT_TAINTS = {"cloud.google.com/gke-spot": "true", "kubernetes.azure.com/scalesetpriority": "spot"}
 _SPOT_LABELS = {**_SPOT_TAINTS, "eks.amazonaws.com/capacityType": "SPOT", "karpenter.sh/capacity-type": "spot"}
 
@@ -28,7 +28,7 @@ def template(asked: KubeRay, role: str, resources: Manifest, gpus: int = 0) -> M
     if not head:
         spec |= _placed(asked, gpus) | {"automountServiceAccountToken": False}
     else:
-        del spec["automountServiceAccountToken"]  # the autoscaler beside it asks Kubernetes for pods
+        del spec["automountServiceAccountToken"]  # its autoscaler needs the Kubernetes API
     return {"metadata": {"labels": asked.labels}, "spec": spec}
 
 
@@ -40,7 +40,7 @@ def _container(asked: KubeRay, role: str, resources: Manifest) -> Manifest:
         "image": asked.image,
         "command": [*ENTRYPOINT, "kuberay"],
         "env": [{"name": "PERMAFROST_GRACE_S", "value": str(asked.grace_s)}],
-        # Keys to the bucket, where the pods' own identity does not open it.
+        # Credentials for the bucket, if the pods' own identity has no access.
         "envFrom": [{"secretRef": {"name": f"{asked.name}-store", "optional": True}}],
         "ports": [{"name": name, "containerPort": port} for name, port in ports.items()],
         "resources": resources,
@@ -70,7 +70,7 @@ def _volumes(asked: KubeRay, *, head: bool) -> list[Manifest]:
     if asked.volume:
         found.append({"name": "results", "persistentVolumeClaim": {"claimName": asked.volume}})
     if asked.sweep and head:
-        # Optional, so that a cluster without a job does not wait for it.
+        # Optional, so that a cluster without a job can start.
         found.append({"name": "sweep", "configMap": {"name": f"{asked.name}-sweep", "optional": True}})
     return found
 
@@ -86,7 +86,7 @@ def _pod() -> Manifest:
 
 
 def closed() -> Manifest:
-    """A container that gets no rights and writes into its volumes only."""
+    """The security context of a container without privileges that only writes into its volumes."""
     return {
         "securityContext": {
             "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True,
@@ -104,13 +104,13 @@ def _probes(ready: list[str]) -> Manifest:
 
 
 def amount(cpu: str, memory: str, gpus: int = 0) -> Manifest:
-    """What a container gets, no less and no more, in Kubernetes' units."""
+    """Equal requests and limits of a container, in Kubernetes' units."""
     most = {"cpu": cpu, "memory": memory} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
     return {"requests": dict(most), "limits": most}
 
 
 def _placed(asked: KubeRay, gpus: int) -> Manifest:
-    """On which nodes a worker may run, and on which it would rather."""
+    """The nodes on which a worker may run, and those that it prefers."""
     tolerated = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}] if gpus else []
     found: Manifest = {}
     if asked.spot:
@@ -129,7 +129,7 @@ def _placed(asked: KubeRay, gpus: int) -> Manifest:
 
 
 def submitter(asked: KubeRay) -> Manifest:
-    """The pod that hands a job to the head; KubeRay gives it its command."""
+    """The pod that submits a job to the head; KubeRay sets its command."""
     container = {"name": "submitter", "image": asked.image, **closed(), "resources": amount("500m", "1Gi")}
     container["volumeMounts"] = [{"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108
     return {**_pod(), "restartPolicy": "Never", "containers": [container], "volumes": [{"name": "tmp", "emptyDir": {}}]}

@@ -1,4 +1,4 @@
-"""What is asked of a KubeRay cluster: names, images, workers, store; validated when built."""
+"""The settings of a KubeRay cluster: names, images, workers, store; validated when built."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orchestrator.storage.address import parse_address
 from trials.errors import ConfigError
 
 MOST_WORKERS = 10_000
-# The shortest notice of a cloud is 25 s (GKE); elsewhere a trial may take a minute to be kept.
+# The shortest notice of a cloud is 25 s (GKE); elsewhere a trial has a minute to save its checkpoint.
 _GRACE_S, _SPOT_GRACE_S = 60, 15
 TOKEN_KEY = "auth_token"  # noqa: S105  # the key that KubeRay looks for in the secret
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")  # KubeRay appends to it, and 63 is the limit of a label
@@ -20,14 +20,14 @@ _LABEL = re.compile(r"[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?", re.ASCII)
 
 @dataclass(frozen=True)
 class Workers:
-    """How many pods of a kind there may be."""
+    """The minimum and maximum number of worker pods of a kind."""
 
     least: int
     most: int
 
     @classmethod
     def parse(cls, option: str, text: str) -> Workers:
-        """From `1:4`. Raises ConfigError, in which the option is named."""
+        """Parse e.g. `1:4`. Raises ConfigError, which names the option."""
         found = re.fullmatch(r"(\d{1,6}):(\d{1,6})", text, re.ASCII)
         if found is None or not int(found[1]) <= int(found[2]) <= MOST_WORKERS:
             rule = f"two numbers MIN:MAX are needed, MIN not above MAX and MAX not above {MOST_WORKERS:,}."
@@ -37,14 +37,14 @@ class Workers:
 
 @dataclass(frozen=True, kw_only=True)
 class KubeRay:
-    """What KubeRay manifests are made from, validated when built.
+    """The settings that KubeRay manifests are made from, validated when built.
 
     Attributes:
-        image: With a tag or a digest; the same for all pods, so the CUDA image where there are GPU workers.
+        image: With a tag or a digest; the same for all pods, so the CUDA image if there are GPU workers.
         gpu_kind: As `nvidia.com/gpu.product` labels a node, or empty for any.
-        spot: Whether workers may run on machines that are taken back at short notice.
+        spot: Whether workers may run on spot machines.
         store: Address of the results store, or empty for a volume.
-        volume: A claim that all pods can mount, or empty for a store.
+        volume: A PersistentVolumeClaim that all pods can mount, or empty for a store.
         token_secret: Name of the secret that holds Ray's token; never the token.
         sweep: Text of a sweep's YAML, or empty for the starter sweep.
 
@@ -92,12 +92,12 @@ class KubeRay:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What every object carries, and by which the policies know the pods."""
+        """The labels of every object, by which the policies select the pods."""
         return {"app.kubernetes.io/name": "permafrost", "app.kubernetes.io/instance": self.name}
 
     @property
     def grace_s(self) -> int:
-        """Seconds that a worker's trials have to be kept in."""
+        """Seconds that a worker's trials have to save their checkpoints."""
         return _SPOT_GRACE_S if self.spot else _GRACE_S
 
 
@@ -105,5 +105,5 @@ def _of_store(text: str) -> list[str]:
     try:
         parse_address(text)
     except ConfigError as error:
-        return [f"--store: {error} Pods share no folder of their own; a claim that they share is given with --volume."]
+        return [f"--store: {error} Pods share no local folder; give a shared claim with --volume."]
     return []

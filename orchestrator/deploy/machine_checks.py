@@ -1,6 +1,6 @@
-"""Is this machine ready for a sweep? Small checks, each a function that says what it found and how to mend it.
+"""Check that this machine is ready for a sweep: small functions that report a problem and its fix.
 
-No check can hang or raise: each runs on a thread of its own with a time limit, and what goes wrong in it is a finding.
+No check can hang or raise: each runs in a thread of its own with a time limit, and its errors are results too.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ print(json.dumps([[one.name, one.total_memory] for one in found]))
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found.
+    """One result of a check.
 
     Attributes:
-        check: Its name.
-        level: ``ok``; ``warn`` where something will be missing or slow; ``fail`` where a sweep will not run.
-        what: What is so.
-        fix: How to mend it; empty where nothing is to be done.
+        check: The name of the check.
+        level: ``ok``; ``warn`` if something will be missing or slow; ``fail`` if a sweep will not run.
+        what: What was found.
+        fix: How to fix it; empty if there is nothing to do.
     """
 
     check: str
@@ -65,7 +65,7 @@ Check = Callable[[], Iterator[CheckResult]]
 
 
 def checks(store: str, sweep: Path | None, settings: Sequence[str], address: str) -> dict[str, Check]:
-    """Every check by its name, for a store, a sweep or none, and the cluster's address or word."""
+    """All checks by name, for a store, an optional sweep, and the cluster's address or keyword."""
     found: dict[str, Check] = {
         "python": python,
         "packages": packages,
@@ -83,7 +83,7 @@ def checks(store: str, sweep: Path | None, settings: Sequence[str], address: str
 
 
 def examined(wanted: Mapping[str, Check], limit_s: float = LIMIT_S) -> Iterator[CheckResult]:
-    """The findings of checks, in their order; one that hangs or raises is a finding itself."""
+    """The results of checks, in order; a check that hangs or raises is a failed result."""
     for name, check in wanted.items():
         yield from _guarded(name, check, limit_s)
 
@@ -94,15 +94,19 @@ def _guarded(name: str, check: Check, limit_s: float) -> list[CheckResult]:
     def go() -> None:
         try:
             found.extend(check())
-        except Exception as error:  # whatever it is, the other checks are to be made
-            text = f"could not be checked ({type(error).__name__}: {error})"
-            found.append(CheckResult(name, "fail", text, "Look at what it names."))
+        except Exception as error:  # the other checks must still run
+            text = f"the check itself failed ({type(error).__name__}: {error})"
+            found.append(CheckResult(name, "fail", text, "Check what it names."))
 
     thread = threading.Thread(target=go, name=f"check {name}", daemon=True)
     thread.start()
     thread.join(limit_s)
     if thread.is_alive():
-        return [CheckResult(name, "fail", f"gave no answer within {limit_s:g} s", "A disk or a network may hang.")]
+        return [
+            CheckResult(
+                name, "fail", f"no answer within {limit_s:g} s", "Check the disks and the network: one may hang."
+            )
+        ]
     return found
 
 
@@ -117,7 +121,7 @@ def python(version: tuple[int, ...] = sys.version_info[:3]) -> Iterator[CheckRes
 
 
 def packages(requirements: Sequence[str] | None = None) -> Iterator[CheckResult]:
-    """Whether every package that is required is there, in a version that is allowed."""
+    """Whether every required package is installed in an allowed version."""
     wanted = importlib.metadata.requires(DISTRIBUTION) or [] if requirements is None else requirements
     needed = [one for one in map(_requirement, wanted) if one is not None]
     bad = 0
@@ -130,14 +134,14 @@ def packages(requirements: Sequence[str] | None = None) -> Iterator[CheckResult]
             continue
         if not one.specifier.contains(there, prereleases=True):
             bad += 1
-            yield CheckResult("packages", "warn", f"{one.name} {there} was not tested", f'pip install "{one}"')
+            yield CheckResult("packages", "warn", f"{one.name} {there} is not a tested version", f'pip install "{one}"')
     if not bad:
         shown = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers", "ray"))
         yield CheckResult("packages", "ok", f"{len(needed)} packages, {shown}")
 
 
 def _requirement(text: str) -> Requirement | None:
-    """What is required always; None for extras."""
+    """The requirement if it always applies; None for extras."""
     try:
         found = Requirement(text)
     except InvalidRequirement:
@@ -146,16 +150,14 @@ def _requirement(text: str) -> Requirement | None:
 
 
 def devices(python_words: Sequence[str] = (sys.executable, "-c", _DEVICES)) -> Iterator[CheckResult]:
-    """The CPU with its memory, and the GPUs that torch sees; asked in a process of its own, as a driver may hang."""
+    """The CPU, the memory and the GPUs that torch sees; in a process of its own, as a GPU driver may hang."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     yield CheckResult("devices", "ok", f"{processor_name()}, {os.cpu_count()} cores, {total / 1e9:.0f} GB of memory")
     try:
         done = subprocess.run(python_words, capture_output=True, text=True, timeout=LIMIT_S - 10, check=True)
         gpus = json.loads(done.stdout.strip().splitlines()[-1])
     except subprocess.TimeoutExpired:
-        yield CheckResult(
-            "devices", "fail", "torch did not answer which GPUs there are", "Check the driver: nvidia-smi"
-        )
+        yield CheckResult("devices", "fail", "torch did not list the GPUs in time", "Check the driver: nvidia-smi")
         return
     except (subprocess.CalledProcessError, ValueError, IndexError) as error:
         last = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1]
@@ -164,13 +166,13 @@ def devices(python_words: Sequence[str] = (sys.executable, "-c", _DEVICES)) -> I
     for name, n_bytes in gpus:
         yield CheckResult("devices", "ok", f"GPU {name}, {n_bytes / 1e9:.0f} GB")
     if not gpus and Path("/proc/driver/nvidia").is_dir():
-        fix = "Install a build of torch for CUDA, of the version that the driver supports."
+        fix = "Install a CUDA build of torch that the driver supports."
         yield CheckResult("devices", "warn", "this machine has an NVIDIA driver, but torch sees no GPU", fix)
 
 
 def writable_store(address: str) -> Iterator[CheckResult]:
-    """Whether the store can be read and written, and has room."""
-    fix = "Give another place with --store, or ask for access to this one."
+    """Whether the store can be read and written, and has free space."""
+    fix = "Give another store with --store, or get access to this one."
     try:
         storage = open_store(address, must_exist=False).storage
     except PermafrostError as error:
@@ -183,7 +185,7 @@ def writable_store(address: str) -> Iterator[CheckResult]:
 
 
 def disk(check: str, folder: Path, fix: str, *, low: float = LOW_BYTES) -> Iterator[CheckResult]:
-    """Whether a folder, or the one it will be made in, can be written and has room."""
+    """Whether a folder, or the one it will be created in, can be written and has free space."""
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         yield CheckResult(check, "fail", f"{folder} cannot be written", fix)
@@ -194,11 +196,11 @@ def disk(check: str, folder: Path, fix: str, *, low: float = LOW_BYTES) -> Itera
 
 
 def ray_token(environment: Mapping[str, str], home: Path) -> Iterator[CheckResult]:
-    """Whether Ray finds the token that its clusters ask for. The token itself is never shown."""
+    """Whether Ray finds the token that its clusters require. The token itself is never shown."""
     path, mode = environment.get("RAY_AUTH_TOKEN_PATH"), environment.get("RAY_AUTH_MODE", "token")
     if mode.lower() == "disabled":
-        fix = "Unset RAY_AUTH_MODE: else whoever reaches the dashboard's port can run code as you."
-        yield CheckResult("ray", "warn", "Ray asks nobody for a token", fix)
+        fix = "Unset RAY_AUTH_MODE: otherwise anybody who reaches the dashboard's port can run code as you."
+        yield CheckResult("ray", "warn", "Ray requires no token", fix)
     elif environment.get("RAY_AUTH_TOKEN"):
         yield CheckResult("ray", "ok", "Ray's token is in RAY_AUTH_TOKEN")
     elif path and not (os.access(path, os.R_OK) and Path(path).is_file()):
@@ -207,11 +209,11 @@ def ray_token(environment: Mapping[str, str], home: Path) -> Iterator[CheckResul
     elif path or (home / ".ray" / "auth_token").is_file():
         yield CheckResult("ray", "ok", f"Ray's token is in {path or '~/.ray/auth_token'}")
     else:
-        yield CheckResult("ray", "ok", "no token of Ray's yet; the first local cluster makes one")
+        yield CheckResult("ray", "ok", "no Ray token yet; the first local cluster creates one")
 
 
 def reachable(check: str, url: str, fix: str, timeout_s: float = CONNECT_S) -> Iterator[CheckResult]:
-    """Whether anybody listens at a URL's host and port."""
+    """Whether a server listens at a URL's host and port."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
@@ -225,40 +227,40 @@ def reachable(check: str, url: str, fix: str, timeout_s: float = CONNECT_S) -> I
 def sweep_inputs(
     path: Path, settings: Sequence[str], *, hub: str | None = None, treebanks: str = TREEBANKS
 ) -> Iterator[CheckResult]:
-    """Whether a sweep's data and models are here; where they are not, whether they could be fetched."""
+    """Whether a sweep's data and models are on this machine; if not, whether they can be fetched."""
     try:
         declared, document = load_sweep(path, list(settings))
         n = len(expand(declared, document, Lookup(offline=True)))
     except PermafrostError as error:
         if error.exit_code != 3:
-            yield CheckResult("sweep", "fail", str(error), "Correct what it names.")
+            yield CheckResult("sweep", "fail", str(error), "Fix what it names.")
             return
         text = json.dumps(document.content)
         hosts = {hub or os.environ.get("HF_ENDPOINT") or HUB: '"hub"', treebanks: '"ud"'}
         asked = [host for host, key in hosts.items() if key in text]
-        fix = f"permafrost data fetch --sweep {path}, on a machine with a network and the same cache"
+        fix = f"permafrost data fetch --sweep {path}, on a machine with network access and the same cache"
         unreachable = [one.what for host in asked for one in reachable("sweep", host, fix) if one.level == "fail"]
         if not asked or unreachable:
             why = f" ({'; '.join(unreachable)})" if unreachable else ""
             yield CheckResult(
-                "sweep", "fail", f"{error}{why}", fix if asked else "Put the files where the sweep names them."
+                "sweep", "fail", f"{error}{why}", fix if asked else "Put the files where the sweep expects them."
             )
         else:
-            what = "not all of its data and models are here yet; the launch fetches them"
-            yield CheckResult("sweep", "warn", what, f"permafrost data fetch --sweep {path}, to have them before")
+            what = "some of its data or models are missing; the launch fetches them"
+            yield CheckResult("sweep", "warn", what, f"permafrost data fetch --sweep {path} fetches them now")
         return
-    yield CheckResult("sweep", "ok", f"{declared.name}: {n:,} trials, all data and models are here")
+    yield CheckResult("sweep", "ok", f"{declared.name}: {n:,} trials, all data and models are present")
 
 
 def browser(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Whether there is a Chromium for the pictures of reports and exports."""
+    """Whether there is a Chromium to render the figures of reports and exports."""
     named = environment.get("PERMAFROST_CHROMIUM")
     fix = "apt install chromium, or name one in PERMAFROST_CHROMIUM"
     if named and not os.access(named, os.X_OK):
-        yield CheckResult("browser", "warn", f"PERMAFROST_CHROMIUM names {named}, which cannot be run", fix)
+        yield CheckResult("browser", "warn", f"PERMAFROST_CHROMIUM names {named}, which cannot be executed", fix)
         return
     found = named or next((there for name in BROWSERS if (there := shutil.which(name))), None)
     if found is None:
-        yield CheckResult("browser", "warn", "no Chromium, so reports have no SVG, PDF and PNG", fix)
+        yield CheckResult("browser", "warn", "no Chromium, so reports have no SVG, PDF or PNG figures", fix)
     else:
-        yield CheckResult("browser", "ok", f"pictures are drawn with {found}")
+        yield CheckResult("browser", "ok", f"figures are rendered with {found}")

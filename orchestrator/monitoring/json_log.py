@@ -1,11 +1,11 @@
-"""A log that programs read: a JSON object a line for everything that happens to a trial.
+"""A machine-readable log: one JSON object per line for every event of a trial.
 
     {"time": "2026-11-21T22:15:02.125Z", "level": "info", "event": "evaluated", "sweep": "starter",
      "trial_id": "...", "attempt": 1, "label": "ewt none seed 0", "epoch": 2.0, "step": 64, "score": 0.91}
 
-Events: launched, started, evaluated, paused, retried (warning), ended (error where the trial failed), and at last one
-of done, failed (error), interrupted (warning). What a library said is struck through `scrubbed` first: no secrets. A
-score that is no number is null.
+Events: launched, started, evaluated, paused, retried (warning), ended (error if the trial failed), and finally one of
+done, failed (error), interrupted (warning). Messages of libraries are passed through `scrubbed`, which removes secrets.
+A score that is not finite is null.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEVELS = {"done": "info", "failed": "error", "interrupted": "warning"}
 
 
 class JsonLog:
-    """A `Listener` that writes. A file that cannot be written any more is told once and left: the sweep goes on."""
+    """A `Listener` that writes a log. If the file cannot be written, that is reported once and the sweep continues."""
 
     def __init__(
         self,
@@ -40,41 +40,43 @@ class JsonLog:
         say: Callable[[str], None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """The file is opened anew for every line, so that it may be moved away meanwhile (logrotate)."""
+        """The file is opened for every line, so that it may be moved away (logrotate)."""
         self._path, self._sweep, self._say, self._now = path.absolute(), sweep, say, now
         self._attempts: dict[str, int] = {}
         self._broken = False
 
     def launched(self, *, planned: int, skipped: int, store: str) -> None:
-        """The launch begins."""
+        """Log the start of the launch."""
         self._write("info", "launched", planned=planned, skipped=skipped, store=scrubbed(store))
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
-        """Write it."""
+        """Log the start of an attempt."""
         self._attempts[spec.trial_id] = attempt
-        self._tell("info", "started", spec)
+        self._log_trial("info", "started", spec)
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
-        """Write the epoch and its score."""
+        """Log the epoch and its score."""
         score = record.score if math.isfinite(record.score) else None
-        self._tell("info", "evaluated", spec, epoch=record.epoch, step=record.step, score=score)
+        self._log_trial("info", "evaluated", spec, epoch=record.epoch, step=record.step, score=score)
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Write why there will be another attempt."""
+        """Log why another attempt follows."""
         is_paused = state is State.PRUNED
         level, event = ("info", "paused") if is_paused else ("warning", "retried")
-        self._tell(level, event, spec, state=state.value, error=_told(error))
+        self._log_trial(level, event, spec, state=state.value, error=_error_text(error))
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Write the state it ended in."""
-        self._tell("info" if state in _FINE else "error", "ended", spec, state=state.value, error=_told(error))
+        """Log the final state."""
+        self._log_trial(
+            "info" if state in _FINE else "error", "ended", spec, state=state.value, error=_error_text(error)
+        )
         self._attempts.pop(spec.trial_id, None)
 
     def tick(self) -> None:
-        """Nothing."""
+        """Nothing to log."""
 
     def over(self, ending: Ending) -> None:
-        """Write what became of it all."""
+        """Log how the launch ended."""
         states = {state.value: n for state, n in ending.states.items()}
         self._write(
             _LEVELS[ending.outcome],
@@ -82,10 +84,10 @@ class JsonLog:
             trials=states,
             left=ending.left,
             wall_s=round(ending.wall_s, 3),
-            error=_told(ending.reason),
+            error=_error_text(ending.reason),
         )
 
-    def _tell(self, level: str, event: str, spec: TrialSpec, **more: Any) -> None:
+    def _log_trial(self, level: str, event: str, spec: TrialSpec, **more: Any) -> None:
         attempt = self._attempts.get(spec.trial_id)
         self._write(level, event, trial_id=spec.trial_id, attempt=attempt, label=spec.label, **more)
 
@@ -100,8 +102,10 @@ class JsonLog:
                 file.write(line + "\n")
         except OSError as error:
             self._broken = True
-            self._say(f"{self._path}: the log ends here: {error.strerror or type(error).__name__}. The sweep goes on.")
+            self._say(
+                f"{self._path}: the log ends here: {error.strerror or type(error).__name__}. The sweep continues."
+            )
 
 
-def _told(error: str | None) -> str | None:
+def _error_text(error: str | None) -> str | None:
     return shortened(scrubbed(last_line(error)), LONGEST_ERROR) if error else None

@@ -1,11 +1,11 @@
-"""The numbers of a running sweep for Prometheus: one table of what there is, and the listener that sets them.
+"""Prometheus metrics of a running sweep: the table of all metrics, and the listener that sets them.
 
-Ray's agent on the driver's node exports them with `ray_` before their names, and adds labels: SessionName, NodeAddress,
-WorkerId (one a driver), Component, Version. Every ten seconds it hears what is new, and once more when the driver
-leaves. Twenty seconds after a gauge was last set it is gone, while counters stay as long as the node (measured with Ray
-2.60), so a rule that asks for the present asks gauges.
+Ray's agent on the driver's node exports them with the prefix `ray_`, and adds labels: SessionName, NodeAddress,
+WorkerId (one per driver), Component, Version. It receives updates every ten seconds and when the driver ends. A gauge
+disappears twenty seconds after it was last set, while counters remain as long as the node (measured with Ray 2.60), so
+rules about the present must use gauges.
 
-No label grows with the number of trials: a sweep, a state, a device.
+Labels are sweeps, states and devices, so their number does not grow with the number of trials.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class PrometheusMetric:
     """One of `METRICS`.
 
     Attributes:
-        name: Ours, with its unit; a counter's ends in `_total`.
+        name: Without Ray's prefix, with its unit; a counter's ends in `_total`.
         help: What it counts or measures.
-        labels: Beside `sweep`.
+        labels: In addition to `sweep`.
     """
 
     name: str
@@ -57,30 +57,28 @@ _ALL = (
     ),
     PrometheusMetric("permafrost_trials_planned", "gauge", "Trials that this launch runs."),
     PrometheusMetric("permafrost_trials_skipped", "gauge", "Trials that were complete before this launch."),
-    PrometheusMetric("permafrost_trials_running", "gauge", "Trials that a worker has."),
-    PrometheusMetric("permafrost_trials_queued", "gauge", "Trials that wait, for the first time or to be tried again."),
+    PrometheusMetric("permafrost_trials_running", "gauge", "Trials that are running."),
+    PrometheusMetric("permafrost_trials_queued", "gauge", "Trials that wait for their first attempt or a retry."),
+    PrometheusMetric("permafrost_trials_total", "counter", "Trials that ended, by final state.", ("state",)),
     PrometheusMetric(
-        "permafrost_trials_total", "counter", "Trials that ended, by the state they ended in.", ("state",)
-    ),
-    PrometheusMetric(
-        "permafrost_retries_total", "counter", "Attempts after which there is another, by why.", ("state",)
+        "permafrost_retries_total", "counter", "Attempts that were followed by another one, by state.", ("state",)
     ),
     PrometheusMetric("permafrost_evaluations_total", "counter", "Evaluations on dev."),
     PrometheusMetric("permafrost_epochs_total", "counter", "Passes over train subsets."),
     PrometheusMetric("permafrost_examples_total", "counter", "Train examples seen, repeats included."),
-    PrometheusMetric("permafrost_train_seconds_total", "counter", "Seconds that trials were in optimiser steps."),
+    PrometheusMetric("permafrost_train_seconds_total", "counter", "Seconds that trials spent in optimiser steps."),
     PrometheusMetric(
-        "permafrost_prefix_seconds_total", "counter", "Seconds of computing and opening states of frozen layers."
+        "permafrost_prefix_seconds_total", "counter", "Seconds spent computing and opening states of frozen layers."
     ),
     PrometheusMetric(
         "permafrost_prefix_cache_hits_total",
         "counter",
-        "Train examples times frozen layers whose output was kept, so that they were not run.",
+        "Train examples times frozen layers that were not run because their output was cached.",
     ),
     PrometheusMetric(
         "permafrost_prefix_cache_misses_total",
         "counter",
-        "Train examples times frozen layers that were run, though what they give never changes.",
+        "Train examples times frozen layers that were run although their output never changes.",
     ),
     PrometheusMetric(
         "permafrost_energy_joules_total", "counter", "Joules of optimiser steps, where the device counts them."
@@ -89,24 +87,28 @@ _ALL = (
         "permafrost_device_memory_bytes", "gauge", "Peak memory of the trial evaluated last.", ("device",)
     ),
     PrometheusMetric(
-        "permafrost_last_progress_timestamp_seconds", "gauge", "Unix time when a trial last started, got on, ended."
+        "permafrost_last_progress_timestamp_seconds",
+        "gauge",
+        "Unix time when a trial last started, was evaluated or ended.",
     ),
-    PrometheusMetric("permafrost_store_flush_seconds", "histogram", "Seconds of committing rows to the store."),
+    PrometheusMetric("permafrost_store_flush_seconds", "histogram", "Seconds that commits to the store took."),
     PrometheusMetric(
-        "permafrost_store_free_bytes", "gauge", "Free bytes of the disk that the store lies on, if it is a folder."
+        "permafrost_store_free_bytes", "gauge", "Free bytes of the store's disk, if the store is a folder."
     ),
-    PrometheusMetric("permafrost_store_disk_bytes", "gauge", "All bytes of that disk."),
-    PrometheusMetric("permafrost_launches_total", "counter", "Launches that began to run trials."),
-    PrometheusMetric("permafrost_launches_ended_total", "counter", "Launches that ended by themselves.", ("outcome",)),
+    PrometheusMetric("permafrost_store_disk_bytes", "gauge", "Total bytes of that disk."),
+    PrometheusMetric("permafrost_launches_total", "counter", "Launches that started to run trials."),
+    PrometheusMetric(
+        "permafrost_launches_ended_total", "counter", "Launches that ended and were not killed.", ("outcome",)
+    ),
 )
 METRICS = {metric.name: metric for metric in _ALL}
 
 
 class Meters(Protocol):
-    """Where numbers go; `labels` are the metric's own and `sweep`."""
+    """An exporter of metrics; `labels` are the metric's own and `sweep`."""
 
     def add(self, name: str, amount: float, **labels: str) -> None:
-        """Let a counter grow; an amount of 0 does nothing."""
+        """Increase a counter; an amount of 0 does nothing."""
         ...
 
     def set(self, name: str, value: float, **labels: str) -> None:
@@ -114,30 +116,17 @@ class Meters(Protocol):
         ...
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        """Put a value into a histogram."""
+        """Add a value to a histogram."""
         ...
-
-
-class NoMeters:
-    """For a driver without Ray, and outside of its time."""
-
-    def add(self, name: str, amount: float, **labels: str) -> None:
-        """Nothing."""
-
-    def set(self, name: str, value: float, **labels: str) -> None:
-        """Nothing."""
-
-    def observe(self, name: str, value: float, **labels: str) -> None:
-        """Nothing."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What the metrics say of a launch as a whole.
+    """The facts about a launch that its metrics show.
 
     Attributes:
         store: Its address, without secrets.
-        disk: A folder on the store's disk; None for a store that is no folder.
+        disk: A folder on the store's disk; None if the store is not a folder.
     """
 
     sweep: str
@@ -155,14 +144,14 @@ class MetricsListener:
         self, launch: Launch, now: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._launch, self._now, self._clock = launch, now, clock
-        self._meters: Meters = NoMeters()
+        self._meters: Meters | None = None  # only while Ray is running
         self._running: set[str] = set()
         self._ended = 0
         self._reached: dict[str, tuple[float, int]] = {}  # epochs and examples of trials that have not ended
         self._began, self._disk_at = now(), float("-inf")
 
     def begin(self, meters: Meters) -> None:
-        """From now on numbers go there."""
+        """Export to `meters` from now on."""
         self._meters, launch = meters, self._launch
         self._set("sweep_info", 1, store=launch.store, cluster=launch.cluster, version=version("permafrost-sweeps"))
         self._set("trials_planned", launch.planned)
@@ -172,26 +161,27 @@ class MetricsListener:
         self.tick()
 
     def over(self, ending: Ending) -> None:
-        """Nothing runs or waits any more; the next calls set nothing."""
+        """The launch has ended; later calls set nothing."""
         self._add("launches_ended_total", 1, outcome=ending.outcome)
         self._set("trials_running", 0)
         self._set("trials_queued", 0)
-        self._meters = NoMeters()
+        self._meters = None
 
     def flushed(self, seconds: float) -> None:
         """The recorder has committed rows."""
-        self._meters.observe("permafrost_store_flush_seconds", seconds, sweep=self._launch.sweep)
+        if self._meters is not None:
+            self._meters.observe("permafrost_store_flush_seconds", seconds, sweep=self._launch.sweep)
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
-        """It no longer waits."""
+        """Count the trial as running."""
         self._running.add(spec.trial_id)
         self._moved()
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
-        """Add what is new. A trial that goes on from a checkpoint tells its records again: those count once.
+        """Add what is new: a trial that resumes from a checkpoint yields its records again, which count once.
 
-        Of those of an earlier launch the clocks decide, the worker's and this one's; a minute between them moves as
-        much of a first trial's work to the one launch or the other.
+        Whether a record is of an earlier launch is decided by the worker's clock and this one; a minute between them
+        assigns as much work to the wrong launch.
         """
         before = self._reached.get(spec.trial_id, (0.0, 0))
         self._reached[spec.trial_id] = max(before, (record.epoch, record.examples_seen))
@@ -212,14 +202,14 @@ class MetricsListener:
         self._add("prefix_cache_misses_total", examples * max(prefix_depth(spec) - record.prefix_layers, 0))
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """It waits again."""
+        """Count the trial as waiting."""
         self._running.discard(spec.trial_id)
-        if state is not State.PRUNED:  # one that is paused may go on
+        if state is not State.PRUNED:  # a paused one may be resumed
             self._add("retries_total", 1, state=state.value)
         self._moved()
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Count it."""
+        """Count the trial as ended."""
         self._running.discard(spec.trial_id)
         self._reached.pop(spec.trial_id, None)
         self._ended += 1
@@ -227,13 +217,13 @@ class MetricsListener:
         self._moved()
 
     def tick(self) -> None:
-        """Look at the disk, if the last time is long enough ago."""
+        """Measure the free disk space, if the last time is long enough ago."""
         if self._launch.disk is None or self._clock() - self._disk_at < DISK_EVERY_S:
             return
         self._disk_at = self._clock()
         try:
             usage = shutil.disk_usage(self._launch.disk)
-        except OSError:  # the recorder tells of a store that is gone
+        except OSError:  # the recorder reports a store that is gone
             return
         self._set("store_free_bytes", usage.free)
         self._set("store_disk_bytes", usage.total)
@@ -244,7 +234,9 @@ class MetricsListener:
         self._set("last_progress_timestamp_seconds", self._now())
 
     def _set(self, name: str, value: float, **labels: str) -> None:
-        self._meters.set(f"permafrost_{name}", value, sweep=self._launch.sweep, **labels)
+        if self._meters is not None:
+            self._meters.set(f"permafrost_{name}", value, sweep=self._launch.sweep, **labels)
 
     def _add(self, name: str, amount: float, **labels: str) -> None:
-        self._meters.add(f"permafrost_{name}", amount, sweep=self._launch.sweep, **labels)
+        if self._meters is not None:
+            self._meters.add(f"permafrost_{name}", amount, sweep=self._launch.sweep, **labels)

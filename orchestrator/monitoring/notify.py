@@ -1,4 +1,4 @@
-"""Tells a person that a sweep is done, failed, or stalled. Whatever goes wrong with it never hurts the sweep."""
+"""Notifications that a sweep is done, failed, or stalled. An error in them never affects the sweep."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from orchestrator.storage.address import scrubbed
 from orchestrator.store.schema import State
 from orchestrator.sweeps.notification_spec import NotifySpec
 
-WAIT_S = 15.0  # for messages that are under way when the launch ends
-LOOKS_PER_STALL = 20  # so a stall is told at most a twentieth of its time late
+WAIT_S = 15.0  # for messages that are still being sent when the launch ends
+LOOKS_PER_STALL = 20  # checks per stall time, so that a stall is reported at most 5 % late
 
 
 def senders_of(spec: NotifySpec) -> list[Sender]:
-    """Whom a sweep wants told. Raises ConfigError: a secret that it names is not there."""
+    """The senders that a sweep configures. Raises ConfigError: a secret that it names is missing."""
     found: list[Sender] = []
     if spec.webhook:
         found.append(Webhook.of(spec.webhook))
@@ -31,7 +31,7 @@ def senders_of(spec: NotifySpec) -> list[Sender]:
 class Notifier:
     """Sends messages, each in a thread of its own.
 
-    Stalls are looked for in a thread too: a driver that waits for its store, or the one without Ray, tells no tick.
+    A thread also checks for stalls, as a driver that waits for its store, or one without Ray, calls no tick.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class Notifier:
         self._sweep, self._fields = sweep, {"sweep": sweep, "store": scrubbed(store)}
         self._sending: list[threading.Thread] = []
         self._over = threading.Event()
-        self._watch = threading.Thread(target=self._look_for_stalls, name="stalls", daemon=True)
+        self._watch = threading.Thread(target=self._watch_for_stalls, name="stalls", daemon=True)
 
     def begin(self) -> None:
-        """Look for stalls from now on, if somebody wants to know."""
+        """Check for stalls from now on, if the sweep asks for it."""
         if "stalled" in self._spec.events:
             self._watch.start()
 
     def over(self, ending: Ending) -> None:
-        """Tell how it ended, and wait a while for what is being sent."""
+        """Report how the launch ended, and wait a while for messages to be sent."""
         self._over.set()
         if ending.outcome != "interrupted" and ending.outcome in self._spec.events:
             self._send(_of_ending(self._sweep, ending, self._fields))
@@ -64,15 +64,15 @@ class Notifier:
         for thread in self._sending:
             thread.join(max(until - time.monotonic(), 0.0))
         if any(thread.is_alive() for thread in self._sending):
-            self._say(f"watch.notify: no answer after {WAIT_S:.0f} s; a message may not have got there.")
+            self._say(f"watch.notify: no answer after {WAIT_S:.0f} s; a message may not have been delivered.")
 
-    def _look_for_stalls(self) -> None:
-        limit_s, told_of = 60 * self._spec.stalled_minutes, float("-inf")
+    def _watch_for_stalls(self) -> None:
+        limit_s, reported = 60 * self._spec.stalled_minutes, float("-inf")
         while not self._over.wait(limit_s / LOOKS_PER_STALL):
             since = self._tally.quiet_since
             is_stalled = self._tally.left > 0 and self._tally.clock() - since >= limit_s
-            if is_stalled and since != told_of:
-                told_of = since
+            if is_stalled and since != reported:
+                reported = since
                 self._send(_of_stall(self._sweep, self._tally, self._spec.stalled_minutes, self._fields))
 
     def _send(self, message: Message) -> None:
@@ -85,26 +85,26 @@ class Notifier:
         try:
             sender.send(message)
         except NotSentError as error:
-            self._say(f"watch.notify: `{message.fields['event']}` was not told: {error}.")
+            self._say(f"watch.notify: notification `{message.fields['event']}` was not sent: {error}.")
 
 
 def _of_ending(sweep: str, ending: Ending, fields: dict[str, str]) -> Message:
     counted = ", ".join(f"{n} {state.value.replace('_', ' ')}" for state, n in ending.states.items()) or "none"
     left = f"; {ending.left} never ended" if ending.left else ""
     why = {"why": shortened(scrubbed(last_line(ending.reason)), 500)} if ending.reason else {}
-    told = {"event": ending.outcome, **fields, "trials": counted + left, "time": _clock(ending.wall_s), **why}
+    content = {"event": ending.outcome, **fields, "trials": counted + left, "time": _clock(ending.wall_s), **why}
     done = ending.states.get(State.COMPLETED, 0) + ending.states.get(State.PRUNED, 0)
     all_trials = sum(ending.states.values()) + ending.left
     if ending.outcome == "done":
-        return Message(f"Sweep {sweep} is done: {done} trials in {_clock(ending.wall_s)}", told, urgent=False)
-    return Message(f"Sweep {sweep} failed: {done} of {all_trials} trials completed", told, urgent=True)
+        return Message(f"Sweep {sweep} is done: {done} trials in {_clock(ending.wall_s)}", content, urgent=False)
+    return Message(f"Sweep {sweep} failed: {done} of {all_trials} trials completed", content, urgent=True)
 
 
 def _of_stall(sweep: str, tally: Tally, minutes: float, fields: dict[str, str]) -> Message:
-    subject = f"Sweep {sweep} stalled: no trial got on for {minutes:g} minutes"
+    subject = f"Sweep {sweep} stalled: no trial made progress for {minutes:g} minutes"
     trials = f"{tally.n_running} running, {tally.left - tally.n_running} waiting, {tally.states.total()} ended"
-    told = {"event": "stalled", **fields, "trials": trials}
-    return Message(subject, told, urgent=True)
+    content = {"event": "stalled", **fields, "trials": trials}
+    return Message(subject, content, urgent=True)
 
 
 def _clock(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""What is known of a running sweep at a glance: a listener that counts, and how a sweep ended."""
+"""The progress of a running sweep: a listener that counts, and how a launch ended."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Ending:
 
     Attributes:
         outcome: `done`: every trial completed or was pruned. `interrupted`: a person pressed Ctrl-C. Else `failed`.
-        reason: Why, where it is not just trials that failed.
-        states: Trials by the state they ended in; those that never ended are in none.
-        left: Trials that never ended.
-        wall_s: Seconds since the launch began to run them.
+        reason: Why, unless trials failed.
+        states: The number of ended trials, by final state.
+        left: The number of trials that have not ended.
+        wall_s: Seconds since the launch started to run trials.
     """
 
     outcome: Literal["done", "failed", "interrupted"]
@@ -33,12 +33,12 @@ class Ending:
 
 
 class Tally:
-    """A `Listener` that counts; read from other threads too, so each attribute is replaced or set at once.
+    """A `Listener` that counts. Other threads read it, so each attribute is updated atomically.
 
     Attributes:
-        states: Trials by the state they ended in.
-        began: The clock when it was made.
-        quiet_since: The clock at the last thing told, a tick not counted.
+        states: The number of ended trials, by final state.
+        began: The clock when this was created.
+        quiet_since: The clock at the last event except ticks.
     """
 
     def __init__(self, n_trials: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -49,39 +49,39 @@ class Tally:
 
     @property
     def n_running(self) -> int:
-        """Trials that a worker has."""
+        """The number of running trials."""
         return len(self._running)
 
     @property
     def left(self) -> int:
-        """Trials that have not ended."""
+        """The number of trials that have not ended."""
         return self._n_trials - self.states.total()
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
-        """It runs."""
+        """Count the trial as running."""
         self._running.add(spec.trial_id)
         self.quiet_since = self.clock()
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
-        """It gets on."""
+        """Note the progress."""
         self.quiet_since = self.clock()
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """It waits again."""
+        """Count the trial as waiting."""
         self._running.discard(spec.trial_id)
         self.quiet_since = self.clock()
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """It is over."""
+        """Count the trial as ended."""
         self._running.discard(spec.trial_id)
         self.states[state] += 1
         self.quiet_since = self.clock()
 
     def tick(self) -> None:
-        """Nothing happened."""
+        """Not progress."""
 
     def ending(self, *, reason: str | None, interrupted: bool) -> Ending:
-        """What has become of the launch, if it ends now."""
+        """The result of the launch, if it ends now."""
         fine = self.states[State.COMPLETED] + self.states[State.PRUNED] == self._n_trials and reason is None
         outcome: Literal["done", "failed", "interrupted"] = "done" if fine else "failed"
         if interrupted and not fine:

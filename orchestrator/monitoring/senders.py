@@ -1,7 +1,7 @@
-"""Two ways to reach a person: a webhook as Slack and Mattermost offer them, and e-mail.
+"""Two ways to notify a person: a webhook as Slack and Mattermost offer it, and e-mail.
 
-Whatever fails is a `NotSentError` of one line that holds no secret: no address of a webhook, no answer of a server that
-may repeat one.
+Every failure is a `NotSentError` of one line without secrets: neither the address of a webhook nor a server's answer,
+which may repeat it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ TIMEOUT_S = 10.0  # for each of connecting, sending, and every answer
 
 
 class NotSentError(Exception):
-    """A message did not get there; says why."""
+    """A message was not delivered; says why."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What a person is told.
+    """A notification.
 
     Attributes:
         subject: One line.
-        fields: What there is to know beside it, by name.
-        urgent: Whether something should be done.
+        fields: Details by name.
+        urgent: Whether somebody has to act.
     """
 
     subject: str
@@ -39,7 +39,7 @@ class Message:
 
 
 class Sender(Protocol):
-    """A way to reach a person."""
+    """A way to notify a person."""
 
     def send(self, message: Message) -> None:
         """Send it and wait for the answer. Raises NotSentError."""
@@ -47,20 +47,20 @@ class Sender(Protocol):
 
 
 class Webhook:
-    """Posts JSON: `text`, and the fields as an attachment, a form that Slack, Mattermost and Rocket.Chat share."""
+    """Posts JSON: `text` and an attachment with the fields, a format that Slack, Mattermost and Rocket.Chat share."""
 
     def __init__(self, url: str) -> None:
-        """Takes https, and http to this machine. Raises ConfigError for anything else."""
+        """Accepts https, and http to this machine. Raises ConfigError for anything else."""
         self._url, self._host = url, _host_of(url)
 
     @classmethod
     def of(cls, spec: WebhookSpec) -> Webhook:
-        """The webhook that a sweep names. Raises ConfigError: its address is not there, or none."""
+        """The webhook that a sweep configures. Raises ConfigError: its address is missing or not valid."""
         return cls(read_secret(spec.url_env, spec.url_file))
 
     def send(self, message: Message) -> None:
-        """Post it. A redirect is not followed: the address is a secret, and another host's business to know."""
-        import httpx2  # only where something is sent: it takes a while to load
+        """Post it. Redirects are not followed, as the address is a secret that another host must not learn."""
+        import httpx2  # imported only here, as it takes a while
 
         try:
             with httpx2.Client(timeout=TIMEOUT_S, follow_redirects=False) as http:
@@ -79,7 +79,7 @@ def _host_of(url: str) -> str:
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
-    except ValueError:  # half an IPv6 address
+    except ValueError:  # e.g. an incomplete IPv6 address
         host = ""
     if not host or any(c.isspace() for c in url) or not (parts.scheme == "https" or _stays_here(parts.scheme, host)):
         raise ConfigError("watch.notify.webhook: its address must begin with https:// (http:// on this machine).")
@@ -100,16 +100,16 @@ def _payload(message: Message) -> dict[str, Any]:
 
 
 class Email:
-    """Hands a message to a mail server."""
+    """Sends a message through a mail server."""
 
     def __init__(self, spec: EmailSpec, password: str | None, context: ssl.SSLContext | None = None) -> None:
-        """`context` says whose certificates are trusted; the system's, unless given."""
+        """`context` holds the trusted certificates; by default the system's."""
         self._spec, self._password = spec, password
         self._context = context or ssl.create_default_context()
 
     @classmethod
     def of(cls, spec: EmailSpec) -> Email:
-        """The server that a sweep names. Raises ConfigError: its password is not there."""
+        """The mail server that a sweep configures. Raises ConfigError: its password is missing."""
         given = spec.password_env or spec.password_file
         return cls(spec, read_secret(spec.password_env, spec.password_file) if given else None)
 

@@ -33,7 +33,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from orchestrator.config.validation_messages import MOST_TOLD, most, wording
+from orchestrator.config.validation_messages import MAX_MISTAKES, most, wording
 from orchestrator.config.yaml_document import Document, KeyPath, set_path
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.notification_spec import WatchSpec
@@ -249,7 +249,7 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
             for text, code in _problems(document, point, error).items():
                 problems.setdefault(text, code)
         n_since += bool(problems)
-        if len(problems) > MOST_TOLD or len(specs) > MAX_TRIALS or _are_enough(sweep, len(specs)):
+        if len(problems) > MAX_MISTAKES or len(specs) > MAX_TRIALS or _are_enough(sweep, len(specs)):
             break
     if len(specs) > MAX_TRIALS:
         problems[document.place(("space",)) + f"a sweep has at most {MAX_TRIALS:,} trials. Make several of it."] = 2

@@ -193,7 +193,7 @@ def test_prometheus_sees_a_sweep_and_alarm_is_raised_while_it_is_stalled_and_end
         check_exports(server)
         check_board(server)
         assert sweep.wait(timeout=120) == 0
-    assert set(hook.texts[:-1]) == {"Sweep watched stalled: no trial got on for 0.2 minutes"}
+    assert set(hook.texts[:-1]) == {"Sweep watched stalled: no trial made progress for 0.2 minutes"}
     assert hook.texts[-1].startswith("Sweep watched is done: 4 trials in")
     told = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [entry["event"] for entry in told].count("evaluated") == 4 * 14

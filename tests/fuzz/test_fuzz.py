@@ -83,7 +83,7 @@ WAS_FOUND = {
     "half a surrogate pair": (DATA + 'x: "\\ud800"', "not YAML: a text with the character '\\ud800'"),
     "a zero byte in a path": ('name: a\ntrial: {data: {folder: "a\\0"}}', "a text with the character '\\x00'"),
     "a terminal's colour": (DATA + 'x: "\\e[31m"', "not YAML: a text with the character '\\x1b'"),
-    "a colour in a key": (DATA + '"\\e[31m": 1', "s.yaml:3: '\\x1b[31m' is no key"),
+    "a colour in a key": (DATA + '"\\e[31m": 1', "s.yaml:3: '\\x1b[31m' is not a valid key"),
     "a thousand brackets": (DATA + "x: " + "[" * 3000, "nests deeper than 50 levels"),
     "a hundred brackets": (DATA + "x: " + "[" * 100 + "]" * 100, "s.yaml:3: not YAML: nests deeper than 50 levels"),
     "a billion laughs": ("l0: &l0 [ha]\n" + LAUGHS + "\n" + DATA, "holds more than 100,000 values"),

@@ -126,7 +126,7 @@ def test_any_broken_yaml_is_one_line_that_names_the_file(tmp_path: Path, content
 
 def test_an_alias_that_holds_itself_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
-    assert broken(path, b"a: &a [*a]\n") == f"{path}: nests without end. Take out the alias that holds itself."
+    assert broken(path, b"a: &a [*a]\n") == f"{path}: nests without end. Remove the alias that contains itself."
 
 
 def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:

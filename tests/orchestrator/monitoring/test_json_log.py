@@ -94,4 +94,4 @@ def test_a_log_that_cannot_be_written_is_told_once_and_the_sweep_goes_on(tmp_pat
     log.started(SPEC, 1)
     log.ended(SPEC, State.COMPLETED, None)
     assert len(said) == 1
-    assert "No such file or directory. The sweep goes on." in said[0]
+    assert "No such file or directory. The sweep continues." in said[0]

@@ -124,7 +124,7 @@ def test_each_stall_is_told_once_and_work_ends_it(monkeypatch: pytest.MonkeyPatc
         clock.now = 2.0
         wait_until(lambda: len(hook.bodies) == 2)
         told.over(DONE)
-    assert hook.bodies[0]["text"].startswith("Sweep tiny stalled: no trial got on for 0.0166667 minutes")
+    assert hook.bodies[0]["text"].startswith("Sweep tiny stalled: no trial made progress for 0.0166667 minutes")
 
 
 def test_a_sweep_that_gets_on_or_is_over_does_not_stall(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ def test_a_refusal_or_a_redirect_is_one_line_without_the_address(
 def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     notifier(f"http://127.0.0.1:{free_port()}/s3cr3t", monkeypatch, said).over(DONE)
-    assert said == ["watch.notify: `done` was not told: the webhook at 127.0.0.1: ConnectError."]
+    assert said == ["watch.notify: notification `done` was not sent: the webhook at 127.0.0.1: ConnectError."]
 
 
 def test_a_slow_server_is_not_waited_for_longer_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_a_slow_server_is_not_waited_for_longer_than_said(monkeypatch: pytest.Mo
     with Hook(wait_s=1.5) as hook:
         notifier(hook.secret_url, monkeypatch, said).over(DONE)
         assert hook.bodies == []  # it has not answered yet
-    assert said == ["watch.notify: no answer after 0 s; a message may not have got there."]
+    assert said == ["watch.notify: no answer after 0 s; a message may not have been delivered."]
 
 
 def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
