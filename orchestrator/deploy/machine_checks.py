@@ -247,7 +247,7 @@ def sweep_inputs(
             )
         else:
             what = "some of its data or models are missing; the launch fetches them"
-            yield CheckResult("sweep", "warn", what, f"permafrost data fetch --sweep {path} fetches them now")
+            yield CheckResult("sweep", "warn", what, f"permafrost data fetch --sweep {path}, to fetch them now")
         return
     yield CheckResult("sweep", "ok", f"{declared.name}: {n:,} trials, all data and models are present")
 

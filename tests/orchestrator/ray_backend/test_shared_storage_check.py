@@ -30,7 +30,7 @@ def test_the_note_says_who_what_follows_and_the_way_out() -> None:
     said = note(Path("/results"), ["b (10.0.0.3)"], among=3)
     assert said == (
         "b (10.0.0.3) (of 3 other nodes) does not see /results: checkpoints of trials stay on the node that wrote "
-        "them, so a trial whose node is lost begins again. A store in s3:// or in a folder that all nodes share avoids "
+        "them, so a trial whose node is lost starts again. A store in s3:// or in a folder that all nodes share avoids "
         "it."
     )
 
