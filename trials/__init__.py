@@ -1,1 +1,1 @@
-"""Permafrost trials: what one trial takes, does and gives; no Ray and no Plotly in here."""
+"""One trial: its spec, its training and evaluation, and the records it yields. Uses neither Ray nor Plotly."""

@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m trials", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("spec", type=Path, help="a JSON file with one trial")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads; other numbers may change the last digits")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads; another number may change the last digits")
     args = parser.parse_args(argv)
     try:
         _run(args.spec, args.threads)
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
 def _run(path: Path, threads: int) -> None:
     spec = _read(path).resolve(Lookup())
 
-    import torch  # only now: a mistake in the file is told at once
+    import torch  # only now, so that a mistake in the file is reported at once
 
     from trials.run import run_trial
 

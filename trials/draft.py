@@ -1,8 +1,8 @@
-"""A trial as a person writes it, and its resolution into a `TrialSpec`.
+"""A trial as a YAML or JSON file declares it, and its resolution into a `TrialSpec`.
 
-A draft names things (`starter`, a folder, a treebank, `first_k`); resolving looks them up, and downloads what it must:
-the model's sizes and revision, the corpus's digest and size, the layers a strategy freezes. Everything that is wrong is
-collected first.
+A draft names things (`starter`, a folder, a treebank, `first_k`). Resolving it looks up the model's sizes and revision,
+the corpus's digest and size and the layers that a strategy freezes, and downloads files if necessary. All errors are
+collected before they are raised.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from trials.tasks.reading import read_corpus
 
 K = ParamSpec("K")
 V = TypeVar("V")
-Problem = tuple[tuple[str | int, ...], str]  # the key path in the draft, and what is wrong there
+Problem = tuple[tuple[str | int, ...], str]  # key path in the draft, message
 
 
 class DraftError(PermafrostError):
-    """A draft that cannot become a trial. `problems` are key paths and texts, for the caller to point at a line.
+    """A draft that cannot be resolved. `problems` are key paths and messages, so that a caller can find the lines.
 
-    `exit_code` is 2 for a wrong setting, 3 if all that is wrong is a file that is absent or broken.
+    `exit_code` is 2 for a wrong setting, 3 if the only problem is a file that is absent or broken.
     """
 
     def __init__(self, problems: list[Problem], exit_code: int) -> None:
@@ -41,13 +41,13 @@ class DraftError(PermafrostError):
 
 
 class FreezeDraft(Frozen):
-    """Which parts to freeze, in a person's words; a bare word is a strategy.
+    """Which parts to freeze, as a file declares it; a bare word is a strategy.
 
     Attributes:
         strategy: A registered strategy, or ``layers``.
-        depth: How many layers it freezes; may be left out where the strategy has only one depth. -1 freezes the
-            embeddings only, as the "frozen layers" of the freezing-BERT post count.
-        layers: The indices themselves, with the strategy ``layers``.
+        depth: How many layers it freezes; optional if the strategy has only one depth. -1 freezes the embeddings
+            only, as the "frozen layers" are counted in the freezing-BERT post.
+        layers: The indices of the layers, with the strategy ``layers``.
         embeddings: Whether the embedding tables are frozen as well.
     """
 
@@ -72,7 +72,7 @@ class FreezeDraft(Frozen):
         return self
 
     def resolve(self, model: ModelSpec) -> FreezeSpec:
-        """The layers this freezes in a model. Raises DraftError with a path inside `freeze`."""
+        """The layers that are frozen in a given model. Raises DraftError with a path inside `freeze`."""
         if self.depth == -1:
             return FreezeSpec(strategy="none", layers=(), embeddings=True)
         layers = self._listed(model) if self.layers is not None else self._ruled(model)
@@ -94,7 +94,9 @@ class FreezeDraft(Frozen):
         depth = possible[0] if self.depth is None else self.depth
         if depth not in possible:
             span = f"{possible[0]} to {possible[-1]}" if len(possible) > 1 else f"only {possible[0]}"
-            text = f"{depth} is no depth of {self.strategy} in model {model.name!r} of {model.n_layers} layers: {span}."
+            text = (
+                f"{depth} is not a depth of {self.strategy} in model {model.name!r} of {model.n_layers} layers: {span}."
+            )
             raise DraftError([(("depth",), text)], 2)
         return FREEZE_STRATEGIES[self.strategy](model.n_layers, depth)
 
@@ -108,7 +110,7 @@ ModelKey = Annotated[ModelDraft, _bare_word("folder")]
 
 
 class TrialDraft(Recipe):
-    """One trial in a person's words.
+    """One trial as a file declares it.
 
     Attributes:
         data: The corpus; a bare word is a bundled sample.
@@ -135,24 +137,26 @@ class TrialDraft(Recipe):
         return self
 
     def resolve(self, lookup: Lookup) -> TrialSpec:
-        """Look everything up. Raises DraftError with all that is wrong."""
-        found = _Collector()
+        """Look everything up. Raises DraftError with all problems."""
+        errors = _Collector()
         data = model = freeze = None
-        with found.under("data"):
+        with errors.under("data"):
             data = lookup.data(self.data, self.task)
-        with found.under("model"):
+        with errors.under("model"):
             model = lookup.model(self.model)
         if model is not None:
-            with found.under("freeze"):
+            with errors.under("freeze"):
                 freeze = self.freeze.resolve(model)
             if self.max_length > model.n_positions:
-                found.add("max_length", f"{self.max_length} is beyond the {model.n_positions} positions of the model.")
+                errors.add("max_length", f"{self.max_length} is beyond the {model.n_positions} positions of the model.")
         for key, reason in conflicts(self, freeze, model) if freeze and model else ():
-            found.add(key, reason)
+            errors.add(key, reason)
         n_train = data.sizes[0] if data and data.sizes else 0
         if data and self.train_size and self.train_size > n_train:
-            found.add("train_size", f"{self.train_size} is larger than the train split, which has {n_train} sentences.")
-        found.raise_if_any()
+            errors.add(
+                "train_size", f"{self.train_size} is larger than the train split, which has {n_train} sentences."
+            )
+        errors.raise_if_any()
         assert data is not None
         assert model is not None
         assert freeze is not None
@@ -161,11 +165,11 @@ class TrialDraft(Recipe):
 
 
 class Lookup:
-    """Looks each corpus and model up once, for all drafts of a plan.
+    """Resolves each corpus and model once for all drafts of a plan.
 
     Attributes:
-        data: A `DataDraft` and a task's name to a `DataSpec`, its corpus read and checked.
-        model: A `ModelDraft` to a `ModelSpec`.
+        data: From a `DataDraft` and a task's name to a `DataSpec`, whose corpus has been read and validated.
+        model: From a `ModelDraft` to a `ModelSpec`.
     """
 
     def __init__(self, *, offline: bool = False, progress: Progress = no_progress) -> None:
@@ -179,16 +183,16 @@ class Lookup:
 
 
 def _once(look_up: Callable[K, V]) -> Callable[K, V]:
-    """Remember what was found, and also what was not: a broken corpus is read once, not for every trial."""
-    found: dict[Hashable, V | PermafrostError] = {}
+    """Cache results and errors alike: a broken corpus is read once, not for every trial."""
+    known: dict[Hashable, V | PermafrostError] = {}
 
     def remembered(*key: K.args, **unused: K.kwargs) -> V:
-        if key not in found:
+        if key not in known:
             try:
-                found[key] = look_up(*key, **unused)
+                known[key] = look_up(*key, **unused)
             except PermafrostError as error:
-                found[key] = error
-        result = found[key]
+                known[key] = error
+        result = known[key]
         if isinstance(result, PermafrostError):
             raise result
         return result
@@ -197,7 +201,7 @@ def _once(look_up: Callable[K, V]) -> Callable[K, V]:
 
 
 class _Collector:
-    """Gathers what goes wrong in several steps, so that one message can hold all of it."""
+    """Collects the problems of several steps, to raise them together."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -209,7 +213,7 @@ class _Collector:
 
     @contextmanager
     def under(self, key: str) -> Iterator[None]:
-        """File an error of the block under a key of the draft."""
+        """Collect an error of the block under a key of the draft."""
         try:
             yield
         except DraftError as error:

@@ -1,30 +1,30 @@
-"""What can go wrong through no fault of ours, each with the exit code that the command line answers with."""
+"""Errors that a user or the environment can cause, each with the exit code of the command line."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
-LONGEST_LINE = 2_000  # characters of one mistake in a message
+LONGEST_LINE = 2_000  # characters per line of a message
 
 
 class PermafrostError(Exception):
     """Base of every error a user can cause. `exit_code` is public: see the README's table.
 
-    Its message is a line for each mistake, and fit for a terminal: what a file or a server supplied ends no line and
-    sends no control sequence.
+    The message has one line per problem and is safe for a terminal: text from files and servers cannot break lines or
+    send control sequences.
     """
 
     exit_code = 70
 
-    def __init__(self, *mistakes: str) -> None:
-        super().__init__("\n".join(map(one_line, mistakes)))
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(map(one_line, problems)))
 
 
 class ConfigError(PermafrostError):
-    """A sweep, trial or option that says something it may not; `problems` holds all of them.
+    """A sweep, trial or option that is invalid; `problems` holds everything that is wrong.
 
-    `exit_code` is 2, or 3 where all that is wrong is a file that is absent or broken.
+    `exit_code` is 2, or 3 if the only problem is a file that is absent or broken.
     """
 
     def __init__(self, problems: str | Iterable[str], *, exit_code: int = 2) -> None:
@@ -35,25 +35,25 @@ class ConfigError(PermafrostError):
 
 
 class DataError(PermafrostError):
-    """A corpus that is absent, broken, or not the one that was planned."""
+    """A corpus that is absent, broken, or not the planned one."""
 
     exit_code = 3
 
 
 class ModelError(PermafrostError):
-    """A model folder that is absent, broken, or of a family nobody registered."""
+    """A model folder that is absent, broken, or of an unsupported architecture."""
 
     exit_code = 3
 
 
 class StoreError(PermafrostError):
-    """A results store that cannot be read, is not ours, or comes from a newer version."""
+    """A results store that cannot be read, was not written by this program, or by a newer version of it."""
 
     exit_code = 3
 
 
 class DivergedError(PermafrostError):
-    """The training loss is no longer a number; what was learnt until then is kept."""
+    """The training loss is no longer finite; the records until then are valid."""
 
 
 class CheckpointError(PermafrostError):
@@ -61,11 +61,11 @@ class CheckpointError(PermafrostError):
 
 
 class PreemptedError(PermafrostError):
-    """The process was asked to go; the trial is kept and goes on elsewhere."""
+    """The process was asked to stop; a checkpoint was saved, and the trial resumes elsewhere."""
 
 
 def one_line(text: str) -> str:
-    """The text on one line, not too long, each character that cannot be shown as its escape."""
+    """The text on one line, shortened if too long, with unprintable characters escaped."""
     if not text.isprintable():
         lines = [line.strip() for line in text.splitlines()]
         text = " ".join(line for line in lines if line)
@@ -74,7 +74,7 @@ def one_line(text: str) -> str:
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """`unknown 'frist_k', did you mean 'first_k'? Known: ...`, the one wording for a word nobody registered."""
+    """The message for an unknown name: `unknown 'frist_k', did you mean 'first_k'? Known: ...`."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f", did you mean {near[0]!r}?" if near else "."
@@ -82,18 +82,18 @@ def unknown(name: str, known: Iterable[str]) -> str:
 
 
 class MissingError(PermafrostError):
-    """Something that this machine or installation does not have."""
+    """Something that this machine or installation lacks."""
 
     exit_code = 3
 
 
 class NothingMatchedError(PermafrostError):
-    """What was asked for matches nothing that there is."""
+    """The request matches nothing."""
 
     exit_code = 5
 
 
 class RefusedError(PermafrostError):
-    """Something that was asked for and is not done, because it would not be safe."""
+    """A request that is refused because it would not be safe."""
 
     exit_code = 4

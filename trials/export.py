@@ -1,4 +1,4 @@
-"""A trained trial as a standard model folder, which `transformers.pipeline` loads, and predictions with one."""
+"""Export a trained trial as a model folder that `transformers.pipeline` loads, and predict with such a folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from trials.run import Trained
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
-RECIPE = "permafrost.json"  # what predicting needs beside the standard files
+RECIPE = "permafrost.json"  # settings that prediction needs besides the standard files
 
 
 def export_model(spec: TrialSpec, trained: Trained, folder: Path, card: str) -> None:
@@ -56,14 +56,14 @@ def export_model(spec: TrialSpec, trained: Trained, folder: Path, card: str) -> 
 
 
 def _tokenizer(spec: TrialSpec) -> Any:
-    """The trial's tokenizer; if the trial lower-cased its words, one that does it by itself, as pipelines do not."""
+    """The trial's tokenizer; if the trial lower-cased its words, a tokenizer that does so itself."""
     tokenizer: Any = load_tokenizer(spec.model, TASKS[spec.task].head)
     if not spec.lowercase:
         return tokenizer
     backend = copy.deepcopy(tokenizer.backend_tokenizer)
     before = [backend.normalizer] if backend.normalizer is not None else []
     backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *before])
-    # Of no model's own class, as those build their normaliser anew from the settings that they know.
+    # Not the model's own class, which would rebuild the normaliser from its settings.
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         model_max_length=tokenizer.model_max_length,
@@ -74,17 +74,17 @@ def _tokenizer(spec: TrialSpec) -> Any:
 
 @dataclass(frozen=True)
 class LabelPrediction:
-    """A label (of a regression the number, as text) and its probability (None for a number)."""
+    """A predicted label, or number as text, and the label's probability (None for a number)."""
 
     label: str
     probability: float | None
 
 
 class Predictor:
-    """A model folder that predicts: of `export_model`, or any token or sequence classifier of transformers.
+    """Predicts with a model folder: from `export_model`, or any token or sequence classifier of transformers.
 
     Attributes:
-        task: The task it was trained for; without our recipe `pos` for a token classifier, else `classification`.
+        task: The task it was trained for; without a recipe file `pos` for a token classifier, else `classification`.
 
     Raises:
         ModelError: no such folder, or not a classifier.
@@ -110,7 +110,7 @@ class Predictor:
         self._model: Any = model.to(self._device).eval()
 
     def words(self, sentences: Sequence[Sequence[str]], *, batch_size: int = 32) -> list[list[LabelPrediction]]:
-        """A label for every word of every sentence. One longer than the model's input is tagged in pieces."""
+        """A label for every word of every sentence; a sentence longer than the model's input is tagged in pieces."""
         pieces = [(i, piece) for i, words in enumerate(sentences) for piece in self._pieces(self._cased(words))]
         found: list[list[LabelPrediction]] = [[] for _ in sentences]
         order = sorted(range(len(pieces)), key=lambda k: -len(pieces[k][1]))
@@ -123,7 +123,7 @@ class Predictor:
         return found
 
     def texts(self, texts: Sequence[str], *, batch_size: int = 32) -> list[LabelPrediction]:
-        """A label for every text; what is beyond the model's input is cut off."""
+        """A label for every text; texts longer than the model's input are cut off."""
         found: list[LabelPrediction] = []
         for start in range(0, len(texts), batch_size):
             cased = [text.lower() if self._lowercase else text for text in texts[start : start + batch_size]]
@@ -137,7 +137,7 @@ class Predictor:
         return [word.lower() if self._lowercase else word for word in words]
 
     def _pieces(self, words: list[str]) -> list[list[str]]:
-        """The words in as many halves as it takes for each to fit the model's input."""
+        """The words, halved until each piece fits the model's input."""
         ids = self._tokenizer(words, is_split_into_words=True, truncation=False, verbose=False)["input_ids"]
         if len(ids) <= self._max_length or len(words) < 2:
             return [words] if words else []
@@ -181,5 +181,5 @@ def _recipe(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{folder / RECIPE}: not readable ({error}). Export the model again.") from error
     if not isinstance(content, dict):
-        raise ModelError(f"{folder / RECIPE}: no JSON object. Export the model again.")
+        raise ModelError(f"{folder / RECIPE}: not a JSON object. Export the model again.")
     return content

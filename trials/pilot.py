@@ -1,4 +1,4 @@
-"""How much memory a trial takes, measured: its first steps on its longest examples."""
+"""Measure the memory of a trial: run its first steps on its longest examples."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from trials.tasks.task import Split
 from trials.training.gradual_unfreezing import GradualUnfreezing
 from trials.training.loop import EVAL_BATCH_SIZE, evaluate
 
-N_STEPS = 3  # the optimiser's moments appear in the first, and the allocator has settled by the third
+N_STEPS = 3  # the optimiser's moments are allocated in the first, and the allocator is stable by the third
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Of one trial on a device.
+    """Memory of one trial on a device.
 
     Attributes:
-        used_bytes: On a GPU all of it that is taken at the peak, CUDA's own context included, and whatever other
-            programs hold there; on a CPU the peak of this process.
-        total_bytes: What the device has.
+        used_bytes: On a GPU all memory in use at the peak, including CUDA's own context and other programs; on a CPU
+            the peak of this process.
+        total_bytes: Memory of the device.
     """
 
     used_bytes: int
@@ -48,7 +48,7 @@ def footprint(spec: TrialSpec, device: torch.device | None = None) -> Footprint:
     dev = _longest(data.dev, EVAL_BATCH_SIZE)
     evaluate(training, Split([data.dev.examples[i] for i in dev]))
     if device.type == "cuda":
-        free, total = torch.cuda.mem_get_info(device)  # blocks that torch keeps are not free: this is the peak
+        free, total = torch.cuda.mem_get_info(device)  # blocks cached by torch are not free, so this is the peak
         return Footprint(total - free, total)
     return Footprint(memory.read_bytes(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 

@@ -1,4 +1,4 @@
-"""A registry: the words that a YAML file may use for one kind of plug, and what each stands for."""
+"""A registry: the names that a YAML file may use for one kind of plugin, and their implementations."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Names to plugs of one kind.
+    """Plugins of one kind by name.
 
     Attributes:
-        kind: What the plugs are, in the words of an error message.
+        kind: What they are, for error messages.
     """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._plugs: dict[str, T] = {}
+        self._plugins: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator that files a plug under the word the YAML uses; a word is given once."""
+        """Decorator that registers a plugin under the name that YAML files use; a name is registered once."""
 
-        def add(plug: T) -> T:
-            assert name not in self._plugs, f"{self.kind} {name!r} is registered twice"
-            self._plugs[name] = plug
-            return plug
+        def add(plugin: T) -> T:
+            assert name not in self._plugins, f"{self.kind} {name!r} is registered twice"
+            self._plugins[name] = plugin
+            return plugin
 
         return add
 
     def __getitem__(self, name: str) -> T:
-        """The plug of that name. Raises ValueError that lists the known names."""
-        if name not in self._plugs:
-            raise ValueError(unknown(name, self._plugs))
-        return self._plugs[name]
+        """The plugin of that name. Raises a ValueError that lists the known names."""
+        if name not in self._plugins:
+            raise ValueError(unknown(name, self._plugins))
+        return self._plugins[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._plugs))
+        return iter(sorted(self._plugins))
 
     def values(self) -> tuple[T, ...]:
-        """The plugs in the order in which they were registered."""
-        return tuple(self._plugs.values())
+        """The plugins in the order in which they were registered."""
+        return tuple(self._plugins.values())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._plugs
+        return name in self._plugins

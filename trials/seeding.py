@@ -1,7 +1,7 @@
-"""One seed, several named streams: what one part of a trial draws never shifts what another part sees.
+"""Named random streams from one seed: random numbers of one part of a trial never affect another part.
 
-Two trials under one seed see the same subset, the same order and start from the same head whatever they freeze, which
-is what makes their difference a paired one.
+Two trials with the same seed have the same subset, order and initial head whatever they freeze, so their results can be
+compared in pairs.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def torch_stream(seed: int, name: str) -> torch.Generator:
 
 
 class GlobalStream:
-    """A named stream for code that can only draw from torch's global generators, as dropout does.
+    """A named stream for code that uses torch's global generators, as dropout does.
 
-    Inside `with stream.drawn():` the global generators are this stream; outside they are as they were, so trials that
-    take turns in one process do not disturb each other.
+    Inside `with stream.drawn():` the global generators are in this stream's state; afterwards they are restored, so
+    that trials that alternate in one process do not affect each other.
 
     Attributes:
-        states: Where the stream is: of the CPU's generator, and of the GPU's if it is one's.
+        states: State of the CPU's generator and, on a GPU, of the GPU's.
     """
 
     states: list[torch.Tensor]
@@ -49,7 +49,7 @@ class GlobalStream:
 
     @contextmanager
     def drawn(self) -> Iterator[None]:
-        """Draw from this stream, and go on from here next time."""
+        """Use this stream, and save its state at the end."""
         with torch.random.fork_rng(self._devices):
             torch.set_rng_state(self.states[0])
             for device, state in zip(self._devices, self.states[1:], strict=True):

@@ -1,4 +1,4 @@
-"""The settings of a trial as values, each validated when it is built: what `trials.spec` is made of."""
+"""The settings of a trial as immutable values that are validated when they are built."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from trials.freeze.strategies import LAYERS
 
 Positive = Annotated[int, Field(gt=0)]
-Scheme = Literal["auto", "iob1", "iob2", "bioes"]  # how span tags are written; `auto`: find out and check
-Predictions = Literal["auto", "all", "none"]  # which of them a trial gives; `auto`: of tagging, up to a size
+Scheme = Literal["auto", "iob1", "iob2", "bioes"]  # how span tags are written; `auto` detects and validates it
+Predictions = Literal["auto", "all", "none"]  # which are stored; `auto`: those of tagging tasks, up to a size
 Share = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-# A split's files in order; older plans in a store hold one path, or null where there is no such split.
+# A split's files in order; older plans in a store hold one path, or null if there is no such split.
 Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: () if v is None else (v,) if isinstance(v, str) else v)]
 
 
 class Frozen(BaseModel):
-    """A value: validated when built, never changed, no key it does not know."""
+    """A value that is validated when built, immutable, and without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -29,7 +29,7 @@ class FreezeSpec(Frozen):
 
     Attributes:
         strategy: A registered strategy, e.g. ``first_k``, or ``layers``.
-        layers: Indices of the frozen encoder layers, counted from the embeddings, ascending.
+        layers: Indices of the frozen encoder layers, ascending; 0 is next to the embeddings.
         embeddings: Whether the embedding tables are frozen as well.
     """
 
@@ -48,7 +48,7 @@ class FreezeSpec(Frozen):
         return not self.layers and not self.embeddings
 
     def after_thaws(self, n: int) -> FreezeSpec:
-        """What is still frozen after `n` thaws: each takes the highest frozen layer, the last one the embeddings."""
+        """What is frozen after `n` unfreezing steps: each unfreezes the highest layer, the last the embeddings."""
         if n == 0:
             return self
         layers = self.layers[: max(self.depth - n, 0)]
@@ -71,8 +71,8 @@ class ModelSpec(Frozen):
     """A pretrained encoder in a folder.
 
     Attributes:
-        name: What people call it; no part of the trial's identity.
-        path: Folder with `config.json`, weights and tokenizer; no part of the trial's identity.
+        name: Its name in tables; not part of the trial's identity.
+        path: Folder with `config.json`, weights and tokenizer; not part of the trial's identity.
         revision: SHA-256 over the folder's files that matter.
         family: The architecture, as `config.json` calls it, e.g. ``distilbert``.
         n_layers: Encoder layers.
@@ -90,16 +90,16 @@ class ModelSpec(Frozen):
 
 
 class Columns(Frozen):
-    """Which column of a file holds what, by name or by position from 0 (-1 is the last); None is the reader's own.
+    """The columns of a file, by name or by position from 0 (-1 is the last); None is the reader's default.
 
     A file whose columns are all given by position has no header line.
 
     Attributes:
-        text: What is classified.
+        text: The text to classify.
         pair: The second text of a pair.
-        label: Its class, or its number for a regression.
-        tokens: The words of a sentence (in a column file: the word of a line).
-        tags: Their tags, one each (in CoNLL-U: `upos` or `xpos`).
+        label: The class, or the number of a regression.
+        tokens: The words of a sentence (in a column file, the word of a line).
+        tags: One tag per word (in CoNLL-U, `upos` or `xpos`).
     """
 
     text: str | int | None = None
@@ -121,15 +121,15 @@ class DataSpec(Frozen):
     """A corpus in files.
 
     Attributes:
-        name: What people call it; no part of the trial's identity.
-        train, dev, test: Files of the splits; no part of the trial's identity. The test split may be absent.
+        name: Its name in tables; not part of the trial's identity.
+        train, dev, test: Files of the splits; not part of the trial's identity. The test split may be absent.
         format: A registered corpus format, e.g. ``conllu``.
         fingerprint: SHA-256 over the splits' bytes.
-        columns: Where the files hold what.
-        scheme: How span tags are written: ``iob1``, ``iob2``, ``bioes``, or ``auto`` to find out.
+        columns: The columns of text, label, tokens and tags.
+        scheme: How span tags are written: ``iob1``, ``iob2``, ``bioes``, or ``auto`` to detect it.
         first: How many items of each split are used; None for all.
-        source: Where the files came from, e.g. ``ud:UD_English-EWT@2.16``; no part of the trial's identity.
-        sizes: Sentences or texts of train, dev and test; no part of the trial's identity, as they follow from it.
+        source: Where the files came from, e.g. ``ud:UD_English-EWT@2.16``; not part of the trial's identity.
+        sizes: Sentences or texts of train, dev and test; not part of the trial's identity, as they follow from it.
     """
 
     name: str
@@ -145,7 +145,7 @@ class DataSpec(Frozen):
     sizes: tuple[int, int, int] | None = None
 
     def content(self) -> dict[str, Any]:
-        """What decides the items, as JSON values: for keys of what is made of them."""
+        """What determines the items, as JSON values, for the keys of caches."""
         return self.model_dump(mode="json", include={"fingerprint", "format", "columns", "scheme", "first"})
 
 
@@ -155,16 +155,16 @@ class OptimSpec(Frozen):
     Attributes:
         lr: Peak learning rate.
         head_lr: Peak learning rate of the head, which starts from random weights; None means `lr`.
-        batch_size: Sentences a step.
+        batch_size: Sentences or texts per step.
         epochs: Passes over the train subset.
         weight_decay: Decoupled weight decay.
-        warmup: Share of all steps over which the rate rises from zero.
-        max_grad_norm: Largest norm of the whole gradient; None does not clip.
-        schedule: What the rate does after the warm-up: ``linear`` down to zero, or ``constant``.
-        layer_decay: Factor of the rate from each layer to the one below it, the head being the highest and the
-            embeddings the lowest (layer-wise learning-rate decay, as in BEiT); None means one rate for all.
-        embedding_updates: ``dense`` for AdamW as it is; ``lazy`` leaves the rows of a large table that a batch does
-            not use as they are, weights and moments: many times faster on a CPU, but another optimiser.
+        warmup: Share of all steps during which the learning rate rises from zero.
+        max_grad_norm: Norm to which the whole gradient is clipped; None does not clip.
+        schedule: The learning rate after the warm-up: ``linear`` decay to zero, or ``constant``.
+        layer_decay: Factor of the learning rate from each layer to the one below it, from the head down to the
+            embeddings (layer-wise learning-rate decay, as in BEiT); None means one rate for all.
+        embedding_updates: ``dense`` for plain AdamW; ``lazy`` skips the rows of a large table that a batch does not
+            use, weights and moments: many times faster on a CPU, but another optimiser.
     """
 
     lr: Annotated[float, Field(gt=0)] = 5e-5
@@ -180,13 +180,13 @@ class OptimSpec(Frozen):
 
 
 class LoraSpec(Frozen):
-    """Low-rank adapters (Hu et al. 2021) in place of the weights of encoder layers, which then keep their values.
+    """Low-rank adapters (Hu et al. 2021), trained in place of the weights of encoder layers.
 
     Attributes:
         rank: Rank of an adapter.
         alpha: Its output is scaled by `alpha / rank`.
         dropout: Dropout of an adapter's input.
-        layers: ``unfrozen`` for the layers the freeze leaves, ``all`` for every layer.
+        layers: ``unfrozen`` for the layers that are not frozen, ``all`` for every layer.
         targets: ``attention`` for the query and value projections, as in the paper; ``linear`` for every projection.
     """
 
@@ -198,7 +198,7 @@ class LoraSpec(Frozen):
 
     @property
     def label(self) -> str:
-        """A short name for tables: the rank, and what is not the default."""
+        """A short name for tables: the rank, and the settings that are not the default."""
         other = self.model_dump(exclude_defaults=True, exclude={"rank"}).values()
         return "/".join([f"r{self.rank}", *(f"{value:g}" if isinstance(value, float) else value for value in other)])
 
@@ -222,23 +222,23 @@ NEVER = CheckpointTimes()
 
 
 class Recipe(Frozen):
-    """What a draft and a spec say in the same words.
+    """The settings that a draft and a spec have in common.
 
     Attributes:
         task: A registered task, e.g. ``pos``.
-        seed: Feeds the named streams of `trials.seeding`: subset, init, order, dropout.
+        seed: Seeds the random streams of `trials.seeding`: subset, initialisation, order and dropout.
         precision: ``fp32``; ``bf16`` or ``fp16`` for autocast, the latter with a scaled loss.
         max_length: Longest input in subwords, specials included; words beyond it count as errors.
-        lowercase: Whether word forms are lower-cased before the tokenizer sees them.
+        lowercase: Whether word forms are lower-cased before tokenization.
         eval_every: Epochs, or a fraction of one, between two evaluations on dev.
         dropout: Dropout of the trainable parts; None means the model's own.
-        frozen_dropout: Whether frozen parts keep their dropout while training, as `Trainer` leaves it.
-        batching: How an epoch is cut into batches: ``random``, as the papers do, or ``length``, where the sentences of
-            a batch are of like length, so that little is padded.
+        frozen_dropout: Whether frozen parts have dropout during training, as with `transformers.Trainer`.
+        batching: How an epoch is divided into batches: ``random``, as in the papers, or ``length``, where the sentences
+            of a batch have similar lengths, so that little is padded.
         score: The metric that selects the best epoch; None means the task's own, e.g. ``accuracy`` for POS.
-        subset_seed: Draws the train subset instead of `seed`, so that it is the same in every trial.
-        thaw_every: Gradual unfreezing (Howard & Ruder 2018): after each so many epochs the highest frozen layer
-            begins to learn, the embeddings last; None leaves frozen what is frozen.
+        subset_seed: Selects the train subset instead of `seed`, so that it is the same in every trial.
+        thaw_every: Gradual unfreezing (Howard & Ruder 2018): every so many epochs the highest frozen layer is unfrozen,
+            the embeddings last; None unfreezes nothing.
         lora: Low-rank adapters; None trains the weights themselves.
     """
 

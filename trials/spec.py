@@ -1,8 +1,7 @@
-"""The contract of a trial, first half: what it takes.
+"""The input of a trial: a `TrialSpec` holds everything that determines its results.
 
-A `TrialSpec` holds everything that decides a trial's numbers, and `trial_id` is a digest of exactly that: not names,
-paths, resources or where it ran. A spec is built by `trials.draft`, which looks files and words up; here they are only
-values.
+`trial_id` is a digest of exactly that, without names, paths, resources or the machine. `trials.draft` builds a spec,
+looking up files and names; the spec holds only values.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from trials.conflicts import conflicts
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS
 from trials.settings import Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe
 
-SCHEMA_VERSION = 1  # of a trial's meaning: raise it when the same spec would give other numbers
+SCHEMA_VERSION = 1  # increment it when the same spec would give other results
 
 NOT_IDENTITY = {
     "data": {"name", "train", "dev", "test", "source", "sizes"},
     "model": {"name", "path"},
     "freeze": {"strategy"},
 }
-# Fields that came after the first release. At these values they change nothing and are left out of the identity, so
-# that a trial that was finished before them is not run again.
+# Fields that were added after the first release. At these values they change nothing and are left out of the identity,
+# so that a trial that was completed before is not run again.
 LATER: dict[str, dict[str, Any]] = {
     "": {"batching": "random", "score": None, "subset_seed": None, "thaw_every": None, "lora": None},
     "optim": {"schedule": "linear", "layer_decay": None, "embedding_updates": "dense"},
@@ -36,10 +35,10 @@ LATER: dict[str, dict[str, Any]] = {
 
 
 class TrialSpec(Recipe):
-    """Everything that decides one trial's numbers, and where its files are.
+    """Everything that determines one trial's results, and where its files are.
 
     Attributes:
-        train_size: Sentences of the nested train subset.
+        train_size: Sentences or texts of the nested train subset.
     """
 
     data: DataSpec
@@ -67,15 +66,15 @@ class TrialSpec(Recipe):
         return self
 
     def identity(self) -> dict[str, Any]:
-        """What `trial_id` is a digest of. Two strategies that freeze the same layers are the same trial."""
+        """The content that `trial_id` is a digest of. Strategies that freeze the same layers give the same trial."""
         payload = {"schema_version": SCHEMA_VERSION, **self.model_dump(mode="json", exclude=NOT_IDENTITY)}
         for part, fields in LATER.items():
             values = payload[part] if part else payload
             for name in [name for name, unused in fields.items() if values[name] == unused]:
                 del values[name]
-        if self.freeze.is_baseline:  # no frozen part, so nothing its dropout could change
+        if self.freeze.is_baseline:  # without frozen parts their dropout changes nothing
             del payload["frozen_dropout"]
-        if self.always_frozen.embeddings:  # whatever way rows that never learn would be updated
+        if self.always_frozen.embeddings:  # frozen embeddings are never updated
             payload["optim"].pop("embedding_updates", None)
         return payload
 
@@ -86,24 +85,24 @@ class TrialSpec(Recipe):
 
     @cached_property
     def cell_id(self) -> str:
-        """The same for all settings but the seed: replicates of one cell share it."""
+        """Digest of all settings but the seed: the replicates of one cell share it."""
         return _digest({k: v for k, v in self.identity().items() if k != "seed"})
 
     @cached_property
     def baseline_id(self) -> str:
-        """The cell that differs from this one only in freezing nothing."""
+        """The cell that differs from this one only in that nothing is frozen."""
         nothing = FreezeSpec(strategy="none", layers=(), embeddings=False)
-        same = {name: getattr(self, name) for name in TrialSpec.model_fields}  # a copy would keep what is cached here
+        same = {name: getattr(self, name) for name in TrialSpec.model_fields}  # a copy would keep the cached ids
         return TrialSpec.model_construct(**(same | {"freeze": nothing, "thaw_every": None})).cell_id
 
     def with_seed(self, seed: int) -> TrialSpec:
-        """Another replicate of the cell. Only for a valid seed: nothing is checked again."""
+        """Another replicate of the cell. The seed must be valid: nothing is validated again."""
         same = {name: getattr(self, name) for name in TrialSpec.model_fields}
         return TrialSpec.model_construct(self.model_fields_set, **(same | {"seed": seed}))
 
     @property
     def always_frozen(self) -> FreezeSpec:
-        """What never learns in the whole trial: with gradual unfreezing less than what is frozen at first."""
+        """What is frozen during the whole trial: with gradual unfreezing less than what is frozen at first."""
         if self.thaw_every is None:
             return self.freeze
         return self.freeze.after_thaws((self.optim.epochs - 1) // self.thaw_every)

@@ -30,7 +30,7 @@ def check(done: Result, tmp_path: Path, code: int, *said: str) -> None:
         ("seeds: [0, 1]", "seeds: [0, 1", 2, ":11: not YAML"),
         ("seeds: [0, 1]", "sedes: [0, 1]", 2, ":10: sedes: unknown 'sedes', did you mean 'seeds'?"),
         ("first_k", "frist_k", 2, ":9: space.freeze[1].strategy: unknown 'frist_k', did you mean 'first_k'?"),
-        ("depth: 4", "depth: 7", 2, ":9: space.freeze[1].depth: 7 is no depth of first_k in model 'starter'"),
+        ("depth: 4", "depth: 7", 2, ":9: space.freeze[1].depth: 7 is not a depth of first_k in model 'starter'"),
         ("[24]", "[24, 801]", 2, ":8: space.train_size[1]: 801 is larger than the train split, which has 800"),
         ("lr: 1e-3", "lr: fast", 2, ":3: trial.optim.lr: 'fast': "),
         ("UD_Naija-NSC-sample", "UD_Naija-NSC", 2, "did you mean 'UD_Naija-NSC-sample'?"),

@@ -17,16 +17,14 @@ from trials.run import run_trial
 
 ALL: dict[str, Any] = {"strategy": "all_encoder", "embeddings": True}
 FIRST: dict[str, Any] = {"strategy": "first_k", "depth": 2}
-NOTHING_TO_THAW = (
-    "nothing is frozen, so there is nothing to thaw. Leave it out, or give it with each freeze as `cases`."
-)
-ONLY_THE_HEAD = "only the head learns, so there are no layers with rates of their own."
+NOTHING_TO_THAW = "nothing is frozen, so nothing can be unfrozen. Leave it out, or give it with each freeze as `cases`."
+ONLY_THE_HEAD = "only the head is trained, so no layer has a learning rate."
 SAYS_NOTHING = (
-    "with `layers: all` every layer learns by its adapter and none by its weights, so freezing layers says nothing. "
-    "Use `layers: unfrozen`, or freeze only the embeddings."
+    "with `layers: all` every layer is trained by its adapter and none by its weights, so freezing layers has no "
+    "effect. Use `layers: unfrozen`, or freeze only the embeddings."
 )
 NONE_LEFT = "every layer is frozen, so none is left for adapters. Freeze fewer, or use `layers: all`."
-NOT_BOTH = "adapters are put on when a trial starts, so they do not go with `thaw_every`. Leave one out."
+NOT_BOTH = "adapters are added when a trial starts, which excludes `thaw_every`. Leave one out."
 
 
 @pytest.mark.parametrize(

@@ -209,12 +209,12 @@ def test_a_model_that_is_named_wrongly_is_refused(model: dict[str, str], message
         (
             {"strategy": "last_k", "depth": 7},
             "depth",
-            "7 is no depth of last_k in model 'starter' of 6 layers: 0 to 6.",
+            "7 is not a depth of last_k in model 'starter' of 6 layers: 0 to 6.",
         ),
         (
             {"strategy": "alternating", "depth": 2},
             "depth",
-            "2 is no depth of alternating in model 'starter' of 6 layers: only 3.",
+            "2 is not a depth of alternating in model 'starter' of 6 layers: only 3.",
         ),
         (
             {"strategy": "layers", "layers": [0, 6]},

@@ -1,8 +1,8 @@
-"""Folders that the workers of a node share: what was computed once is kept for all, within a bound.
+"""A cache on disk that the workers of a node share, with a bound on its size.
 
     <cache>/<kind>/<key>/...      `prefix`: states of frozen layers; `tokens`: encoded corpora
 
-A folder holds the boot it was made in: a crash of the machine may lose bytes that a file claims to have.
+A folder records the boot id of its creation, since a crash of the machine may lose bytes that a file seems to have.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def node_folder(kind: str, key: str, n_bytes: int) -> Path:
-    """The folder of a key, made if it is not there; others are thrown away, the longest unused first, to make room.
+    """The folder of a key, created if necessary; others are evicted, the least recently used first, to make room.
 
     Raises:
-        OSError: it cannot be made, or `n_bytes` are more than may be kept.
+        OSError: it cannot be created, or `n_bytes` exceed the limit.
     """
     root = cache_root() / kind
     folder = root / key
@@ -41,7 +41,7 @@ def node_folder(kind: str, key: str, n_bytes: int) -> Path:
 
 
 def existing_folder(kind: str, key: str) -> Path | None:
-    """The folder of a key if its states are of this boot."""
+    """The folder of a key, if it was created since the machine booted; else None."""
     folder = cache_root() / kind / key
     try:
         return folder if (folder / "boot").read_text(encoding="ascii") == _boot() else None
@@ -50,7 +50,7 @@ def existing_folder(kind: str, key: str) -> Path | None:
 
 
 def allowed_bytes(root: Path) -> int:
-    """What all folders of a kind may take: $PERMAFROST_NODE_BYTES, else half of the free disk, at most 32 GiB."""
+    """Size limit of all folders of a kind: $PERMAFROST_NODE_BYTES, else half of the free disk, at most 32 GiB."""
     given = os.environ.get(BYTES_VARIABLE, "")
     return int(given) if given.isdigit() else min(MOST_BYTES, shutil.disk_usage(root).free // 2)
 
@@ -61,12 +61,12 @@ def _make_room(root: Path, n_bytes: int, *, keep: Path) -> None:
         raise OSError(errno.EFBIG, f"{n_bytes:,} bytes are more than the {limit:,} allowed", str(root))
     if keep.exists():
         return
-    kept = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
-    taken = {path: _disk_bytes(path) for path in kept}
-    for path in kept:
+    cached = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    taken = {path: _disk_bytes(path) for path in cached}
+    for path in cached:
         if sum(taken.values()) + n_bytes <= limit:
             return
-        shutil.rmtree(path, ignore_errors=True)  # who has it mapped keeps it until the end
+        shutil.rmtree(path, ignore_errors=True)  # a process that has it mapped can read it on
         del taken[path]
 
 
@@ -83,7 +83,7 @@ def _boot() -> str:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, which one process of the node has at a time. Raises OSError."""
+    """Hold an exclusive lock on a file. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

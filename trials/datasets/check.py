@@ -1,4 +1,4 @@
-"""Look a corpus over before it is trained on: sizes, labels, sentences that stand in two splits, lengths."""
+"""Check a corpus before training: sizes, labels, lengths, and sentences that occur in two splits."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 from trials.datasets.corpus import SPLITS, Corpus, Item, Text
 
-# Upper bounds of the histogram's bars, in words.
+# Upper bounds of the histogram's bins, in words.
 LENGTHS = (5, 10, 20, 40, 80)
 
 
 @dataclass(frozen=True)
 class SplitCheck:
-    """One split.
+    """Counts of one split.
 
     Attributes:
-        items: Sentences or texts.
-        words: Words; of texts, what spaces part.
+        items: Number of sentences or texts.
+        words: Number of words; in texts, of parts between spaces.
         labels: How often each label occurs, the most frequent first.
-        lengths: Items of up to 5, 10, 20, 40, 80 words, and of more.
+        lengths: Number of items of up to 5, 10, 20, 40, 80 words, and of more.
         longest: Words of the longest item.
-        repeated: Items that another item of the split says as well.
+        repeated: Items with the same text as another item of the split.
     """
 
     items: int
@@ -34,12 +34,12 @@ class SplitCheck:
 
 @dataclass(frozen=True)
 class CorpusCheck:
-    """A corpus.
+    """Counts of a corpus.
 
     Attributes:
-        splits: What each split holds; splits that the corpus lacks are left out.
-        shared: (split, other split) -> how many items of the first stand word for word in the second.
-        unseen: split -> labels that train lacks, and how often they occur.
+        splits: By split; splits that the corpus lacks are left out.
+        shared: (split, other split) -> how many items of the first also occur, word for word, in the second.
+        unseen: split -> labels that do not occur in train, and how often they occur.
     """
 
     splits: dict[str, SplitCheck]
@@ -48,7 +48,7 @@ class CorpusCheck:
 
 
 def check_corpus(corpus: Corpus) -> CorpusCheck:
-    """Count everything. Labels that are numbers of a regression are counted as they are written."""
+    """Count everything. The numbers of a regression are counted as labels, as they are written."""
     items: dict[str, list[Item]] = {name: getattr(corpus, name) for name in SPLITS if getattr(corpus, name)}
     texts = {name: [_words(item) for item in split] for name, split in items.items()}
     splits = {name: _split(split, texts[name]) for name, split in items.items()}

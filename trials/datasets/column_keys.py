@@ -1,4 +1,4 @@
-"""What a reader says to `columns` that it cannot follow."""
+"""Validation of `columns` against what a file format has."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from trials.settings import Columns
 
 
 def check_keys(path: Path, columns: Columns, holder: str, *known: str) -> None:
-    """Refuse a key of `columns` that files of this kind have no use for.
+    """Refuse keys of `columns` that files of this format do not have.
 
     Args:
         path: The file, for the message.
-        columns: What was asked for.
-        holder: What the file is, e.g. ``a CoNLL-U file``.
-        known: The keys that it has a use for.
+        columns: The setting.
+        holder: The kind of file, e.g. ``a CoNLL-U file``.
+        known: The keys that it has.
 
     Raises:
         DataError: another key is set.

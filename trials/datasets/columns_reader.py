@@ -1,4 +1,4 @@
-"""Read column files, as of CoNLL-2003: one word a line with its columns, a blank line between two sentences.
+"""Read column files such as those of CoNLL-2003: one word per line, a blank line between two sentences.
 
 Columns are separated by ASCII spaces and tabs only, as words may hold other spaces (U+00A0). The first column is the
 word and the last its tag, unless `columns` says otherwise by position.
@@ -19,7 +19,7 @@ from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 from trials.settings import Columns
 
-DOCUMENT = "-DOCSTART-"  # stands on a line of its own between the documents of CoNLL-2003
+DOCUMENT = "-DOCSTART-"  # a line of its own between the documents of CoNLL-2003
 _gaps = re.compile("[ \t]+")
 _surely_tag = re.compile("#|O|[BIESLU]-.+")  # the Penn Treebank's own tag of the word "#", and tags of spans
 
@@ -30,7 +30,7 @@ class ColumnLine(NamedTuple):
     Attributes:
         number: Counted from 1.
         cells: Its columns; only the first may be empty.
-        maybe_comment: Whether it starts as a comment does.
+        maybe_comment: Whether it starts like a comment.
     """
 
     number: int
@@ -41,9 +41,9 @@ class ColumnLine(NamedTuple):
 def read_columns(path: Path, columns: Columns, first: int | None = None) -> list[Sentence]:
     """The sentences of a column file, or its first ones; `columns.tokens` and `columns.tags` are positions.
 
-    Lines of `-DOCSTART-` are skipped, and so are comments before a sentence's first word. The line of a comment and of
-    the word `#` may both start with `# `; it is a comment where it has another number of columns than the other lines
-    have, or in place of a tag what is a tag nowhere else.
+    `-DOCSTART-` lines are skipped, and so are comments before a sentence's first word. Both a comment and a line of the
+    word `#` may start with `# `; it is a comment if its number of columns differs from that of the other lines, or if
+    what it has in place of a tag occurs as a tag nowhere else.
 
     Raises:
         DataError: the file is unreadable, not UTF-8, or a line has too few or another number of columns; names file
@@ -56,7 +56,7 @@ def read_columns(path: Path, columns: Columns, first: int | None = None) -> list
     return [file.sentence(block) for block in blocks[:first]]
 
 
-CORPUS_FORMATS.register("columns")(read_columns)  # not as a decorator, which would widen its type
+CORPUS_FORMATS.register("columns")(read_columns)  # not as a decorator, which would change its type
 
 
 def _position(path: Path, key: str, value: str | int | None, default: int) -> int:
@@ -97,11 +97,11 @@ def _without_comments(blocks: list[list[ColumnLine]], tag: int) -> list[list[Col
 
 @dataclass(frozen=True)
 class _File:
-    """What every token line of a file is held to.
+    """The layout that every token line of a file must have.
 
     Attributes:
         word, tag: Positions of the word and its tag.
-        width: Columns of the file's first token line.
+        width: Number of columns of the file's first token line.
     """
 
     path: Path
@@ -118,16 +118,16 @@ class _File:
     def _check(self, line: ColumnLine) -> None:
         n = len(line.cells)
         if not line.cells[0]:
-            raise self._refusal(line, "the line starts with a space or tab, so its word is empty.")
+            raise self._error(line, "the line starts with a space or tab, so its word is empty.")
         if n < 2:
-            raise self._refusal(line, f"a token line has one column, {line.cells[0]!r}, and needs a word and its tag.")
+            raise self._error(line, f"a token line has one column, {line.cells[0]!r}, and needs a word and its tag.")
         for key, place in (("tokens", self.word), ("tags", self.tag)):
             if not -n <= place < n:
-                raise self._refusal(line, f"a token line has {n} columns, and columns.{key} asks for number {place}.")
+                raise self._error(line, f"a token line has {n} columns, and columns.{key} asks for number {place}.")
         if n != self.width:
-            raise self._refusal(line, f"a token line has {n} columns, the file's first one has {self.width}.")
+            raise self._error(line, f"a token line has {n} columns, the file's first one has {self.width}.")
         if self.word % n == self.tag % n:
-            raise self._refusal(line, "columns.tokens and columns.tags are the same column.")
+            raise self._error(line, "columns.tokens and columns.tags are the same column.")
 
-    def _refusal(self, line: ColumnLine, rule: str) -> DataError:
+    def _error(self, line: ColumnLine, rule: str) -> DataError:
         return DataError(f"{self.path}:{line.number}: {rule} Fix this line or `columns`.")

@@ -1,7 +1,7 @@
 """Read CoNLL-U treebanks (https://universaldependencies.org/format.html) through the `conllu` package.
 
-Only syntactic words are kept, those with an integer id: multi-word ranges (`3-4`) and empty nodes (`5.1`) are not
-words of the sentence. The package says what is wrong with a block but not where, so the lines are checked first.
+Only syntactic words, those with an integer id, are read: multi-word ranges (`3-4`) and empty nodes (`5.1`) are skipped.
+The package's errors do not name a line, so the lines are validated first.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from trials.settings import Columns
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 TAGS = ("upos", "xpos")
-# Only id, form and a tag are used; the parsers of the others cost more than half of the reading time.
+# Only id, form and a tag are used; parsing the other columns takes more than half of the reading time.
 _CHEAP = {name: (lambda line, i: line[i]) for name in ("feats", "head", "deps", "misc", "xpos", "lemma", "deprel")}
 
 
 def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[Sentence]:
-    """The sentences of a treebank file, in its order; `columns.tags` is `upos`, which is meant by None, or `xpos`.
+    """The sentences of a treebank file, in its order; `columns.tags` is `upos` (the default) or `xpos`.
 
-    With `first` only so many are read, and what comes behind them is not looked at.
+    With `first` only so many are read, and the rest of the file is not validated.
 
     Raises:
         DataError: the file is unreadable, not UTF-8, or a line breaks the format; names file and line.
@@ -42,7 +42,7 @@ def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[
     return [_sentence(path, number, block, tag) for number, block in blocks]
 
 
-CORPUS_FORMATS.register("conllu")(read_conllu)  # not as a decorator, which would widen its type
+CORPUS_FORMATS.register("conllu")(read_conllu)  # not as a decorator, which would change its type
 
 
 def _blocks(path: Path, tag_column: int) -> Iterator[tuple[int, list[str]]]:
@@ -67,7 +67,7 @@ def _check_line(path: Path, number: int, line: str, tag_column: int) -> None:
             "separated by tabs. Fix or delete this line."
         )
     if any("  " in column for column in columns[: tag_column + 1]):
-        # The conllu package would take them for the end of a column and give the word another one's tag.
+        # The conllu package would split the column there and give the word the wrong tag.
         raise DataError(f"{path}:{number}: a column holds two spaces in a row. Replace them by one.")
     if not columns[0].replace("-", "").replace(".", "").isdigit():
         raise DataError(

@@ -1,4 +1,4 @@
-"""A corpus: tagged sentences in three splits, read from files and identified by their bytes."""
+"""A corpus: tagged sentences or labelled texts in three splits, read from files and identified by their bytes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trials.settings import Columns, DataSpec, Files
 
 
 class Sentence(NamedTuple):
-    """Words and their tags, one each.
+    """Words and their tags, one tag per word.
 
     Attributes:
-        place: `file:line` of its first word, for an error to name.
+        place: `file:line` of its first word, for error messages.
     """
 
     forms: tuple[str, ...]
@@ -27,12 +27,12 @@ class Sentence(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text, or a pair of them, and what is said of it.
+    """A text, or a pair of texts, and its label.
 
     Attributes:
-        pair: The second text, None where there is one only.
-        label: Its class, or its number as written.
-        place: `file:line`, for an error to name.
+        pair: The second text; None if there is only one.
+        label: The class, or the number of a regression as written.
+        place: `file:line`, for error messages.
     """
 
     text: str
@@ -45,10 +45,10 @@ Item = Sentence | Text
 
 
 class CorpusReader(Protocol):
-    """Reads the items of a file in its order."""
+    """Reads the items of a file in order."""
 
     def __call__(self, path: Path, columns: Columns, first: int | None = None, /) -> list[Sentence] | list[Text]:
-        """All items, or so many from its beginning; `columns` says where the file holds what. Raises DataError."""
+        """All items, or the `first` ones, with text and labels in the given columns. Raises DataError."""
         ...
 
 
@@ -70,7 +70,7 @@ def fingerprint(train: Files, dev: Files, test: Files) -> str:
     """SHA-256 over the bytes of the splits' files, each preceded by its split's name.
 
     Raises:
-        DataError: a file cannot be read, or stands in two splits.
+        DataError: a file cannot be read, or is in two splits.
     """
     whole, seen = hashlib.sha256(), dict[bytes, str]()
     for split, paths in zip(SPLITS, (train, dev, test), strict=True):
@@ -97,7 +97,7 @@ def _digest(path: str, split: str) -> bytes:
 
 
 def load_corpus(data: DataSpec) -> Corpus:
-    """The items that a spec names, read from its files.
+    """Read the items of a spec's files.
 
     Raises:
         DataError: a broken or empty split, or files that changed since the spec was made.

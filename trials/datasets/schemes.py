@@ -1,7 +1,7 @@
-"""Span tags in one scheme: IOB1, IOB2 and BIOES (BILOU) are told apart, held to their rules and written as IOB2.
+"""Convert span tags to IOB2: detect IOB1, IOB2 or BIOES (BILOU) and validate the tags against its rules.
 
-The rules are those of Tjong Kim Sang & Veenstra 1999 (IOB1, IOB2) and Ratinov & Roth 2009 (BILOU). All of them are
-about a tag and the one before it, so a corpus is checked by its distinct pairs of tags.
+The rules are those of Tjong Kim Sang & Veenstra 1999 (IOB1, IOB2) and Ratinov & Roth 2009 (BILOU). Each rule concerns a
+tag and its predecessor, so a corpus is validated by its distinct pairs of tags.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ class Tag(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is wrong with a pair of tags: `at` is 0 where the first is at fault and 1 where the second is."""
+    """A violated rule in a pair of tags: `at` is 0 if the first tag is wrong, and 1 if the second is."""
 
     at: int
     rule: str
 
 
 def to_iob2(sentences: Sequence[Sentence], scheme: Scheme) -> list[Sentence]:
-    """The sentences of one file or split with their tags in IOB2.
+    """Copies of the sentences of one file or split with their tags in IOB2.
 
     Args:
-        sentences: They are not changed.
-        scheme: How their tags are written; `auto` takes BIOES where a tag starts with E, S, L or U, else whichever of
-            IOB2 and IOB1 has no violation, IOB2 first.
+        sentences: The sentences, in any one scheme.
+        scheme: How their tags are written; `auto` means BIOES if a tag starts with E, S, L or U, else the one of IOB2
+            and IOB1 (in this order) without violations.
 
     Raises:
-        DataError: a tag is neither `O` nor a letter and a type, or breaks the scheme, or `auto` finds neither scheme
-            kept; names the sentence's place, the word's number and the tag.
+        DataError: a tag is neither `O` nor a prefix and a type, or violates the scheme, or with `auto` both schemes are
+            violated; names the sentence's place, the word's number and the tag.
     """
     tags = sorted({tag for sentence in sentences for tag in sentence.tags})
     parsed = {tag: _parse(tag) for tag in tags}
@@ -60,7 +60,7 @@ def to_iob2(sentences: Sequence[Sentence], scheme: Scheme) -> list[Sentence]:
 
 
 def _pairs(sentence: Sentence) -> Iterator[tuple[str, str]]:
-    """Every tag with the one before it, and the last one with the end of the sentence."""
+    """Every tag with its predecessor, and the last one with the end of the sentence."""
     return pairwise((OUTSIDE, *sentence.tags, OUTSIDE))
 
 
@@ -72,13 +72,13 @@ def _parse(tag: str) -> Tag | None:
 
 
 def _said(scheme: str, found: Written) -> str:
-    return f"`auto` and found to be {found.upper()}" if scheme == "auto" else f"`{scheme}`"
+    return f"`auto`, detected as {found.upper()}" if scheme == "auto" else f"`{scheme}`"
 
 
 def _iob1(first: Tag, tag: Tag) -> Fault | None:
     if tag.prefix in "ES":
         return Fault(1, "is not a tag of IOB1, whose tags are O and B-/I- with a type")
-    if tag.prefix == "B" and not _goes_on(first, tag):
+    if tag.prefix == "B" and not _continues(first, tag):
         return Fault(1, f"does not follow a {tag.type}, and only there does IOB1 have a B-")
     return None
 
@@ -86,21 +86,21 @@ def _iob1(first: Tag, tag: Tag) -> Fault | None:
 def _iob2_rule(first: Tag, tag: Tag) -> Fault | None:
     if tag.prefix in "ES":
         return Fault(1, "is not a tag of IOB2, whose tags are O and B-/I- with a type")
-    if tag.prefix == "I" and not _goes_on(first, tag):
+    if tag.prefix == "I" and not _continues(first, tag):
         return Fault(1, f"has no preceding B-{tag.type}")
     return None
 
 
 def _bioes(first: Tag, tag: Tag) -> Fault | None:
-    goes_on = tag.prefix in "IE" and _goes_on(first, tag)
-    if first.prefix in "BI" and not goes_on:
+    continues = tag.prefix in "IE" and _continues(first, tag)
+    if first.prefix in "BI" and not continues:
         return Fault(0, f"is never ended by an E-{first.type} or L-{first.type}")
-    if tag.prefix in "IE" and not goes_on:
+    if tag.prefix in "IE" and not continues:
         return Fault(1, f"has no preceding B-{tag.type}")
     return None
 
 
-def _goes_on(first: Tag, tag: Tag) -> bool:
+def _continues(first: Tag, tag: Tag) -> bool:
     return first.prefix in "BI" and first.type == tag.type
 
 
@@ -108,10 +108,10 @@ RULES: dict[Written, Callable[[Tag, Tag], Fault | None]] = {"iob1": _iob1, "iob2
 
 
 def _iob2(scheme: Written, first: Tag, tag: Tag) -> str:
-    """A legal tag, given the one before it, as IOB2 writes it."""
+    """A valid tag in IOB2, given its predecessor."""
     if tag.prefix == OUTSIDE:
         return OUTSIDE
-    starts = tag.prefix in "BS" or (scheme == "iob1" and not _goes_on(first, tag))
+    starts = tag.prefix in "BS" or (scheme == "iob1" and not _continues(first, tag))
     return f"{'B' if starts else 'I'}-{tag.type}"
 
 

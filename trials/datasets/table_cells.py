@@ -1,4 +1,4 @@
-"""What a table's rows mean: which cells are wanted, and how they become texts or sentences."""
+"""Convert the rows of a table to texts or sentences."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SENTENCE_KEYS = ("tokens", "tags")
 
 
 class Row(NamedTuple):
-    """The wanted cells of a row.
+    """The used cells of a row.
 
     Attributes:
-        place: `file:line` or `file:row`, for an error to name.
-        cells: What stands in the column of each key of `Columns`.
+        place: `file:line` or `file:row`, for error messages.
+        cells: The cell for each key of `Columns`.
     """
 
     place: str
@@ -31,13 +31,13 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TableColumns:
     """Which columns to read, all by name or all by position.
 
     Attributes:
         path: The file, for messages.
-        names: Column of each key, where columns are asked by name.
-        positions: Column of each key from 0 (-1 is the last), where they are asked by position.
+        names: Column name of each key, if columns are given by name.
+        positions: Column of each key from 0 (-1 is the last), if columns are given by position.
     """
 
     path: Path
@@ -46,7 +46,7 @@ class Wanted:
 
     @property
     def by_position(self) -> bool:
-        """Whether the file is asked by position and so has no header line."""
+        """Whether columns are given by position; then the file has no header line."""
         return bool(self.positions)
 
     @property
@@ -55,7 +55,7 @@ class Wanted:
         return "text" in {*self.names, *self.positions}
 
     def refuse_positions(self) -> None:
-        """Raise DataError where the columns of a file that knows their names are asked by position."""
+        """Raise DataError if columns are given by position in a format with named columns."""
         for key, position in self.positions.items():
             raise DataError(f"{self.path}: columns.{key}: this format's columns have names; give one for {position}.")
 
@@ -63,8 +63,8 @@ class Wanted:
         """The position of each key's column.
 
         Args:
-            place: Where the first row stands, for messages.
-            first: The first row: the header where columns are asked by name.
+            place: `file:line` of the first row, for messages.
+            first: The first row: the header, if columns are given by name.
 
         Raises:
             DataError: the header lacks a name or has it twice, or the row is shorter than a position.
@@ -80,11 +80,11 @@ class Wanted:
         return {key: first.index(name) for key, name in self.names.items()} | dict(self.positions)
 
 
-def wanted(path: Path, columns: Columns) -> Wanted:
-    """What `columns` asks of a table.
+def table_columns(path: Path, columns: Columns) -> TableColumns:
+    """The columns to read according to `columns`.
 
     Raises:
-        DataError: it asks for no text and no words, for half of what is needed, for both, or mixes names and positions.
+        DataError: it names neither texts nor words, lacks their labels, has both, or mixes names and positions.
     """
     if columns.text is None and columns.tokens is None:
         raise DataError(
@@ -99,10 +99,10 @@ def wanted(path: Path, columns: Columns) -> Wanted:
     if names and len(names) < len(asked):
         words = ", ".join(f"{key}: {value}" for key, value in asked.items())
         raise DataError(f"{path}: columns: {words} mixes names and positions. Give all by name or all by position.")
-    return Wanted(path, names, {} if names else asked)
+    return TableColumns(path, names, {} if names else asked)
 
 
-def items(asked: Wanted, rows: Iterable[Row]) -> list[Sentence] | list[Text]:
+def items(asked: TableColumns, rows: Iterable[Row]) -> list[Sentence] | list[Text]:
     """The rows as texts or sentences.
 
     Raises:
@@ -136,7 +136,7 @@ def _clean(row: Row, key: str, value: str) -> str:
 
 
 def _label(row: Row) -> str:
-    """A class's name, or a number in its shortest form: 1 and 1.0 are "1"; what is a string stays as it stands."""
+    """A class's name, or a number in its shortest form: 1 and 1.0 are "1"; a string is unchanged."""
     value = row.cells["label"]
     if isinstance(value, str):
         return _string(row, "label")

@@ -1,7 +1,7 @@
-"""Read tables: TSV without any quoting, CSV, JSON lines and Parquet, one text or one sentence a row.
+"""Read tables: TSV without any quoting, CSV, JSON lines and Parquet, one text or sentence per row.
 
-A row is a text with its label where `columns.text` is given, a sentence where `columns.tokens` is. Files with named
-columns are asked by name; a TSV or CSV file that is asked by position has no header line.
+A row is a labelled text if `columns.text` is given, a sentence if `columns.tokens` is. Formats with named columns need
+names in `columns`; a TSV or CSV file whose columns are given by position has no header line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
-from trials.datasets.table_cells import SENTENCE_KEYS, Row, Wanted, items, wanted
+from trials.datasets.table_cells import SENTENCE_KEYS, Row, TableColumns, items, table_columns
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, unknown
 from trials.settings import Columns
@@ -26,10 +26,10 @@ Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its
 def read_tsv(path: Path, columns: Columns, first: int | None = None) -> list[Sentence] | list[Text]:
     """The rows of a file whose cells are separated by tabs; a quotation mark is a character like any other.
 
-    In a cell of words or of tags they are separated by single spaces.
+    Words and tags inside a cell are separated by single spaces.
 
     Raises:
-        DataError: the file, its header or a row is not what `columns` says; names file and line.
+        DataError: the file, its header or a row does not fit `columns`; names file and line.
     """
     return _read_text_table(path, columns, lambda lines: ((n, line.split("\t")) for n, line in lines))[:first]
 
@@ -38,22 +38,22 @@ def read_tsv(path: Path, columns: Columns, first: int | None = None) -> list[Sen
 def read_csv(path: Path, columns: Columns, first: int | None = None) -> list[Sentence] | list[Text]:
     """The rows of a file whose cells are separated by commas and quoted where they hold a comma, a quote or a line end.
 
-    In a cell of words or of tags they are separated by single spaces.
+    Words and tags inside a cell are separated by single spaces.
 
     Raises:
-        DataError: the file, its header or a row is not what `columns` says; names the line a row starts at.
+        DataError: the file, its header or a row does not fit `columns`; names the line a row starts at.
     """
     return _read_text_table(path, columns, lambda lines: _csv_rows(path, lines))[:first]
 
 
 @CORPUS_FORMATS.register("jsonl")
 def read_jsonl(path: Path, columns: Columns, first: int | None = None) -> list[Sentence] | list[Text]:
-    """The objects of a file that has one a line; words and tags are lists of strings, labels strings or numbers.
+    """The objects of a file with one per line; words and tags are lists of strings, labels strings or numbers.
 
     Raises:
-        DataError: a line is no JSON object or not what `columns` says; names file and line.
+        DataError: a line is not a JSON object or does not fit `columns`; names file and line.
     """
-    asked = wanted(path, columns)
+    asked = table_columns(path, columns)
     asked.refuse_positions()
     return items(asked, islice(_json_rows(path, asked), first))
 
@@ -65,7 +65,7 @@ def read_parquet(path: Path, columns: Columns, first: int | None = None) -> list
     Raises:
         DataError: the file is broken or not what `columns` says; names file and row, counted from 1.
     """
-    asked = wanted(path, columns)
+    asked = table_columns(path, columns)
     asked.refuse_positions()
     return items(asked, islice(_parquet_rows(path, asked), first))
 
@@ -73,13 +73,13 @@ def read_parquet(path: Path, columns: Columns, first: int | None = None) -> list
 def _read_text_table(
     path: Path, columns: Columns, split: Callable[[Iterable[tuple[int, str]]], Iterator[Cells]]
 ) -> list[Sentence] | list[Text]:
-    asked = wanted(path, columns)
+    asked = table_columns(path, columns)
     rows = split(enumerate(read_lines(path), start=1))
     return items(asked, _text_rows(path, asked, ((n, cells) for n, cells in rows if any(cells) or len(cells) > 1)))
 
 
 def _csv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Cells]:
-    # A line's end belongs to a quoted cell that goes on behind it, so the lines get it back.
+    # A quoted cell may contain a line end, so the lines get theirs back.
     reader = csv.reader((line + "\n" for _, line in lines), strict=True)
     start = 1
     try:
@@ -92,8 +92,8 @@ def _csv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Cells]:
         ) from error
 
 
-def _text_rows(path: Path, asked: Wanted, rows: Iterator[Cells]) -> Iterator[Row]:
-    """The wanted cells of every row; the first row is the header where columns are asked by name."""
+def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterator[Row]:
+    """The used cells of every row; the first row is the header if columns are given by name."""
     first = next(rows, None)
     if first is None:
         return
@@ -109,7 +109,7 @@ def _text_rows(path: Path, asked: Wanted, rows: Iterator[Cells]) -> Iterator[Row
 
 
 def _cells(row: Sequence[str], places: Mapping[str, int]) -> dict[str, str | list[str]]:
-    """The wanted cells, split into words or tags where they hold these."""
+    """The used cells, those of words and tags split."""
     return {key: row[at].split(" ") if key in SENTENCE_KEYS else row[at] for key, at in places.items()}
 
 
@@ -117,7 +117,7 @@ def _count(cells: Sequence[str]) -> str:
     return "one column" if len(cells) == 1 else f"{len(cells)} columns"
 
 
-def _json_rows(path: Path, asked: Wanted) -> Iterator[Row]:
+def _json_rows(path: Path, asked: TableColumns) -> Iterator[Row]:
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
             place = f"{path}:{number}"
@@ -138,8 +138,8 @@ def _json_object(place: str, line: str) -> dict[str, Any]:
     return found
 
 
-def _parquet_rows(path: Path, asked: Wanted) -> Iterator[Row]:
-    import pyarrow as pa  # half a second that a plan of other files need not wait
+def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[Row]:
+    import pyarrow as pa  # takes half a second, which a plan of other files need not wait for
     import pyarrow.parquet as pq
 
     try:

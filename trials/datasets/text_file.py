@@ -1,4 +1,4 @@
-"""Text files as the readers take them: UTF-8, plain or gzipped, one spelling a word, and lines that can be named."""
+"""Lines of text files: UTF-8, plain or gzipped, in Unicode normal form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from trials.errors import DataError
 
 LARGEST_UNPACKED = 4 << 30  # bytes; a gzip file of 4 MB can hold that many zeros
-MOST_MARKS = 500  # combining marks in a row: sorting them takes the square of their number; no script has ten
+MOST_MARKS = 500  # combining marks in a row: sorting them takes quadratic time; no script has ten
 TOO_MANY_MARKS = f"more than {MOST_MARKS} combining marks in a row are not text. Delete them."
 _PIECE = 1 << 24
 
@@ -20,8 +20,8 @@ _PIECE = 1 << 24
 def read_lines(path: Path) -> list[str]:
     r"""The lines of a file, plain or `.gz`, without their ends; a byte-order mark is no part of the first one.
 
-    A line ends at ``\n``, ``\r\n`` or ``\r`` and nowhere else: other separators (U+2028, form feeds) occur inside
-    words. The text is in Unicode's NFC, so that a composed and a decomposed letter spell the same word.
+    A line ends only at ``\n``, ``\r\n`` or ``\r``: other separators (U+2028, form feeds) occur inside words. The
+    text is normalised to Unicode's NFC, so that composed and decomposed letters spell the same word.
 
     Raises:
         DataError: the file cannot be read or unpacked, or is not UTF-8 text; names the line where there is one.
@@ -32,7 +32,7 @@ def read_lines(path: Path) -> list[str]:
         raise DataError(f"{path}:{line}: {TOO_MANY_MARKS}")
     text = unicodedata.normalize("NFC", text)
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    if not lines[-1]:  # what follows the last line's end is no line
+    if not lines[-1]:  # nothing follows the end of the last line
         lines.pop()
     return lines
 
@@ -45,7 +45,7 @@ def normalised(text: str) -> str:
 
 
 def heap_of_marks(text: str) -> int | None:
-    """Where more combining marks follow one another than can be sorted in reasonable time; None is nowhere."""
+    """The index of a run of more combining marks than can be sorted in reasonable time; None if there is none."""
     if text.isascii():
         return None
     for at in range(0, len(text), MOST_MARKS):  # so many in a row do not pass between two of these
@@ -67,7 +67,7 @@ def _unpacked(path: Path) -> bytes:
     if path.suffix.lower() != ".gz":
         return data
     try:
-        if not data:  # to `gzip` nothing at all is an archive of nothing
+        if not data:  # `gzip` accepts an empty file
             raise EOFError("the file is empty")
         return _gunzipped(path, data)
     except (OSError, EOFError, zlib.error) as error:

@@ -1,1 +1,1 @@
-"""Corpora as token ids: tokenised once a node and cached."""
+"""Corpora as token ids, tokenised once per node and cached."""

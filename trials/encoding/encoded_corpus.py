@@ -1,4 +1,4 @@
-"""A corpus as the model takes it."""
+"""A corpus as model input."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class EncodedCorpus:
     """Three splits; `test` is empty where the corpus has none.
 
     Attributes:
-        labels: What the head tells apart, as train has it.
-        names: The labels, and after them those that only dev or test have: they are never predicted.
+        labels: The labels of train, which the head predicts.
+        names: The labels, followed by those that occur only in dev or test and are never predicted.
         pad_id: The tokenizer's id for padding.
     """
 
@@ -31,6 +31,6 @@ class EncodedCorpus:
         return {"train": self.train, "dev": self.dev, "test": self.test}
 
     def with_splits(self, splits: Mapping[str, Split]) -> EncodedCorpus:
-        """The same corpus with some of its splits in another form."""
+        """A copy with some of its splits replaced."""
         train, dev, test = (splits.get(name, split) for name, split in self.splits.items())
         return EncodedCorpus(self.labels, self.names, self.pad_id, train, dev, test)

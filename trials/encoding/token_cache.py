@@ -1,4 +1,4 @@
-"""Encoded corpora on disk, memory-mapped: tokenised once a node, read by every worker in milliseconds."""
+"""Encoded corpora on disk: tokenised once per node, memory-mapped by every worker in milliseconds."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.settings import DataSpec, ModelSpec
 from trials.tasks.task import Example, Split
 
-VERSION = 1  # of the files: raise it when the same key would give others
+VERSION = 1  # of the files: increment it when the same key would give others
 _META = "meta.json"
-_FIELDS = ("ids", "labels", "gold", "at", "types")  # of an example, each in a file of all examples, end to end
+_FIELDS = ("ids", "labels", "gold", "at", "types")  # of an example, each concatenated over all examples in one file
 
 
 def token_key(task: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> str:
-    """What an encoded corpus depends on, as a folder's name."""
+    """A digest of everything an encoded corpus depends on; the name of its folder."""
     read = data.content()
     tokenizer = [model.revision, importlib.metadata.version("tokenizers"), importlib.metadata.version("transformers")]
     content = [VERSION, task, read, *tokenizer, max_length, lowercase]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def kept_or_encoded(key: str, encode: Callable[[], EncodedCorpus]) -> EncodedCorpus:
-    """The corpus of a key: mapped if a worker of this node has encoded it, else encoded and kept, if there is room."""
+def cached_or_encoded(key: str, encode: Callable[[], EncodedCorpus]) -> EncodedCorpus:
+    """The corpus of a key: memory-mapped if this node has it, else encoded and, if there is room, cached."""
     folder = existing_folder("tokens", key)
-    if folder is not None and (found := _read(folder)) is not None:
-        return found
+    if folder is not None and (cached := _read(folder)) is not None:
+        return cached
     encoded = encode()
     with contextlib.suppress(OSError):  # no room: the next worker encodes for itself
         _write(node_folder("tokens", key, _n_bytes(encoded)), encoded)
@@ -47,7 +47,7 @@ def _n_bytes(encoded: EncodedCorpus) -> int:
 
 
 def _write(folder: Path, encoded: EncodedCorpus) -> None:
-    """Everything, and the description last: without it a folder holds nothing."""
+    """Write all files, the description last: a folder without it is incomplete."""
     with locked(folder / ".lock"):
         if (folder / _META).exists():
             return
@@ -65,7 +65,7 @@ def _write(folder: Path, encoded: EncodedCorpus) -> None:
 
 
 def _read(folder: Path) -> EncodedCorpus | None:
-    """The corpus in a folder; None where it is not whole."""
+    """The corpus in a folder; None if it is incomplete."""
     try:
         meta = json.loads((folder / _META).read_text(encoding="utf-8"))
         splits = [_split(folder, name) for name in SPLITS]
@@ -89,6 +89,6 @@ def _split(folder: Path, name: str) -> Split:
 
 
 def _mapped(path: Path) -> np.ndarray:
-    """An array on disk; copy-on-write, as torch wants memory that could be written to."""
+    """An array on disk; mapped copy-on-write, as torch requires writable memory."""
     array: np.ndarray = np.load(path, mmap_mode="c")
     return array

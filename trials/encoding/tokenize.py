@@ -1,4 +1,4 @@
-"""Tokenise a corpus once a node, for every trial that shares corpus, tokenizer, task and recipe."""
+"""Tokenise a corpus once per node for all trials with the same corpus, tokenizer, task and recipe."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 
 from trials.datasets.corpus import Item
 from trials.encoding.encoded_corpus import EncodedCorpus
-from trials.encoding.token_cache import kept_or_encoded, token_key
+from trials.encoding.token_cache import cached_or_encoded, token_key
 from trials.models.load import family_of, load_tokenizer
 from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
@@ -23,7 +23,7 @@ def encode_for(spec: TrialSpec) -> EncodedCorpus:
 @lru_cache(maxsize=4)
 def _encode(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> EncodedCorpus:
     key = token_key(task_name, data, model, max_length, lowercase)
-    return kept_or_encoded(key, lambda: _tokenised(task_name, data, model, max_length, lowercase))
+    return cached_or_encoded(key, lambda: _tokenised(task_name, data, model, max_length, lowercase))
 
 
 def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> EncodedCorpus:

@@ -1,8 +1,8 @@
-"""Which encoder layers keep their pretrained weights: one pure function a strategy.
+"""Freeze strategies: each is a pure function that chooses the encoder layers to freeze.
 
-A strategy gets the number of encoder layers and the freeze depth (how many of them to freeze) and returns the indices
-of the frozen ones, counted from the embeddings. A depth that a strategy cannot have is one for which it does not
-return that many layers; `possible_depths` asks it, so nothing about depths is written twice.
+A strategy maps the number of encoder layers and the freeze depth (how many to freeze) to the indices of the frozen
+layers, counted from the embeddings. A depth is possible if the strategy returns that many layers; `possible_depths`
+tests that, so possible depths are defined nowhere else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FreezeStrategy = Callable[[int, int], frozenset[int]]
 
 FREEZE_STRATEGIES: Registry[FreezeStrategy] = Registry("freeze strategy")
 
-LAYERS = "layers"  # the one strategy that is no rule: an explicit list of layers
+LAYERS = "layers"  # an explicit list of layers instead of a rule
 
 
 @FREEZE_STRATEGIES.register("none")
@@ -44,11 +44,11 @@ def alternating(n_layers: int, depth: int) -> frozenset[int]:
 
 @FREEZE_STRATEGIES.register("all_encoder")
 def all_encoder(n_layers: int, depth: int) -> frozenset[int]:
-    """Every encoder layer: only the head, and the embeddings unless frozen too, still learn."""
+    """Every encoder layer: only the head is trained, and the embeddings unless frozen too."""
     return frozenset(range(n_layers))
 
 
 def possible_depths(strategy: str, n_layers: int) -> list[int]:
-    """The freeze depths that a strategy has in a model of `n_layers`, ascending."""
+    """The possible freeze depths of a strategy in a model of `n_layers`, ascending."""
     rule = FREEZE_STRATEGIES[strategy]
     return [depth for depth in range(n_layers + 1) if len(rule(n_layers, depth)) == depth]

@@ -1,4 +1,4 @@
-"""The name of this machine's CPU, without torch: a plan asks for it too."""
+"""The name of this machine's CPU, without torch, so that a plan can use it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """`cpu AMD EPYC`, under which times may be compared; `cpu` where it cannot be read."""
+    """E.g. `cpu AMD EPYC`: times of the same name can be compared; `cpu` if it cannot be read."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8").splitlines()
     except OSError:

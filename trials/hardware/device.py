@@ -1,4 +1,4 @@
-"""What a trial runs on: its name, the time of work queued on it, and the peak of its memory."""
+"""The device of a trial: its name, precision, synchronisation and peak memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
 
 
 def wait_for(device: torch.device) -> None:
-    """Return when all work queued on the device is done, so that a clock read now is true."""
+    """Wait for all work queued on the device, so that times can be measured."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -50,7 +50,7 @@ class PeakMemory:
             self._per_trial = _reset_resident_peak()
 
     def read_bytes(self) -> int:
-        """The peak in bytes. Where the kernel cannot reset it, that of the process's whole life."""
+        """The peak in bytes; if the kernel cannot reset it, the peak since the process started."""
         if self._device.type == "cuda":
             return torch.cuda.max_memory_allocated(self._device)
         if self._per_trial:
@@ -60,7 +60,7 @@ class PeakMemory:
 
 
 def _reset_resident_peak() -> bool:
-    """Ask the kernel to start VmHWM anew (proc(5), clear_refs); False where it will not."""
+    """Reset the kernel's VmHWM (proc(5), clear_refs); False if that is not possible."""
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:

@@ -1,12 +1,12 @@
-"""Energy that a device itself counted while a trial trained: a GPU's board through NVML, a CPU's packages through RAPL.
+"""Energy that a device's own counter measured during training: a GPU board's by NVML, CPU packages' by RAPL.
 
-Both count everything that runs on the device. A GPU that is shared is told by `EpochRecord.gpus`; a CPU's figure is
-given only where this process did nearly all of the machine's work. It holds what the packages draw when idle, and no
-memory modules. Where a counter cannot be read, nothing is looked at during the trial.
+Both counters include everything that runs on the device. For a shared GPU see `EpochRecord.on_gpus`; a CPU's value is
+reported only if this process did nearly all of the machine's work. It includes the idle power of the packages, but not
+memory modules. If a counter cannot be read, it is never polled.
 
 Sources: NVIDIA's NVML API reference (`nvmlDeviceGetTotalEnergyConsumption`: Volta or newer, in mJ since the driver was
-loaded); PETSc's manual on `PetscLogGpuEnergyMeter` (that counter moves every 20 to 100 ms, so shorter intervals are
-told roughly); the Linux kernel's `Documentation/power/powercap` and `drivers/powercap/intel_rapl_common.c`.
+loaded); PETSc's manual on `PetscLogGpuEnergyMeter` (that counter is updated every 20 to 100 ms, so shorter intervals
+are inaccurate); the Linux kernel's `Documentation/power/powercap` and `drivers/powercap/intel_rapl_common.c`.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ import torch
 from trials.record import known_sum
 
 POWERCAP, PROC_STAT = Path("/sys/class/powercap"), Path("/proc/stat")
-MOST_WATTS = 1000.0  # no package draws more: what is beyond is a counter that was set back or ran over unseen
+MOST_WATTS = 1000.0  # no package draws more: a larger value means a counter that was reset or overflowed unnoticed
 SLACK_S = 0.02  # two ticks of the kernel's clock, by which its times and the counter's may be off
-OTHERS_SHARE = 0.1  # of the machine's work: with more of it done by others, the energy is not the trial's
+OTHERS_SHARE = 0.1  # of the machine's work: if other processes did more, the energy is not the trial's
 
 
 class Counter(Protocol):
-    """A device's counter, which runs on by itself.
+    """A device's cumulative energy counter.
 
     Attributes:
-        period_s: It may start over after so many seconds, and has to be looked at before; infinite if it does not.
+        period_s: It may overflow after so many seconds and has to be read before; infinite if it does not.
     """
 
     period_s: float
 
     def lap(self) -> float | None:
-        """Joules since the lap before; None where that is not known, and at the first."""
+        """Joules since the last call; None if unknown, and at the first call."""
         ...
 
 
 class EnergyMeter:
-    """Joules from `start` to `stop`, of a counter that may not be there."""
+    """Measures joules between `start` and `stop`; without a counter they are unknown."""
 
     def __init__(self, counter: Counter | None) -> None:
         self._counter, self._looked = counter, 0.0
@@ -55,25 +55,25 @@ class EnergyMeter:
 
     @classmethod
     def of(cls, device: torch.device) -> EnergyMeter:
-        """The meter of a device; one that says None where its counter cannot be read."""
+        """The meter of a device; it measures None if the device has no readable counter."""
         if device.type == "cuda":
             library = nvml()
             return cls(gpu_board(library, f"GPU-{torch.cuda.get_device_properties(device).uuid}") if library else None)
         return cls(cpu_packages() if device.type == "cpu" else None)
 
     def start(self) -> None:
-        """Count from here."""
+        """Start measuring."""
         if self._counter:
             self._counter.lap()
             self._joules, self._looked = 0.0, time.monotonic()
 
     def stop(self) -> float | None:
-        """Joules since the start; None where they are not known."""
+        """Joules since `start`; None if unknown."""
         self._look()
         return self._joules
 
     def watched(self, pause: Callable[[], bool]) -> Callable[[], bool]:
-        """`pause`, asked after every step, with a look at a counter that could start over unseen before the stop."""
+        """Wrap `pause`, which is called after every step, to read a counter often enough to notice an overflow."""
         counter = self._counter
         if counter is None or math.isinf(counter.period_s):
             return pause
@@ -99,22 +99,22 @@ class Package:
 
     Attributes:
         folder: Holds `energy_uj`.
-        range_uj: The counter starts over when it has counted so many microjoules.
+        range_uj: The counter overflows to 0 after so many microjoules.
     """
 
     folder: Path
     range_uj: int
 
     def read_uj(self) -> int:
-        """The counter, in microjoules. Raises OSError, and ValueError where no number is there."""
+        """The counter, in microjoules. Raises OSError, and ValueError if it is not a number."""
         return int((self.folder / "energy_uj").read_text(encoding="ascii"))
 
 
 def read_packages(powercap: Path = POWERCAP) -> tuple[Package, ...]:
-    """All packages of the machine; none where any of them cannot be read, as a part would look like the whole.
+    """All packages of the machine; empty if any of them cannot be read, as a part would look like the whole.
 
-    Not among them: their own parts (`intel-rapl:0:0`), the same packages by another way (`intel-rapl-mmio:0`), and
-    `psys`, which holds them too. Since 2020 kernels let nobody but root read a counter (CVE-2020-8694).
+    Excluded are subdomains (`intel-rapl:0:0`), duplicates (`intel-rapl-mmio:0`) and `psys`, which includes packages.
+    Since 2020 kernels let only root read the counters (CVE-2020-8694).
     """
     try:
         zones = [zone for zone in sorted(powercap.iterdir()) if re.fullmatch(r"intel-rapl:\d+", zone.name)]
@@ -128,12 +128,12 @@ def read_packages(powercap: Path = POWERCAP) -> tuple[Package, ...]:
 
 
 def counted_uj(before: int, after: int, range_uj: int) -> int:
-    """Microjoules between two readings of a counter that started over once at most."""
+    """Microjoules between two readings of a counter that overflowed at most once."""
     return after - before if after >= before else after - before + range_uj
 
 
 def busy_s(proc_stat: Path = PROC_STAT) -> float:
-    """Seconds that all CPUs worked since the start, whoever for (proc(5), stat). Raises OSError, ValueError."""
+    """Busy seconds of all CPUs since boot, for all processes (proc(5), stat). Raises OSError, ValueError."""
     with proc_stat.open(encoding="ascii") as file:
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
@@ -141,7 +141,7 @@ def busy_s(proc_stat: Path = PROC_STAT) -> float:
 
 @dataclass(frozen=True)
 class _Reading:
-    """The packages' counters, the clock, and the CPU seconds of this process and of the machine."""
+    """One reading: the packages' counters, the clock, and CPU seconds of this process and of the machine."""
 
     packages_uj: tuple[int, ...]
     clock_s: float
@@ -150,7 +150,7 @@ class _Reading:
 
 
 class Packages:
-    """The counter of packages. `clock`: seconds on the wall; `own_work`: of this process on all CPUs."""
+    """The counter of CPU packages. `clock`: wall-clock seconds; `own_work`: CPU seconds of this process."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Packages:
         self._last: _Reading | None = None
 
     def lap(self) -> float | None:
-        """Joules since the lap before; None if others worked too, or if a counter may have started over unseen."""
+        """Joules since the last call; None if other processes worked too, or if a counter may have overflowed."""
         before, self._last = self._last, self._read()
         if before is None or self._last is None:
             return None
@@ -189,7 +189,7 @@ class Packages:
 
 
 def cpu_packages(powercap: Path = POWERCAP) -> Packages | None:
-    """The counter of this machine's CPUs; None where it cannot be read."""
+    """The counter of this machine's CPUs; None if it cannot be read."""
     packages = read_packages(powercap)
     return Packages(packages) if packages else None
 
@@ -201,7 +201,7 @@ CALLS = ("nvmlInit_v2", "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetMigMode", "nv
 
 
 class Board:
-    """The counter of a GPU's board. `library` is NVML, `handle` its device."""
+    """The counter of a GPU's board. `library` is NVML, `handle` the device."""
 
     period_s = math.inf  # 64 bits of millijoules
 
@@ -210,7 +210,7 @@ class Board:
         self._last: int | None = None
 
     def lap(self) -> float | None:
-        """Joules since the lap before; None where it cannot be read, or the driver was loaded anew."""
+        """Joules since the last call; None if it cannot be read, or the driver was reloaded."""
         before, self._last = self._last, self._read_mj()
         if before is None or self._last is None or self._last < before:
             return None
@@ -223,15 +223,15 @@ class Board:
 
 
 def gpu_board(library: Any, uuid: str) -> Board | None:
-    """The counter of a GPU by its UUID (`GPU-...`); None where it has no counter, and for a part of a GPU.
+    """The counter of a GPU by its UUID (`GPU-...`); None if it has no counter, and for an instance of a GPU (MIG).
 
-    By its UUID, as NVML counts the machine's GPUs and CUDA those that the process may see. A multi-instance GPU (MIG)
-    has one counter for all of its instances.
+    UUIDs are used because NVML numbers all GPUs of the machine, and CUDA those that the process may see. All instances
+    of a multi-instance GPU (MIG) share one counter.
     """
     handle, mig, pending = ctypes.c_void_p(), ctypes.c_uint(0), ctypes.c_uint(0)
     if library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(handle)):
         return None
-    library.nvmlDeviceGetMigMode(handle, ctypes.byref(mig), ctypes.byref(pending))  # fails where there is no such mode
+    library.nvmlDeviceGetMigMode(handle, ctypes.byref(mig), ctypes.byref(pending))  # fails if the GPU has no such mode
     board = Board(library, handle)
     board.lap()
     return None if mig.value or board.lap() is None else board
@@ -239,7 +239,7 @@ def gpu_board(library: Any, uuid: str) -> Board | None:
 
 @cache
 def nvml(name: str = "libnvidia-ml.so.1") -> Any:
-    """The driver's library, ready for the calls above; None where there is none, or one that lacks them."""
+    """The driver's library, initialised; None if it is missing or lacks one of the functions above."""
     try:
         library = ctypes.CDLL(name)
     except OSError:

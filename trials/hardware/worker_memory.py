@@ -1,4 +1,4 @@
-"""Whether a worker's memory comes back to its level after each trial; trials come and go, the process stays."""
+"""Detect a worker process whose memory does not return to its level after a trial."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import torch
 
-SLACK_BYTES = 256 << 20  # what warm caches may add without a thought
+SLACK_BYTES = 256 << 20  # what warm caches may add
 
 
 class MemoryLevel:
-    """The memory of this process between its trials. On a GPU also what torch holds there, which must be nothing new.
+    """The memory of this process between its trials: resident, and on a GPU also what torch has allocated.
 
     Attributes:
         host_bytes: Resident after the first trial; 0 before its end.
@@ -24,14 +24,14 @@ class MemoryLevel:
         self.host_bytes = self.device_bytes = 0
 
     def settle(self) -> bool:
-        """Give back what the trial that has just ended left; False if the process should make room for a new one.
+        """Release memory after a trial; False if the process should be replaced by a new one.
 
-        That is where twice the level of the first trial, and some, stay resident: weights and corpora that are kept
-        warm are well below it, a trial whose tensors somebody still holds soon is not.
+        That is the case if more than twice the level after the first trial, plus some slack, stays resident: cached
+        weights and corpora stay well below it, leaked tensors of past trials soon exceed it.
         """
         host, device = resident_bytes(), _device_bytes()
         if host > self.host_bytes + SLACK_BYTES:
-            give_back_free()
+            release_free_memory()
             host = resident_bytes()
         if not self.host_bytes:
             self.host_bytes, self.device_bytes = host, device
@@ -39,7 +39,7 @@ class MemoryLevel:
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in RAM now; where the kernel does not say, the most there ever was."""
+    """Resident memory of this process; if the kernel does not report it, its peak so far."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     except OSError:
@@ -48,14 +48,14 @@ def resident_bytes() -> int:
 
 
 def _device_bytes() -> int:
-    """Allocated on the GPU; blocks that torch only keeps for later go back to the card, for those it is shared with."""
+    """Memory allocated on the GPU, after returning blocks that torch has cached to other users of the GPU."""
     if not torch.cuda.is_initialized():
         return 0
     torch.cuda.empty_cache()
     return torch.cuda.memory_allocated()
 
 
-def give_back_free() -> None:
-    """Have the C library give free memory back to the system, where it is one that can."""
+def release_free_memory() -> None:
+    """Return free heap memory to the system, if the C library supports it."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)

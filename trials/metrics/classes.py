@@ -1,4 +1,4 @@
-"""Scores over texts, each with one class or one number."""
+"""Metrics over texts, each with one class or one number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trials.metrics.metric import TaskMetric, register
 
 
 def matthews(gold: Ids, predicted: Ids) -> float:
-    """Matthews' correlation of any number of classes (Gorodkin 2004), -1 to 1; 0 where one side has one class only.
+    """Matthews correlation of any number of classes (Gorodkin 2004), -1 to 1; 0 if one side has only one class.
 
     Args:
         gold: (texts,) ids of the classes.
@@ -28,7 +28,7 @@ def matthews(gold: Ids, predicted: Ids) -> float:
 
 
 def binary_f1(gold: Ids, predicted: Ids, positive: int) -> float:
-    """F1 of one class, 0 where it occurs neither in gold nor in the predictions.
+    """F1 of one class; 0 if it occurs neither in gold nor in the predictions.
 
     Args:
         gold: (texts,) ids of the classes.
@@ -42,7 +42,7 @@ def binary_f1(gold: Ids, predicted: Ids, positive: int) -> float:
 
 
 def pearson(gold: Floats, predicted: Floats) -> float:
-    """Pearson's correlation of finite numbers of (texts,), -1 to 1; 0 where one side is constant."""
+    """Pearson correlation of finite numbers (texts,), -1 to 1; 0 if one side is constant."""
     assert gold.shape == predicted.shape
     a, b = _centred(gold), _centred(predicted)
     spread = float(np.linalg.norm(a) * np.linalg.norm(b))
@@ -50,7 +50,7 @@ def pearson(gold: Floats, predicted: Floats) -> float:
 
 
 def spearman(gold: Floats, predicted: Floats) -> float:
-    """Pearson's correlation of the ranks, equal numbers sharing their mean rank; takes what `pearson` takes."""
+    """Spearman rank correlation, equal numbers sharing their mean rank; arguments as for `pearson`."""
     return pearson(_ranks(gold), _ranks(predicted))
 
 

@@ -1,4 +1,4 @@
-"""Counts of gold, predicted and correct items, and the shares that follow from them."""
+"""Counts of gold, predicted and correct items, and precision, recall and F1 from them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Floats = npt.NDArray[np.float64]
 
 
 class Counts(NamedTuple):
-    """How often each label occurs, an array of (labels,) each.
+    """How often each label occurs; arrays of (labels,).
 
     Attributes:
-        support: Items that are the label.
-        predicted: Items that were taken for it.
-        correct: Items that are both.
+        support: Items with the label in gold.
+        predicted: Items with the label in the predictions.
+        correct: Items with the label in both.
     """
 
     support: Ids
@@ -30,17 +30,17 @@ class Counts(NamedTuple):
         return (self.support > 0) | (self.predicted > 0)
 
     def shares(self) -> tuple[Floats, Floats, Floats]:
-        """Precision, recall and F1 of (labels,) each; 0 where a share is of nothing."""
+        """Precision, recall and F1, (labels,) each; 0 if a denominator is 0."""
         f1 = share(2 * self.correct, self.support + self.predicted)
         return share(self.correct, self.predicted), share(self.correct, self.support), f1
 
 
 def count(gold: Ids, predicted: Ids, n_labels: int) -> Counts:
-    """The counts of ids 0 to `n_labels` - 1; an id of -1 is no label and is not counted.
+    """The counts of ids 0 to `n_labels` - 1; an id of -1 is not counted.
 
     Args:
-        gold: (items,) what the items are.
-        predicted: (items,) what they were taken for.
+        gold: (items,) gold labels.
+        predicted: (items,) predicted labels.
         n_labels: Number of labels.
     """
     assert gold.shape == predicted.shape
@@ -49,6 +49,6 @@ def count(gold: Ids, predicted: Ids, n_labels: int) -> Counts:
 
 
 def share(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
-    """Parts of wholes, 0 where the whole is 0."""
+    """Parts divided by wholes; 0 where the whole is 0."""
     above, below = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
     return np.divide(above, below, out=np.zeros_like(above), where=below != 0)

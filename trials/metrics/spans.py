@@ -1,7 +1,7 @@
-"""Scores over spans, e.g. named entities: a span is correct if its type and both of its borders are.
+"""Metrics over spans, e.g. named entities: a span is correct if its type and both of its boundaries are.
 
-Tags are read as IOB2, strictly: a span is a `B-` and the `I-` of its type that follow it, and an `I-` that follows
-neither is no span and no part of one. That is what seqeval 1.2 does with ``mode="strict", scheme=IOB2``.
+Tags are read as strict IOB2: a span is a `B-` and the `I-` of its type that follow it; any other `I-` belongs to no
+span. seqeval 1.2 does the same with ``mode="strict", scheme=IOB2``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PREFIXES = {"B-": BEGIN, "I-": INSIDE}
 
 
 class SpanScores(NamedTuple):
-    """Shares from 0 to 1; `macro_` is the mean over the types that have a span in gold or in the predictions."""
+    """Values from 0 to 1; `macro_` is the mean over the types that have a span in gold or in the predictions."""
 
     precision: float
     recall: float
@@ -30,12 +30,12 @@ class SpanScores(NamedTuple):
 
 
 def span_types(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The types of span tags, sorted: what a type id counts."""
+    """The entity types of span tags, sorted; type ids index them."""
     return tuple(sorted({name[2:] for name in names if name[:2] in PREFIXES}))
 
 
 def spans(tags: Ids, starts: Ids, names: tuple[str, ...]) -> Ids:
-    """The spans of all sentences, in their order.
+    """The spans of all sentences, in order.
 
     Args:
         tags: (words,) ids into `names`; -1 counts as `O`.
@@ -47,18 +47,18 @@ def spans(tags: Ids, starts: Ids, names: tuple[str, ...]) -> Ids:
     """
     prefix_of, type_of = _parts(names)
     prefix, kind = prefix_of[tags], type_of[tags]
-    goes_on = np.zeros(len(tags) + 1, dtype=bool)  # one more, where the last sentence ends
-    goes_on[1:-1] = (prefix[1:] == INSIDE) & (prefix[:-1] != OUTSIDE) & (kind[1:] == kind[:-1])
-    goes_on[starts] = False
+    continues = np.zeros(len(tags) + 1, dtype=bool)  # one more, where the last sentence ends
+    continues[1:-1] = (prefix[1:] == INSIDE) & (prefix[:-1] != OUTSIDE) & (kind[1:] == kind[:-1])
+    continues[starts] = False
     first = np.flatnonzero(prefix == BEGIN)
-    borders = np.flatnonzero(~goes_on)
+    borders = np.flatnonzero(~continues)
     end = borders[np.searchsorted(borders, first, side="right")]
     return np.stack([kind[first], first, end], axis=1)
 
 
 @lru_cache(maxsize=64)
 def _parts(names: tuple[str, ...]) -> tuple[Ids, Ids]:
-    """(names + 1,) prefix and type id of every name; the last one is what -1 indexes: `O`."""
+    """Prefix and type id of every name, (names + 1,) each; the last entry, which -1 indexes, is `O`."""
     types = {kind: i for i, kind in enumerate(span_types(names))}
     assert all(name == "O" or (name[:2] in PREFIXES and name[2:]) for name in names), names
     prefix = [PREFIXES.get(name[:2], OUTSIDE) for name in names]
@@ -67,17 +67,17 @@ def _parts(names: tuple[str, ...]) -> tuple[Ids, Ids]:
 
 
 def count_spans(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> Counts:
-    """The counts of every type in `span_types`; takes what `span_scores` takes."""
+    """The counts of every type in `span_types`; arguments as for `span_scores`."""
     n_types = len(span_types(names))
-    found, meant = spans(predicted, starts, names), spans(gold, starts, names)
+    guessed, actual = spans(predicted, starts, names), spans(gold, starts, names)
     at = np.full((len(gold), 2), -1, dtype=np.int64)  # type and end of the gold span that starts at a word
-    at[meant[:, 1]] = meant[:, [0, 2]]
-    correct = found[(at[found[:, 1]] == found[:, [0, 2]]).all(axis=1)]
-    return Counts(*(np.bincount(each[:, 0], minlength=n_types) for each in (meant, found, correct)))
+    at[actual[:, 1]] = actual[:, [0, 2]]
+    correct = guessed[(at[guessed[:, 1]] == guessed[:, [0, 2]]).all(axis=1)]
+    return Counts(*(np.bincount(each[:, 0], minlength=n_types) for each in (actual, guessed, correct)))
 
 
 def span_scores(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> SpanScores:
-    """Precision, recall and F1 over all spans, and their means over the types; 0 where a share is of nothing.
+    """Precision, recall and F1 over all spans, and their means over the types; 0 if a denominator is 0.
 
     Args:
         gold: (words,) ids into `names`.
@@ -90,7 +90,7 @@ def span_scores(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) 
     support, n_predicted, correct = (int(each.sum()) for each in counts)
     over_all = share([correct, correct, 2 * correct], [n_predicted, support, support + n_predicted])
     n_types = int(counts.occurs.sum())
-    means = share([each.sum() for each in counts.shares()], [n_types] * 3)  # a type without spans has shares of 0
+    means = share([each.sum() for each in counts.shares()], [n_types] * 3)  # a type without spans has zeros
     return SpanScores(*over_all.tolist(), *means.tolist())
 
 

@@ -1,4 +1,4 @@
-"""A score a label: where a model is right and where it is not."""
+"""Precision, recall and F1 of each label."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class TagScore:
     Attributes:
         tag: The label: a tag, an entity's type, or a class.
         level: What is counted: a ``token`` with its tag, a ``span`` with its type and borders, a text of a ``class``.
-        support: Items that are the label.
-        predicted: Items that were taken for it.
-        correct: Items that are both.
-        precision, recall, f1: Shares from 0 to 1; 0 where a share is of nothing.
+        support: Items with the label in gold.
+        predicted: Items with the label in the predictions.
+        correct: Items with the label in both.
+        precision, recall, f1: From 0 to 1; 0 if a denominator is 0.
     """
 
     tag: str

@@ -1,4 +1,4 @@
-"""Scores over words, each with one label."""
+"""Metrics over words or texts, each with one label."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from trials.metrics.metric import TaskMetric, register
 
 
 def accuracy(gold: Ids, predicted: Ids) -> float:
-    """Share of the words whose label is predicted, 0 where there are no words.
+    """Share of words whose label is predicted correctly; 0 without words.
 
     Args:
-        gold: (words,) ids of the labels; -1 where a word's label is none of the names.
-        predicted: (words,) ids of the predictions; -1 for none, which is an error even where gold is -1 as well.
+        gold: (words,) ids of the labels; -1 for a label that is not one of the names.
+        predicted: (words,) ids of the predictions; -1 for none, which is an error even if gold is -1 as well.
     """
     assert gold.shape == predicted.shape
     return float(np.mean((gold == predicted) & (predicted >= 0))) if len(gold) else 0.0
 
 
 def macro_f1(gold: Ids, predicted: Ids) -> float:
-    """Mean F1 of the labels that occur in gold or in the predictions, 0 where none does; takes what `accuracy` takes.
+    """Mean F1 of the labels that occur in gold or in the predictions, 0 if none does; arguments as for `accuracy`.
 
-    Of tags as they stand: over `B-LOC` and `I-LOC`, and over `O`. For the mean over entity types see
+    Every tag counts as a label of its own: `B-LOC`, `I-LOC` and `O`. For the mean over entity types see
     `trials.metrics.spans`.
     """
     counts = count(gold, predicted, n_labels=1 + int(max(gold.max(initial=-1), predicted.max(initial=-1))))

@@ -1,4 +1,4 @@
-"""Pretrained encoders. Importing the package registers the model families, one module a kind."""
+"""Pretrained encoders. Importing the package registers the model families, one module for each kind."""
 
 from trials.models import bert as bert
 from trials.models import deberta as deberta

@@ -1,4 +1,4 @@
-"""Low-rank adapters (Hu et al. 2021) through the `peft` library: put on before training, merged for a saved model."""
+"""Low-rank adapters (Hu et al. 2021) by the `peft` library, added before training and merged before saving."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trials.settings import FreezeSpec, LoraSpec
 
 
 def add_adapters(loaded: LoadedModel, family: ModelFamily, lora: LoraSpec, freeze: FreezeSpec) -> None:
-    """Put adapters on encoder layers, whose own weights then keep their values. Draws from torch's global stream.
+    """Add adapters to encoder layers, whose own weights are then frozen. Uses torch's global random state.
 
     Raises:
         ModelError: the family's query and value projections are not known.
@@ -27,24 +27,24 @@ def add_adapters(loaded: LoadedModel, family: ModelFamily, lora: LoraSpec, freez
     learning = {id(p) for p in loaded.model.parameters() if p.requires_grad} - inside
     config = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=targets)
     inject_adapter_in_model(config, loaded.model)
-    for name, parameter in loaded.model.named_parameters():  # peft has switched all but the adapters off
+    for name, parameter in loaded.model.named_parameters():  # peft froze everything but the adapters
         parameter.requires_grad_(id(parameter) in learning or "lora_" in name)
 
 
 def _projections(layer: nn.Module, family: ModelFamily, lora: LoraSpec) -> list[nn.Module]:
-    found: list[nn.Module] = [
+    projections: list[nn.Module] = [
         module
         for name, module in layer.named_modules()
         if isinstance(module, nn.Linear) and (lora.targets == "linear" or name.endswith(family.attention))
     ]
     if lora.targets == "attention" and not family.attention:
         raise ModelError("lora.targets: the attention projections of this model are not known. Use `targets: linear`.")
-    return found
+    return projections
 
 
 @torch.no_grad()
 def merge_adapters(model: nn.Module) -> None:
-    """Add every adapter to the weights beside it and take it off, so that the model is a plain one again."""
+    """Merge every adapter into its base weights and remove it, so that the model is a plain one again."""
     for name, module in list(model.named_modules()):
         if isinstance(module, LoraLayer):
             module.merge()

@@ -1,4 +1,4 @@
-"""Run only a part of an encoder: from the input of one layer on, or up to that of another."""
+"""Run only some of an encoder's layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trials.models.family import ModelFamily
 
 
 class _Given(nn.Module):
-    """In the place of the embeddings: passes on the hidden states that the model is given as `inputs_embeds`."""
+    """Replaces the embeddings: returns the hidden states that the model is given as `inputs_embeds`."""
 
     def forward(self, *args: Any, inputs_embeds: torch.Tensor | None = None, **unused: Any) -> torch.Tensor:
         given: torch.Tensor = args[1] if inputs_embeds is None else inputs_embeds  # DistilBERT gives it by position
@@ -21,32 +21,32 @@ class _Given(nn.Module):
 
 
 class _Through(nn.Module):
-    """In the place of a stack of no layers, for encoders that need the output of a last one."""
+    """Replaces an empty stack of layers, for encoders that need the output of a last one."""
 
     def forward(self, hidden: torch.Tensor, *args: Any, **unused: Any) -> tuple[torch.Tensor, None]:
         return hidden, None
 
 
 def start_at(model: Any, family: ModelFamily, layer: int) -> Callable[[], None]:
-    """Take the embeddings and the layers below `layer` out of a model, which then takes `inputs_embeds`.
+    """Remove the embeddings and the layers below `layer` from a model, which then takes `inputs_embeds`.
 
     Returns:
-        What puts them back.
+        A function that puts them back.
     """
     base = getattr(model, model.base_model_prefix)
     paths = (family.stack, *family.embeddings, *family.beside_first)
     before = {path: base.get_submodule(path) for path in paths if _has(base, path)}
     _cut(base, family, layer, None)
 
-    def put_back() -> None:
+    def restore() -> None:
         for path, module in before.items():
             _put(base, path, module)
 
-    return put_back
+    return restore
 
 
 def section(base: Any, family: ModelFamily, start: int, stop: int) -> nn.Module:
-    """The encoder between the inputs of two layers, on the same weights; from 0 on it takes `input_ids`."""
+    """The encoder from layer `start` up to, not including, `stop`, sharing the weights; from 0 it takes `input_ids`."""
     twin = _twin(base, (family.stack, *family.embeddings, *family.beside_first))
     if getattr(twin, "pooler", None) is not None:
         twin.pooler = None
@@ -83,7 +83,7 @@ def _put(base: Any, path: str, module: nn.Module | None) -> None:
 
 
 def _twin(base: Any, paths: tuple[str, ...]) -> Any:
-    """Another module of the same weights, in which what stands at these paths can be replaced."""
+    """A shallow copy with the same weights, in which the modules at these paths can be replaced."""
     twin = _shallow(base)
     for path in paths:
         holder = twin

@@ -1,4 +1,4 @@
-"""What the rest of the trial needs to know of a model family: its sizes, its parts, its tokenizer's habits."""
+"""A model family: where a model's parts are, and the peculiarities of its configuration, tokenizer and mask."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Parts:
     Attributes:
         embeddings: The embedding tables and their LayerNorm.
         encoder_layers: The layers, from the embeddings up.
-        head: What the task put on top, and what stands between it and the last layer (a pooler, a final LayerNorm).
+        head: The task's own modules, and those between them and the last layer (a pooler, a final LayerNorm).
     """
 
     embeddings: nn.Module
@@ -37,14 +37,14 @@ class ModelFamily:
         layers_key: The entry of `config.json` that says how many encoder layers there are.
         dropout_keys: The entries of the config that hold a dropout probability.
         stack: The list of encoder layers.
-        embeddings: What turns input ids into the first layer's input, in order; those that a model lacks are skipped.
-        shared: What every layer uses; it counts as embeddings.
-        beside_first: What works beside the first layer; it counts as that layer.
+        embeddings: Modules that turn input ids into the first layer's input, in order; absent ones are skipped.
+        shared: Modules that every layer uses; they count as embeddings.
+        beside_first: Modules that run in parallel to the first layer; they count as that layer.
         needs_a_layer: Whether the encoder fails without any layer.
         attention: Names of the query and value projections, where adapters go.
-        positions_from_pad: Whether positions are counted from the padding id on, as RoBERTa does, so that
-            `max_position_embeddings` holds more than can be used.
-        token_types: Whether the two texts of a pair are told apart by token types.
+        positions_from_pad: Whether positions start after the padding id, as in RoBERTa, so that
+            `max_position_embeddings` is larger than the number of usable positions.
+        token_types: Whether token types distinguish the two texts of a pair.
         prefix_space: Whether the tokenizer has to be asked to begin every word with a space.
         square_mask: Whether the model takes a ready (examples, 1, subwords, subwords) attention mask: only where
             `transformers` makes its masks by `create_bidirectional_mask` alone, which passes such a mask on. DeBERTa
@@ -79,8 +79,8 @@ class ModelFamily:
 
 def _named(base: Any, paths: tuple[str, ...]) -> list[nn.Module]:
     """The modules of these paths that the model has."""
-    found = dict(base.named_modules())
-    return [found[path] for path in paths if found.get(path) is not None]
+    modules = dict(base.named_modules())
+    return [modules[path] for path in paths if modules.get(path) is not None]
 
 
 def _together(modules: list[nn.Module], parameters: Sequence[nn.Parameter] = ()) -> nn.Module:
@@ -94,4 +94,4 @@ def _together(modules: list[nn.Module], parameters: Sequence[nn.Parameter] = ())
 
 MODEL_FAMILIES: Registry[ModelFamily] = Registry("model family")
 
-REFUSED: dict[str, str] = {}  # families that can never work here, with the reason
+REFUSED: dict[str, str] = {}  # families that cannot be frozen layer by layer, with the reason

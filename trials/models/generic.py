@@ -1,4 +1,4 @@
-"""Any other encoder of `transformers`: find its embeddings and layers, or say that they cannot be found."""
+"""Unregistered encoders of `transformers`: find their embeddings and layers, or refuse them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LAYER_KEYS = ("num_hidden_layers", "n_layers", "num_layers")
 
 
 def generic_family(folder: Path, config: dict[str, Any]) -> ModelFamily:
-    """A family for a model nobody registered, found by building it without weights or memory.
+    """The family of an unregistered model, derived by building the model on the meta device.
 
     Raises:
-        ModelError: it is no encoder, transformers does not know it, or its layers or embeddings cannot be told apart.
+        ModelError: it is not an encoder, is unknown to transformers, or its layers or embeddings cannot be identified.
     """
     name = str(config.get("model_type", ""))
     if name not in CONFIG_MAPPING:
@@ -33,22 +33,22 @@ def generic_family(folder: Path, config: dict[str, Any]) -> ModelFamily:
         with torch.device("meta"):
             config_ = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             base = AutoModel.from_config(config_, trust_remote_code=False)
-    except Exception as error:  # whatever the architecture's own code raises
+    except Exception as error:  # the architecture's own code may raise anything
         raise ModelError(f"{folder}: {name!r} cannot be built ({error}). Use another model.") from error
-    stack, tables, shared = _told_apart(base, name, config[key])
+    stack, tables, shared = _located_parts(base, name, config[key])
     return ModelFamily(
         layers_key=key,
         dropout_keys=tuple(k for k, v in config.items() if "dropout" in k and isinstance(v, float)),
         stack=stack,
         embeddings=tables,
         shared=shared,
-        # As RoBERTa's do, embeddings that know the padding id count their positions from it.
+        # Embeddings with a padding id, such as RoBERTa's, count positions from it.
         positions_from_pad=hasattr(base.get_submodule(tables[0]), "padding_idx"),
     )
 
 
-def _told_apart(base: Any, name: str, n_layers: int) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """The paths of the one list of that many layers, of the children that hold embeddings, and of what layers share."""
+def _located_parts(base: Any, name: str, n_layers: int) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """The paths of the list of layers, of the embeddings, and of the modules that all layers share."""
     lists = {path: m for path, m in base.named_modules() if isinstance(m, nn.ModuleList) and len(m) == n_layers}
     outermost = [path for path in lists if not any(path.startswith(f"{other}.") for other in lists)]
     if len(outermost) != 1:
@@ -60,7 +60,7 @@ def _told_apart(base: Any, name: str, n_layers: int) -> tuple[str, tuple[str, ..
 
 
 def _shared(base: Any, stack: str) -> tuple[str, ...]:
-    """What stands beside the layers in their own encoder, as a table of relative positions; a last norm is no such."""
+    """Modules with parameters beside the layers, such as a table of relative positions, without a final LayerNorm."""
     parent, _, child = stack.rpartition(".")
     if not parent:
         return ()

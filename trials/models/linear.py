@@ -1,8 +1,8 @@
-"""Linear layers in fp32 on CPUs where torch's own are slow: the same sums, taken by oneDNN instead of MKL.
+"""Linear layers in fp32 by oneDNN instead of MKL, on CPUs where MKL is slow.
 
-MKL uses AVX-512 on Intel's CPUs only, and on others AVX2; oneDNN, which torch ships as well, looks at what the CPU can
-do. On an AMD EPYC with AVX-512 it multiplies twice as fast, and a training step takes 0.7 of the time. The results
-differ by rounding, as they do between any two CPUs.
+MKL uses AVX-512 only on Intel's CPUs and AVX2 on others; oneDNN, which torch ships as well, uses what the CPU
+supports. On an AMD EPYC with AVX-512 it multiplies twice as fast, and a training step takes 0.7 of the time. The
+results differ by rounding, as between any two CPUs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ N_PRIMITIVES = "256"  # compiled products of one shape each, half a megabyte api
 
 
 def use_fastest(model: nn.Module) -> None:
-    """Let a model's linear layers be multiplied by whatever is fastest here; elsewhere they do as before."""
+    """Make a model's linear layers use oneDNN where it is faster; elsewhere leave them unchanged."""
     if _onednn_is_faster():
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", N_PRIMITIVES)  # read at its first use
         for module in model.modules():
@@ -69,7 +69,7 @@ def _product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = 
 
 @cache
 def _onednn_is_faster() -> bool:
-    """Whether this CPU has AVX-512 that MKL will not use."""
+    """Whether this CPU has AVX-512 that MKL does not use."""
     wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
     return wide and torch.backends.mkldnn.is_available() and not _is_intel()
 

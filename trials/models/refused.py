@@ -1,4 +1,4 @@
-"""Families whose layers cannot be frozen one by one, with the reason a person is given."""
+"""Families whose layers cannot be frozen one by one, with the reason for the error message."""
 
 from __future__ import annotations
 

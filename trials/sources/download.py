@@ -4,8 +4,8 @@ Bytes go to `NAME.part`; the next attempt, or the next run, requests the rest; t
 git digest are those that its repository lists.
 
 Why not a library: pooch cannot resume, and the downloader of `huggingface_hub` (`http_get`, which is not public) checks
-the size only after the last byte, so that a wrong server can fill the disk, and appends a whole file to a partial one
-when a server ignores the range. Both would lose what the tests of this module promise.
+the size only after the last byte, so that a wrong server can fill the disk, and does not check that the range it gets
+is the one it asked for. The tests of this module promise both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is learnt: read, encode, measure. Importing the package registers the tasks, one module a kind."""
+"""Tasks: reading, encoding and measuring. Importing the package registers them, one module for each kind."""
 
 from trials.tasks import classification as classification
 from trials.tasks import tagging as tagging

@@ -1,4 +1,4 @@
-"""A label for every text, or pair of texts: GLUE's nine tasks (Wang et al. 2019) and any other classification."""
+"""Classification and regression of texts or pairs of texts: GLUE's nine tasks (Wang et al. 2019) and any other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SENTENCE = Columns(text="sentence", label="label")
 
 @dataclass(frozen=True)
 class TextClassification(MeasuredTask):
-    """A class for a text or a pair.
+    """A class, or a number, for each text or pair of texts.
 
     Attributes:
         score: The metric that selects the best epoch.
@@ -43,11 +43,11 @@ class TextClassification(MeasuredTask):
     head: Head = "text"
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
-        """The texts, each with a class or a number. Raises DataError."""
+        """The texts with validated labels. Raises DataError."""
         texts = [item for item in items if isinstance(item, Text)]
         if len(texts) < len(items):
             raise DataError(
-                "the task classifies texts, but this corpus has tagged words. Take a task like `pos` or `ner`, or give "
+                "the task classifies texts, but this corpus has tagged words. Use a task like `pos` or `ner`, or give "
                 "`columns: {text: ..., label: ...}`."
             )
         for text in texts:
@@ -55,7 +55,7 @@ class TextClassification(MeasuredTask):
         return [*texts]
 
     def label_names(self, train: Sequence[Item]) -> tuple[str, ...]:
-        """The classes; of a regression there is one, the number."""
+        """The classes; a regression has the one output `number`."""
         return ("number",) if self.regression else sorted_labels(train)
 
     def encode(
@@ -69,7 +69,7 @@ class TextClassification(MeasuredTask):
         lowercase: bool,
         token_types: bool,
     ) -> list[Example]:
-        """One label a text; what is beyond `max_length` is cut off, from the longer text of a pair first."""
+        """One label per text; texts beyond `max_length` are cut off, the longer text of a pair first."""
         texts = [item for item in items if isinstance(item, Text)]
         first = [_cased(text.text, lowercase) for text in texts]
         pairs = [_cased(text.pair, lowercase) for text in texts if text.pair is not None] or None
@@ -84,7 +84,7 @@ class TextClassification(MeasuredTask):
     def table(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
     ) -> tuple[TagScore, ...]:
-        """A row a class."""
+        """One row per class."""
         return () if self.regression else tag_table(gold, predicted, names, level="class")
 
 
@@ -101,7 +101,7 @@ def _check_label(text: Text, *, regression: bool) -> None:
         raise DataError(f"{text.place}: the label is {text.label!r}, but a regression needs a number. Fix this line.")
     if not regression and number is not None and not text.label.lstrip("+-").isdigit():
         raise DataError(
-            f"{text.place}: the label is {text.label!r}, a number with a fraction, but the task needs classes. Take a "
+            f"{text.place}: the label is {text.label!r}, a number with a fraction, but the task needs classes. Use a "
             "regression like `stsb`, or name the column of the classes with `columns: {label: ...}`."
         )
 

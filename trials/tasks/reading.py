@@ -1,4 +1,4 @@
-"""A corpus as a task reads it: checked, in one tag scheme, with something to learn."""
+"""Read a corpus for a task: validated, in one tag scheme, with at least two labels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from trials.tasks.task import TASKS, unseen_labels
 
 
 def read_corpus(task_name: str, data: DataSpec) -> Corpus:
-    """The items of every split, kept for the life of the process.
+    """The items of every split, cached in the process.
 
     Raises:
-        DataError: what `load_corpus` and the task's `read` raise, or a train split in which everything is alike.
+        DataError: what `load_corpus` and the task's `read` raise, or a train split with only one label.
     """
-    return _read(task_name, data.model_copy(update={"sizes": None}))  # with or without them it is the same corpus
+    return _read(task_name, data.model_copy(update={"sizes": None}))  # the sizes do not change the corpus
 
 
 @lru_cache(maxsize=8)
@@ -35,14 +35,14 @@ def _read(task_name: str, data: DataSpec) -> Corpus:
 
 
 def unseen_notes(task_name: str, data: DataSpec) -> list[str]:
-    """A sentence for each of dev and test that has labels which train lacks."""
+    """A message for each of dev and test with labels that do not occur in train."""
     task, corpus = TASKS[task_name], read_corpus(task_name, data)
     if task.regression:
         return []
     labels, notes = task.label_names(corpus.train), []
     for split in ("dev", "test"):
-        found = unseen_labels(getattr(corpus, split), labels)
-        if found:
-            names = ", ".join(f"{label} ({n})" for label, n in found.items())
+        unseen = unseen_labels(getattr(corpus, split), labels)
+        if unseen:
+            names = ", ".join(f"{label} ({n})" for label, n in unseen.items())
             notes.append(f"{data.name}: {split} has labels that train lacks, each counted as an error: {names}.")
     return notes

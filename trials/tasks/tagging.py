@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PosTagging(MeasuredTask):
-    """UD's universal tags, but any word-level tag set read from train works the same."""
+    """Part-of-speech tags: UD's universal tags, or any other tag set, which is read from train."""
 
     head: Head = "tokens"
     regression = False
@@ -30,7 +30,7 @@ class PosTagging(MeasuredTask):
     columns = Columns(tokens="tokens", tags="upos")
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
-        """The sentences as they are."""
+        """The sentences, unchanged."""
         return [*tagged_sentences(items)]
 
     def label_names(self, train: Sequence[Item]) -> tuple[str, ...]:
@@ -48,10 +48,10 @@ class PosTagging(MeasuredTask):
         lowercase: bool,
         token_types: bool,
     ) -> list[Example]:
-        """Label first subwords; continuation subwords and specials get IGNORE.
+        """Label the first subword of each word; continuation subwords and special tokens get IGNORE.
 
-        A word with no subword left (cut off by `max_length`, or nothing but characters the tokenizer drops) or with a
-        tag that train lacks has no label to learn, but keeps its place: it is an error, not a word less.
+        A word without subwords (cut off by `max_length`, or only characters that the tokenizer drops) or with a tag
+        that does not occur in train is not learnt, but still counted: as an error.
         """
         sentences = tagged_sentences(items)
         forms = [[w.lower() for w in s.forms] if lowercase else list(s.forms) for s in sentences]
@@ -65,37 +65,37 @@ class PosTagging(MeasuredTask):
     def table(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
     ) -> tuple[TagScore, ...]:
-        """A row a tag."""
+        """One row per tag."""
         return tag_table(gold, predicted, names)
 
 
 class EntityRecognition(PosTagging):
-    """Spans, written as IOB2 whatever scheme the files use; primary metric: micro F1 over whole spans."""
+    """Entity spans, as IOB2 tags whatever scheme the files use; selects by micro F1 over whole spans."""
 
     score = "span_f1"
     outputs: frozenset[Output] = frozenset({"tags", "spans"})
     columns = Columns(tokens="tokens", tags="ner_tags")
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
-        """The sentences with IOB2 tags. Raises DataError where the scheme is broken or mixed."""
+        """The sentences with IOB2 tags. Raises DataError if the scheme is violated or mixed."""
         return [*to_iob2(tagged_sentences(items), scheme)]
 
     def table(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
     ) -> tuple[TagScore, ...]:
-        """A row an entity type, then a row a tag."""
+        """One row per entity type, then one row per tag."""
         return (*span_table(gold, predicted, starts, names), *super().table(gold, predicted, starts, names))
 
 
 def tagged_sentences(items: Sequence[Item]) -> list[Sentence]:
-    """The items, which must be sentences of tagged words. Raises DataError."""
-    found = [item for item in items if isinstance(item, Sentence)]
-    if len(found) < len(items):
+    """The items as sentences of tagged words. Raises DataError if one is a text."""
+    sentences = [item for item in items if isinstance(item, Sentence)]
+    if len(sentences) < len(items):
         raise DataError(
-            "the task tags words, but this corpus has whole texts with a label. Take a task like `classification`, or "
+            "the task tags words, but this corpus has whole texts with a label. Use a task like `classification`, or "
             "give `columns: {tokens: ..., tags: ...}`."
         )
-    return found
+    return sentences
 
 
 def _example(ids: list[int], word_ids: list[int | None], gold: list[int], n_labels: int) -> Example:

@@ -1,4 +1,4 @@
-"""The protocol of a task and the values it works on; numpy only, so that a plan can be checked without torch."""
+"""The interface of a task and its values; numpy only, so that a plan can be checked without torch."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 IGNORE = -100  # cross_entropy's own default for "not a label"
-NO_PREDICTION = -1  # of a word that no subword of the input stands for
+NO_PREDICTION = -1  # for a word without any subword in the input
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One sentence or text as the model takes it. "Places" are its words, or the one label of a text.
+    """One sentence or text as the model's input. Its "places" are its words, or the one label of a text.
 
     Attributes:
         ids: (subwords,) input ids, specials included.
         labels: (subwords,) label of a word at its first subword, IGNORE elsewhere; of a text (1,), a number if the
             task is a regression.
         gold: (places,) label of every place, those cut off and those with a tag that train lacks included.
-        at: (places,) index of the subword that a place's prediction is read from, -1 where none is left.
-        types: (subwords,) which text of a pair a subword belongs to; None where that says nothing.
-        states: (subwords, width) tensor of what enters the first layer that learns; None where that is not kept.
+        at: (places,) index of the subword whose prediction counts for a place; -1 if it was cut off.
+        types: (subwords,) which text of a pair a subword belongs to; None if the model does not use it.
+        states: (subwords, width) tensor of the input of the first trained layer; None if it is not cached.
     """
 
     ids: np.ndarray
@@ -51,8 +51,8 @@ class Split:
     """An encoded split.
 
     Attributes:
-        gold: (places,) of all examples, one after the other.
-        starts: (examples,) where each one's places begin.
+        gold: (places,) labels of all examples, concatenated.
+        starts: (examples,) index of each example's first place.
     """
 
     examples: list[Example]
@@ -67,11 +67,11 @@ class Split:
 
 
 class Task(Protocol):
-    """What a task answers to the trial."""
+    """The interface of a task."""
 
     @property
     def head(self) -> Head:
-        """Whether a word or a whole text has a label."""
+        """Whether each word has a label, or each text."""
         ...
 
     @property
@@ -86,15 +86,15 @@ class Task(Protocol):
 
     @property
     def columns(self) -> Columns:
-        """Where a table of this task has what, unless the YAML says otherwise."""
+        """The default columns of this task's tables."""
         ...
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
-        """The items of one split, checked and brought to one way of writing. Raises DataError."""
+        """The items of one split, validated and with tags in one scheme. Raises DataError."""
         ...
 
     def label_names(self, train: Sequence[Item]) -> tuple[str, ...]:
-        """The labels, read from the whole train split and sorted; not of the subset, so that sizes share them."""
+        """The sorted labels of the whole train split, not of the subset, so that all train sizes share them."""
         ...
 
     def encode(
@@ -156,16 +156,15 @@ class MeasuredTask:
 
 
 def as_score(task_name: str, score: str | None, measured: Mapping[str, float]) -> float:
-    """Of measured metrics the score: the named one or the task's own, negated if less of it is better."""
+    """The score among measured metrics: the named one or the task's own, negated if lower is better."""
     name = score or TASKS[task_name].metrics[0]
     return METRICS[name].as_score(measured[name])
 
 
 def unseen_labels(items: Sequence[Item], labels: tuple[str, ...]) -> dict[str, int]:
-    """How often each label that train lacks occurs, the most frequent first."""
+    """How often each label that does not occur in train occurs, the most frequent first."""
     known = set(labels)
-    found = Counter(name for item in items for name in labels_of(item) if name not in known)
-    return dict(found.most_common())
+    return dict(Counter(name for item in items for name in labels_of(item) if name not in known).most_common())
 
 
 def labels_of(item: Item) -> tuple[str, ...]:
@@ -174,7 +173,7 @@ def labels_of(item: Item) -> tuple[str, ...]:
 
 
 def words_of(item: Item) -> tuple[str, ...]:
-    """The words of a sentence; of a text the text, and the second one of a pair."""
+    """The words of a sentence; of a text the text itself, and the second one of a pair."""
     if isinstance(item, Text):
         return (item.text,) if item.pair is None else (item.text, item.pair)
     return item.forms

@@ -25,7 +25,7 @@ ERROR_RATE = TaskMetric(
 
 
 def test_a_registered_metric_is_measured_and_has_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(REGISTERED, "_plugs", dict(REGISTERED._plugs))  # gone again after the test
+    monkeypatch.setattr(REGISTERED, "_plugins", dict(REGISTERED._plugins))  # gone again after the test
     register(ERROR_RATE)
     gold, predicted = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0])
     measured = TASKS["pos"].measure(gold, predicted, np.array([0]), ("A", "B"))

@@ -86,7 +86,7 @@ def test_a_depth_beyond_the_layers_of_one_of_two_models_is_told_where_it_stands(
     save_tiny_model("distilbert", tmp_path / "small", positions=128)
     freeze = "[none, {strategy: first_k, depth: 6}]"
     (problem,) = refusal(tmp_path, f"space:\n  model: [starter, {tmp_path / 'small'}]\n  freeze: {freeze}\n")
-    assert problem.startswith("5: space.freeze[1].depth: 6 is no depth of first_k in model 'small' of 4 layers")
+    assert problem.startswith("5: space.freeze[1].depth: 6 is not a depth of first_k in model 'small' of 4 layers")
 
 
 def test_ranking_inside_each_group_is_allowed_where_it_is_asked_for(tmp_path: Path) -> None:

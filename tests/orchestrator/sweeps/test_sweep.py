@@ -141,7 +141,7 @@ def test_a_mistake_that_every_seed_shares_is_told_once(folder: Path) -> None:
 def test_a_depth_beyond_the_models_layers_is_refused(folder: Path) -> None:
     path = sweep(folder, "trial:\n  data: DATA\nspace:\n  freeze:\n    - {strategy: first_k, depth: 7}\n")
     error = refusal(path)
-    text = "7 is no depth of first_k in model 'starter' of 6 layers: 0 to 6."
+    text = "7 is not a depth of first_k in model 'starter' of 6 layers: 0 to 6."
     assert (str(error), error.exit_code) == (f"{path}:5: space.freeze[0].depth: {text}", 2)
 
 

@@ -143,7 +143,7 @@ def test_an_end_without_a_beginning_is_named(tags: str) -> None:
     message = refusal("auto", tags)
     assert message.startswith("x.txt:1: word 2, 'w2', has the tag ")
     assert message.endswith(
-        "which has no preceding B-LOC. Fix the tag, or `scheme`, which is `auto` and found to be BIOES."
+        "which has no preceding B-LOC. Fix the tag, or `scheme`, which is `auto`, detected as BIOES."
     )
 
 

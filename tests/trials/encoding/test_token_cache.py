@@ -11,7 +11,7 @@ import pytest
 from tests.trials.conftest import TrialMaker
 from trials.cache.node_cache import BYTES_VARIABLE
 from trials.encoding.encoded_corpus import EncodedCorpus
-from trials.encoding.token_cache import kept_or_encoded, token_key
+from trials.encoding.token_cache import cached_or_encoded, token_key
 from trials.encoding.tokenize import _tokenised
 from trials.spec import TrialSpec
 
@@ -37,8 +37,8 @@ def never() -> EncodedCorpus:
 
 def test_what_is_mapped_is_what_was_encoded(make_trial: TrialMaker) -> None:
     spec = make_trial()
-    made = kept_or_encoded(key_of(spec), lambda: encoded(spec))
-    mapped = kept_or_encoded(key_of(spec), never)
+    made = cached_or_encoded(key_of(spec), lambda: encoded(spec))
+    mapped = cached_or_encoded(key_of(spec), never)
     assert (mapped.labels, mapped.names, mapped.pad_id) == (made.labels, made.names, made.pad_id)
     for name, split in made.splits.items():
         for one, other in zip(split.examples, mapped.splits[name].examples, strict=True):
@@ -54,9 +54,9 @@ def test_what_changes_the_tokens_changes_the_key(changes: dict[str, Any], make_t
 
 def test_a_broken_file_is_encoded_anew(make_trial: TrialMaker, cache: Path) -> None:
     spec = make_trial()
-    kept_or_encoded(key_of(spec), lambda: encoded(spec))
+    cached_or_encoded(key_of(spec), lambda: encoded(spec))
     next((cache / "tokens").rglob("train.ids.npy")).write_bytes(b"")
-    assert kept_or_encoded(key_of(spec), lambda: encoded(spec)).labels == encoded(spec).labels
+    assert cached_or_encoded(key_of(spec), lambda: encoded(spec)).labels == encoded(spec).labels
 
 
 def test_without_room_the_corpus_is_encoded_and_not_kept(
@@ -64,5 +64,5 @@ def test_without_room_the_corpus_is_encoded_and_not_kept(
 ) -> None:
     monkeypatch.setenv(BYTES_VARIABLE, "10")
     spec = make_trial()
-    assert kept_or_encoded(key_of(spec), lambda: encoded(spec)).train.examples
+    assert cached_or_encoded(key_of(spec), lambda: encoded(spec)).train.examples
     assert not list(cache.rglob("*.npy"))

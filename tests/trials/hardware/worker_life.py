@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from trials.draft import Lookup, TrialDraft
-from trials.hardware.worker_memory import MemoryLevel, give_back_free, resident_bytes
+from trials.hardware.worker_memory import MemoryLevel, release_free_memory, resident_bytes
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
@@ -49,7 +49,7 @@ def main(treebank: Path, n_trials: int) -> None:
         settled.append(level.settle())
         megabytes.append(resident_bytes() >> 20)
         if len(megabytes) % 10 == 0:
-            give_back_free()
+            release_free_memory()
             held.append(resident_bytes() >> 20)
     found = {"megabytes": megabytes, "held_megabytes": held, "gaps_ms": gaps, "settled": all(settled)}
     sys.stdout.write(json.dumps(found))

@@ -206,7 +206,7 @@ def test_a_label_with_a_fraction_is_no_class_and_names_its_line(tmp_path: Path) 
     assert message.startswith(
         f"data: half, dev split: {folder / 'dev.tsv'}:3: the label is '0.5', a number with a fraction, but the task"
     )
-    assert "Take a regression like `stsb`" in message
+    assert "Use a regression like `stsb`" in message
 
 
 @pytest.mark.parametrize("label", ["good", "nan", "inf", ""])
@@ -222,7 +222,7 @@ def test_tagged_words_are_no_texts(tmp_path: Path) -> None:
         write_conllu(tmp_path / f"{split}.conllu", [[(split, "X"), ("b", "Y")]])
     message = refused(tmp_path, task="sst2")
     assert "train split: the task classifies texts, but this corpus has tagged words." in message
-    assert "Take a task like `pos` or `ner`" in message
+    assert "Use a task like `pos` or `ner`" in message
 
 
 @pytest.mark.parametrize("task", ["pos", "ner"])
@@ -231,7 +231,7 @@ def test_texts_are_no_tagged_words(task: str, tmp_path: Path) -> None:
     columns = {"text": "sentence", "label": "label"}
     message = refused(tmp_path, task=task, data={"folder": str(folder), "columns": columns})
     assert "train split: the task tags words, but this corpus has whole texts with a label." in message
-    assert "Take a task like `classification`" in message
+    assert "Use a task like `classification`" in message
 
 
 def test_a_table_without_the_tasks_columns_is_refused_with_the_known_ones(tmp_path: Path) -> None:
