@@ -168,7 +168,7 @@ def test_a_deep_link_restores_every_control(url: str, watched: Watched) -> None:
     assert values == {
         "corpus": "pos tiny",
         "model": "starter",
-        "embeddings": "learning",
+        "embeddings": "trained",
         "metric": "macro F1",
         "split": "test",
     }
@@ -181,7 +181,7 @@ def test_a_control_writes_the_url_and_back_undoes_one_step(url: str, watched: Wa
     page = watched.open(f"{url}/depth")
     _choose(page, "split", "test")
     page.wait_for_url("**/depth?split=test")
-    _choose(page, "embeddings", "learning")
+    _choose(page, "embeddings", "trained")
     page.wait_for_url("**embeddings=learning")
     wait_until_drawn(page)
     page.go_back()
