@@ -21,6 +21,8 @@ class SplitReport:
     Attributes:
         split: ``dev`` or ``test``.
         tags: Support, precision, recall and F1 of every label.
+        contributions: What each sentence or text contributes to the score, in the corpus's order; their mean is the
+            score (`trials.metrics.pseudo_values`). Empty where that is not known.
         names: The labels that `gold` and `predicted` index; empty where predictions are not stored, and for numbers.
         gold: One label for each word or text, in the corpus's order; a number in a regression.
         predicted: The same; -1 where a word was cut off.
@@ -29,6 +31,7 @@ class SplitReport:
 
     split: str
     tags: tuple[TagScore, ...]
+    contributions: tuple[float, ...] = ()
     names: tuple[str, ...] = ()
     gold: tuple[float, ...] = ()
     predicted: tuple[float, ...] = ()

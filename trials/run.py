@@ -103,11 +103,11 @@ def run_trial(
         test_metrics, reports, last = None, list[SplitReport](), stop == stops[-1]
         if last:
             best.restore()
-            reports.append(split_report(task, data, "dev", data.dev, best.dev, predictions))
+            reports.append(split_report(spec, data, "dev", data.dev, best.dev, predictions))
         if last and data.test.examples:
             test = evaluate(training, data.test)
             test_metrics = task.measure(data.test.gold, test.predicted, data.test.starts, data.names)
-            reports.append(split_report(task, data, "test", data.test, test, predictions))
+            reports.append(split_report(spec, data, "test", data.test, test, predictions))
 
         record = EpochRecord(
             step=training.step,

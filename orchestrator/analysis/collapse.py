@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from orchestrator.analysis.pseudo_values import Score
 from orchestrator.analysis.rows import Floats, number
 from orchestrator.analysis.stability import clopper_pearson
+from trials.metrics.pseudo_values import Score
 
 ROUNDING = 1e-9  # scores of equal counts differ by less
 LEAST_FALL = 0.05  # share of its start by which a training loss falls if anything is learned

@@ -62,6 +62,7 @@ class Recorder:
         for report in record.reports:
             self._buffered["tags"] += tag_rows(spec, attempt, report)
             self._buffered["predictions"] += prediction_rows(spec, attempt, report)
+            self._buffered["contributions"] += contribution_rows(spec, attempt, report)
         self.tick()
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
@@ -161,6 +162,14 @@ def tag_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[st
     """Rows of `schema.TAGS`."""
     key = {"trial_id": spec.trial_id, "attempt": attempt, "split": report.split}
     return [{**key, **asdict(tag)} for tag in report.tags]
+
+
+def contribution_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:
+    """The row of `schema.CONTRIBUTIONS`; none where contributions are not known."""
+    if not report.contributions:
+        return []
+    key = {"trial_id": spec.trial_id, "attempt": attempt, "split": report.split}
+    return [{**key, "values": list(report.contributions)}]
 
 
 def prediction_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:

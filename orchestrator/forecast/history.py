@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from orchestrator.forecast.observation import Inputs, Observation
 from orchestrator.forecast.work import PrefixLedger, group_key, memory_of, nothing_kept, work_of
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
+from orchestrator.store.schema import TABLES, State
 from orchestrator.store.specs import stored_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.sweep import Resources
@@ -71,7 +71,7 @@ def read_history(store: ResultStore, cluster: ClusterSpec, resources: Resources,
     target = _target(rows, cluster, resources)
     chosen = [row for row in rows if _fits(row, target)][-MOST_ROWS:]
     observed = _observed(_with_specs(store, chosen), inputs)
-    n_bytes = sum(sum(store.storage.at(name).files().values()) for name in ("epochs", "trials", "tags", "predictions"))
+    n_bytes = sum(sum(store.storage.at(name).files().values()) for name in TABLES)
     newest = observed[-1] if observed and now - observed[-1].ended < JUST_NOW_S else None
     return History(
         observations=tuple(observed),

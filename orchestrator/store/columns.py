@@ -21,6 +21,7 @@ ABOUT = {
     "trials": "A row a trial that has ended, by its newest attempt. Only `completed` ones belong in a mean.",
     "tags": "A row a label of each scored split, with the weights of the best epoch.",
     "predictions": "A row a sentence or text of each scored split, with the weights of the best epoch.",
+    "contributions": "A row a scored split, with the weights of the best epoch: the score, sentence by sentence.",
 }
 
 COLUMNS: dict[str, dict[str, str]] = {
@@ -77,6 +78,12 @@ COLUMNS: dict[str, dict[str, str]] = {
         "gold": "The gold labels.",
         "predicted": "The predicted ones; empty where a word was cut off.",
         "probability": "Of each predicted label.",
+    },
+    "contributions": {
+        **_ID,
+        "split": "dev or test.",
+        "values": "What each sentence or text contributes to the score, in the order of the corpus; their mean is the "
+        "score. Differences between two trials of one seed are what intervals over sentences are made of.",
     },
 }
 

@@ -21,7 +21,7 @@ from orchestrator.store.parts import PartFolder, is_part
 from orchestrator.store.schema import METRICS, TABLES
 
 # A trial's own row is committed last, and read first: whoever sees it sees everything that belongs to the trial.
-COMMIT_ORDER = ("epochs", "tags", "predictions", "trials")
+COMMIT_ORDER = ("epochs", "tags", "predictions", "contributions", "trials")
 READ_ORDER = tuple(reversed(COMMIT_ORDER))
 
 # The primary keys. Only a killed compaction leaves two rows with the same key, of which readers use the later.
@@ -30,6 +30,7 @@ KEYS = {
     "trials": ("trial_id", "attempt"),
     "tags": ("trial_id", "attempt", "split", "level", "tag"),
     "predictions": ("trial_id", "attempt", "split", "sentence"),
+    "contributions": ("trial_id", "attempt", "split"),
 }
 
 # What two runs of one trial must agree in; the other columns are measured, or say where it ran.
@@ -41,6 +42,7 @@ COMPUTED = {
     ),
     "tags": ("support", "predicted", "correct"),
     "predictions": ("forms", "gold", "predicted", "probability"),
+    "contributions": ("values",),
 }  # fmt: skip
 
 

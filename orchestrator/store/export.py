@@ -39,6 +39,7 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
     """
     tables: dict[str, Callable[[], pa.Table]] = {
         "trials": store.trials, "epochs": store.epochs, "tags": store.tags, "predictions": store.predictions,
+        "contributions": store.contributions,
     }  # fmt: skip
     paths = {name: folder / f"{name}.{form}" for name in tables} | {DICTIONARY: folder / DICTIONARY}
     there = [path for path in paths.values() if path.exists()]

@@ -67,6 +67,10 @@ class ResultStore:
         """One row per label of each scored split of each trial. Columns: `schema.TAGS`."""
         return self._committed("tags", ["trial_id", "split", "level", "tag"])
 
+    def contributions(self, trial_id: str | None = None) -> pa.Table:
+        """One row a scored split of a trial, or of all. Columns: `schema.CONTRIBUTIONS`."""
+        return self._committed("contributions", ["trial_id", "split"], trial_id)
+
     def predictions(self, trial_id: str | None = None) -> pa.Table:
         """One row per sentence of each scored split of a trial, or of all trials. Columns: `schema.PREDICTIONS`."""
         return self._committed("predictions", ["trial_id", "split", "sentence"], trial_id)

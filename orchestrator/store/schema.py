@@ -127,4 +127,20 @@ PREDICTIONS = pa.schema(
     ]
 )
 
-TABLES = {"epochs": EPOCHS, "trials": TRIALS, "tags": TAGS, "predictions": PREDICTIONS}
+# A row a split: what each of its sentences or texts contributes to the score, for intervals over sentences.
+CONTRIBUTIONS = pa.schema(
+    [
+        ("trial_id", pa.string()),
+        ("attempt", pa.int32()),
+        ("split", pa.string()),
+        ("values", pa.list_(pa.float32())),  # in the order of the corpus; their mean is the score
+    ]
+)
+
+TABLES = {
+    "epochs": EPOCHS,
+    "trials": TRIALS,
+    "tags": TAGS,
+    "predictions": PREDICTIONS,
+    "contributions": CONTRIBUTIONS,
+}

@@ -23,6 +23,7 @@ KEYS = {
     "trials": ("trial_id",),
     "tags": ("trial_id", "split", "level", "tag"),
     "predictions": ("trial_id", "split", "sentence"),
+    "contributions": ("trial_id", "split"),
 }
 # What two runs of one trial may differ in: times, attempts, memory, and the commit of a checkout that is worked on.
 FREE = {"attempt", "setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "time", "git_commit"}
@@ -51,6 +52,7 @@ def read_rows(store: ResultStore) -> dict[str, list[Row]]:
         "trials": trials,
         "tags": store.tags().to_pylist(),
         "predictions": predictions,
+        "contributions": store.contributions().to_pylist(),
     }
 
 

@@ -39,7 +39,7 @@ def test_ray_gives_the_rows_of_the_inline_driver_and_leaves_no_litter(
     assert json.loads(on_ray.stdout)["completed"] == 16
     assert rows_without_times(open_store(tmp_path / "ray")) == rows_without_times(open_store(tmp_path / "inline"))
     kept = {path.name for path in (tmp_path / "ray").iterdir() if path.is_file() or any(path.rglob("*.*"))}
-    assert kept == {"epochs", "predictions", "store.json", "sweeps", "tags", "trials"}
+    assert kept == {"contributions", "epochs", "predictions", "store.json", "sweeps", "tags", "trials"}
     assert {path.name for path in tmp_path.iterdir()} == {"inline", "one", "ray", "small.yaml", "two"}
     assert "dashboard http://127.0.0.1:" in on_ray.stderr
     assert "Warning" not in on_ray.stderr
@@ -136,7 +136,7 @@ def test_a_second_driver_is_refused(interrupted: Interrupted) -> None:
 def test_ctrl_c_keeps_what_is_done_and_prints_the_command_that_resumes(interrupted: Interrupted) -> None:
     assert (interrupted.code, "Traceback" in interrupted.said) == (130, False), interrupted.said
     assert {path.name for path in (interrupted.folder / "store").iterdir() if any(path.rglob("*.*"))} <= {
-        "epochs", "predictions", "sweeps", "tags", "trials",
+        "contributions", "epochs", "predictions", "sweeps", "tags", "trials",
     }  # fmt: skip
     command, _ = printed_commands(interrupted.said)
     words = [*command, "--dry-run", "--json"]

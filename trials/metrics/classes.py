@@ -6,8 +6,11 @@ import math
 
 import numpy as np
 
+from trials.metrics import pseudo_values
 from trials.metrics.counts import Floats, Ids
 from trials.metrics.metric import TaskMetric, register
+from trials.metrics.pseudo_values import counted
+from trials.metrics.tokens import counts_of
 
 
 def matthews(gold: Ids, predicted: Ids) -> float:
@@ -78,6 +81,7 @@ register(
         group="correlation",
         outputs=frozenset(),  # only of tasks that select by it
         function=lambda split: matthews(split.gold, split.predicted),
+        contributions=lambda split: counted(counts_of(split), pseudo_values.matthews),
         lowest=-1.0,
     )
 )
@@ -89,6 +93,7 @@ register(
         group="label",
         outputs=frozenset({"binary"}),
         function=lambda split: binary_f1(split.gold, split.predicted, split.positive),
+        contributions=lambda split: counted(counts_of(split, split.positive), pseudo_values.label_f1(split.positive)),
     )
 )
 register(
@@ -99,6 +104,9 @@ register(
         group="correlation",
         outputs=frozenset({"numbers"}),
         function=lambda split: pearson(split.gold, split.predicted),
+        contributions=lambda split: counted(
+            pseudo_values.pearson_statistics(split.gold, split.predicted), pseudo_values.pearson
+        ),
         lowest=-1.0,
     )
 )
@@ -110,6 +118,7 @@ register(
         group="correlation",
         outputs=frozenset({"numbers"}),
         function=lambda split: spearman(split.gold, split.predicted),
+        contributions=lambda split: pseudo_values.spearman_values(split.gold, split.predicted),
         lowest=-1.0,
     )
 )

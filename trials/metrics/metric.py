@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from trials.metrics.pseudo_values import from_left_out
 from trials.registry import Registry
 
 Output = Literal["tags", "spans", "classes", "binary", "numbers"]
 """What a task predicts: a tag for every word, spans of words, a class for every text, one of two classes of which one
 is the positive class, or a number."""
 
+MAX_LEFT_OUT = 2000  # examples; a metric of its own, asked that often, takes a second or so
 NO_CLASS = -2  # an id that neither gold labels nor predictions have
 
 
@@ -49,6 +51,9 @@ class TaskMetric:
         function: From a predicted split to the value.
         higher_is_better: False for an error rate or a distance.
         lowest: The smallest value it can take.
+        contributions: From a predicted split to (examples,) values whose mean is the metric: what an interval over
+            sentences needs (`trials.metrics.pseudo_values`). None leaves out one example after the other, which asks
+            `function` once for each and is done up to `MAX_LEFT_OUT` examples.
     """
 
     name: str
@@ -59,6 +64,28 @@ class TaskMetric:
     function: Callable[[PredictedSplit], float]
     higher_is_better: bool = True
     lowest: float = 0.0
+    contributions: Callable[[PredictedSplit], np.ndarray] | None = None
+
+    def score_contributions(self, split: PredictedSplit) -> np.ndarray:
+        """(examples,) contributions to the score; empty where they are not known.
+
+        Fewer than two examples have none, nor has a metric without `contributions` on a large split.
+        """
+        if len(split.starts) < 2 or (self.contributions is None and len(split.starts) > MAX_LEFT_OUT):
+            return np.empty(0)
+        values = (self.contributions or self._leaving_out)(split)
+        return values if self.higher_is_better else -values
+
+    def _leaving_out(self, split: PredictedSplit) -> np.ndarray:
+        ends = np.append(split.starts[1:], len(split.gold))
+        left_out = []
+        for start, end in zip(split.starts, ends, strict=True):
+            keep = np.r_[:start, end : len(split.gold)]
+            starts = np.where(split.starts > start, split.starts - (end - start), split.starts)
+            starts = starts[split.starts != start]
+            rest = replace(split, gold=split.gold[keep], predicted=split.predicted[keep], starts=starts)
+            left_out.append(self.function(rest))
+        return from_left_out(np.array([self.function(split)]), np.array(left_out))
 
     def as_score(self, value: float) -> float:
         """The value as a score, of which the largest selects the best epoch."""

@@ -6,13 +6,15 @@ span. seqeval 1.2 does the same with ``mode="strict", scheme=IOB2``.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from trials.metrics.counts import Counts, Ids, share
+from trials.metrics import pseudo_values
+from trials.metrics.counts import Counts, Floats, Ids, share
 from trials.metrics.metric import PredictedSplit, TaskMetric, register
+from trials.metrics.pseudo_values import Score, count_items, counted
 
 OUTSIDE, BEGIN, INSIDE = range(3)
 PREFIXES = {"B-": BEGIN, "I-": INSIDE}
@@ -69,11 +71,16 @@ def _parts(names: tuple[str, ...]) -> tuple[Ids, Ids]:
 def count_spans(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> Counts:
     """The counts of every type in `span_types`; arguments as for `span_scores`."""
     n_types = len(span_types(names))
+    each_kind = _gold_predicted_correct(gold, predicted, starts, names)
+    return Counts(*(np.bincount(each[:, 0], minlength=n_types) for each in each_kind))
+
+
+def _gold_predicted_correct(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> tuple[Ids, Ids, Ids]:
+    """The spans (spans, 3) of gold, of the predictions, and those that are both."""
     guessed, actual = spans(predicted, starts, names), spans(gold, starts, names)
     at = np.full((len(gold), 2), -1, dtype=np.int64)  # type and end of the gold span that starts at a word
     at[actual[:, 1]] = actual[:, [0, 2]]
-    correct = guessed[(at[guessed[:, 1]] == guessed[:, [0, 2]]).all(axis=1)]
-    return Counts(*(np.bincount(each[:, 0], minlength=n_types) for each in (actual, guessed, correct)))
+    return actual, guessed, guessed[(at[guessed[:, 1]] == guessed[:, [0, 2]]).all(axis=1)]
 
 
 def span_scores(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> SpanScores:
@@ -99,17 +106,38 @@ def _scores(split: PredictedSplit) -> SpanScores:
     return span_scores(split.gold, split.predicted, split.starts, split.names)
 
 
-def _register(score: str, about: str) -> None:
-    label = f"span {score.replace('_', ' ').replace('f1', 'F1')}"
-    about = f"Of whole entities{about}"
-    register(
-        TaskMetric(f"span_{score}", label, about, "span", frozenset({"spans"}), lambda s: getattr(_scores(s), score))
+def span_counts(split: PredictedSplit) -> Floats:
+    """(sentences, 3, types) counts of gold, predicted and correct spans of each sentence."""
+    n_types = len(span_types(split.names))
+    counted_spans = _gold_predicted_correct(split.gold, split.predicted, split.starts, split.names)
+    examples = [np.searchsorted(split.starts, each[:, 1], side="right") - 1 for each in counted_spans]
+    return np.stack(
+        [
+            count_items(each[:, 0], example, len(split.starts), n_types)
+            for each, example in zip(counted_spans, examples, strict=True)
+        ],
+        axis=1,
     )
 
 
-_register("precision", ", strict IOB2: precision.")
-_register("recall", ": recall.")
-_register("f1", ": F1.")
-_register("macro_precision", ": mean precision of the types.")
-_register("macro_recall", ": mean recall of the types.")
-_register("macro_f1", ": mean F1 of the types.")
+def _register(score: str, about: str, of_sums: Score) -> None:
+    label = f"span {score.replace('_', ' ').replace('f1', 'F1')}"
+    register(
+        TaskMetric(
+            f"span_{score}",
+            label,
+            f"Of whole entities{about}",
+            "span",
+            frozenset({"spans"}),
+            lambda split: getattr(_scores(split), score),
+            contributions=lambda split: counted(span_counts(split), of_sums),
+        )
+    )
+
+
+_register("precision", ", strict IOB2: precision.", partial(pseudo_values.micro_share, 1))
+_register("recall", ": recall.", partial(pseudo_values.micro_share, 0))
+_register("f1", ": F1.", pseudo_values.micro_f1)
+_register("macro_precision", ": mean precision of the types.", partial(pseudo_values.macro_share, 1))
+_register("macro_recall", ": mean recall of the types.", partial(pseudo_values.macro_share, 0))
+_register("macro_f1", ": mean F1 of the types.", pseudo_values.macro_f1)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from trials.metrics.counts import Ids, count
-from trials.metrics.metric import TaskMetric, register
+from trials.metrics import pseudo_values
+from trials.metrics.counts import Floats, Ids, count
+from trials.metrics.metric import PredictedSplit, TaskMetric, register
+from trials.metrics.pseudo_values import counted, label_counts
 
 
 def accuracy(gold: Ids, predicted: Ids) -> float:
@@ -30,6 +32,20 @@ def macro_f1(gold: Ids, predicted: Ids) -> float:
     return float(f1[counts.occurs].mean()) if counts.occurs.any() else 0.0
 
 
+def correct_words(split: PredictedSplit) -> Floats:
+    """(examples,) correct words of each, over the mean words of an example; their mean is the accuracy."""
+    correct = (split.gold == split.predicted) & (split.predicted >= 0)
+    per_example = np.add.reduceat(correct.astype(np.float64), split.starts)
+    contributions: Floats = per_example / (len(split.gold) / len(split.starts))
+    return contributions
+
+
+def counts_of(split: PredictedSplit, least: int = 0) -> Floats:
+    """(examples, 3, labels) counts of each example, of all ids up to the largest that occurs, or to `least`."""
+    n_labels = 1 + int(max(split.gold.max(initial=least), split.predicted.max(initial=least)))
+    return label_counts(split.gold, split.predicted, split.starts, n_labels)
+
+
 register(
     TaskMetric(
         "accuracy",
@@ -38,6 +54,7 @@ register(
         group="label",
         outputs=frozenset({"tags", "classes", "binary"}),
         function=lambda split: accuracy(split.gold, split.predicted),
+        contributions=correct_words,
     )
 )
 register(
@@ -48,5 +65,6 @@ register(
         group="label",
         outputs=frozenset({"tags", "classes"}),
         function=lambda split: macro_f1(split.gold, split.predicted),
+        contributions=lambda split: counted(counts_of(split), pseudo_values.macro_f1),
     )
 )

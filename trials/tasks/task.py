@@ -111,6 +111,12 @@ class Task(Protocol):
         """The items as examples, in the same order; `names` are the labels and then those that train lacks."""
         ...
 
+    def predicted_split(
+        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
+    ) -> PredictedSplit:
+        """The arguments as what metrics take, with the id of the task's positive class."""
+        ...
+
     def measure(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
     ) -> dict[str, float]:
@@ -146,13 +152,24 @@ class MeasuredTask:
         others = (metric.name for metric in metrics_for(self.outputs, self.score))
         return (self.score, *(name for name in others if name != self.score))
 
+    def predicted_split(
+        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
+    ) -> PredictedSplit:
+        """The arguments as what metrics take, with the id of the task's positive class."""
+        positive = next((i for i, name in enumerate(names) if name in self.positive), NO_CLASS)
+        return PredictedSplit(gold, predicted, starts, names, positive)
+
     def measure(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
     ) -> dict[str, float]:
         """The value of each of `metrics`; the arguments are the attributes of `PredictedSplit`."""
-        positive = next((i for i, name in enumerate(names) if name in self.positive), NO_CLASS)
-        split = PredictedSplit(gold, predicted, starts, names, positive)
+        split = self.predicted_split(gold, predicted, starts, names)
         return {metric.name: metric.function(split) for metric in metrics_for(self.outputs, self.score)}
+
+
+def score_contributions(task_name: str, score: str | None, split: PredictedSplit) -> np.ndarray:
+    """(examples,) what each example contributes to the score of `as_score`; their mean is the score."""
+    return METRICS[score or TASKS[task_name].metrics[0]].score_contributions(split)
 
 
 def as_score(task_name: str, score: str | None, measured: Mapping[str, float]) -> float:

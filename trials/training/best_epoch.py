@@ -10,7 +10,9 @@ from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.models.load import LoadedModel
 from trials.record import SplitReport
 from trials.settings import Predictions
-from trials.tasks.task import Split, Task
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+from trials.tasks.task import Split, score_contributions
 from trials.training.loop import EvaluatedSplit
 
 AUTO_WORDS = 100_000  # largest split whose predictions are stored by default; about a megabyte in the store
@@ -50,16 +52,20 @@ class BestEpoch:
 
 
 def split_report(
-    task: Task, data: EncodedCorpus, name: str, split: Split, evaluated: EvaluatedSplit, predictions: Predictions
+    spec: TrialSpec, data: EncodedCorpus, name: str, split: Split, evaluated: EvaluatedSplit, predictions: Predictions
 ) -> SplitReport:
-    """The scores of every label, and the predictions if the sweep stores them."""
+    """The scores of every label, what each sentence contributes, and the predictions if the sweep stores them."""
+    task = TASKS[spec.task]
     tags = task.table(split.gold, evaluated.predicted, split.starts, data.names)
+    predicted = task.predicted_split(split.gold, evaluated.predicted, split.starts, data.names)
+    contributions = tuple(score_contributions(spec.task, spec.score, predicted).tolist())
     by_default = task.head == "tokens" and len(split.gold) <= AUTO_WORDS
     if predictions == "none" or (predictions == "auto" and not by_default):
-        return SplitReport(name, tags)
+        return SplitReport(name, tags, contributions)
     return SplitReport(
         name,
         tags,
+        contributions,
         () if task.regression else data.names,
         tuple(split.gold.tolist()),
         tuple(evaluated.predicted.tolist()),

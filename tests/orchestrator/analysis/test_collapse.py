@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from orchestrator.analysis.collapse import collapses, constant_score, has_collapsed, loss_fell
-from orchestrator.analysis.pseudo_values import accuracy, label_f1, macro_f1, matthews, micro_f1
+from trials.metrics.pseudo_values import accuracy, label_f1, macro_f1, matthews, micro_f1
 
 
 def test_no_collapse_in_five_runs_leaves_45_percent_possible() -> None:

@@ -78,7 +78,7 @@ def test_verify_as_json_is_one_object(store: ResultStore) -> None:
     name = spoil(store.storage, "tags")
     found = json.loads(command("verify", "--store", store.address, "--json").stdout)
     assert (found["store"], found["ok"], found["findings"][0]["place"]) == (store.address, False, name)
-    assert found["counted"]["parts"] == {"epochs": 2, "trials": 2, "tags": 2, "predictions": 2}
+    assert found["counted"]["parts"] == {"epochs": 2, "trials": 2, "tags": 2, "predictions": 2, "contributions": 2}
 
 
 @pytest.mark.parametrize("words", [["verify"], ["verify", "--json"], ["repair"], ["compact"], ["gc"], ["export", "x"]])
@@ -285,7 +285,7 @@ def test_parquet_has_all_types(exported: Path, real: Real) -> None:
     store = open_store(real.store)
     assert pq.read_table(exported / "tags.parquet").equals(store.tags())
     assert pq.read_table(exported / "predictions.parquet").equals(store.predictions())
-    assert len(list(exported.iterdir())) == 5
+    assert len(list(exported.iterdir())) == 6
 
 
 def test_what_is_no_number_is_null_in_json_lines(tmp_path: Path) -> None:
@@ -319,7 +319,10 @@ def test_merge_tells_what_was_added_and_again_that_nothing_was(store: ResultStor
     complete(ResultStore(tmp_path / "theirs"), make_spec(seed=7, data={"sizes": (200, 2, 2)}, optim={"epochs": 2}))
     first, again = (command("merge", tmp_path / "theirs", store.address) for _ in range(2))
     assert (first.exit_code, again.exit_code) == (0, 0), first.output
-    assert first.stdout == "added 2 of epochs, 4 of tags, 4 of predictions, 1 of trials: 1 attempts; 0 plans\n"
+    assert (
+        first.stdout
+        == "added 2 of epochs, 4 of tags, 4 of predictions, 2 of contributions, 1 of trials: 1 attempts; 0 plans\n"
+    )
     assert again.stdout == "added no rows: 0 attempts; 0 plans\n"
     assert command("verify", "--store", store.address).exit_code == 0
 

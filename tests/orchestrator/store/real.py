@@ -76,6 +76,7 @@ def numbers(store: Path | str) -> dict[str, list[list[Any]]]:
         "trials": found.trials(),
         "tags": found.tags(),
         "predictions": found.predictions(),
+        "contributions": found.contributions(),
     }
     keys = {name: [key for key in KEYS[name] if key != "attempt"] for name in tables}
     return {

@@ -61,6 +61,7 @@ def complete(
         "epochs": [epoch(**key, step=step, score=score) for step, score in zip(steps, scores, strict=True)],
         "tags": [tag(**key, split=split, name=name, support=2) for split in splits for name in ("NOUN", "VERB")],
         "predictions": [prediction(**key, split=split, sentence=n) for split in splits for n in (0, 1)],
+        "contributions": [{**key, "split": split, "values": [0.25, 0.75]} for split in splits],
         "trials": [trial(**key, spec=spec_text or spec.model_dump_json(), **(found | changes))],
     }
     for table in COMMIT_ORDER:

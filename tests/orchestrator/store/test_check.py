@@ -68,7 +68,13 @@ def test_a_store_that_launches_wrote_has_no_findings(real: Real) -> None:
 def test_a_store_is_checked_wherever_it_lies(storage: Storage) -> None:
     complete(ResultStore(storage), SPEC)
     assert check_store(storage.address).ok
-    assert check_store(storage).counted.parts == {"epochs": 1, "trials": 1, "tags": 1, "predictions": 1}
+    assert check_store(storage).counted.parts == {
+        "epochs": 1,
+        "trials": 1,
+        "tags": 1,
+        "predictions": 1,
+        "contributions": 1,
+    }
 
 
 def test_a_check_writes_nothing(real: Real, tmp_path: Path) -> None:
@@ -107,7 +113,7 @@ def test_duplicates_of_a_killed_compaction_are_a_note(store: ResultStore, compac
 
 def test_parts_without_digests_are_read_and_noted() -> None:
     report = check_store(Path(v1.__file__).parent / "store_v1")
-    assert report.counted.rows == {"epochs": 4, "trials": 3, "tags": 0, "predictions": 0}
+    assert report.counted.rows == {"epochs": 4, "trials": 3, "tags": 0, "predictions": 0, "contributions": 0}
     assert "epochs: 2 parts have no digest in their names" in report.notes[1]
 
 
@@ -201,7 +207,7 @@ class Failing(FolderStorage):
 def test_a_file_that_the_disk_does_not_give_back_is_found(store: ResultStore) -> None:
     found = check_store(Failing(store.root)).findings
     assert [finding.place.partition("/")[0] for finding in found] == [
-        "sweeps", "trials", "predictions", "tags", "epochs",
+        "sweeps", "trials", "contributions", "predictions", "tags", "epochs",
     ]  # fmt: skip
     assert all("cannot be read (" in finding.wrong and "Input/output error" in finding.wrong for finding in found)
 

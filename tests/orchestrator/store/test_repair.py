@@ -130,7 +130,7 @@ def test_where_only_times_differ_the_trial_stays_completed(store: ResultStore) -
 
 def test_rows_without_an_evaluation_are_removed(store: ResultStore) -> None:
     store.append("tags", [tag(THIRD.trial_id, 7)])
-    assert repair(store.storage).rows == {"trials": 0, "predictions": 0, "tags": 1, "epochs": 0}
+    assert repair(store.storage).rows == {"trials": 0, "contributions": 0, "predictions": 0, "tags": 1, "epochs": 0}
     assert check_store(store.storage).ok
 
 
@@ -170,8 +170,14 @@ def test_a_store_with_parts_of_a_newer_version_is_not_touched(store: ResultStore
 def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path: Path) -> None:
     complete(ResultStore(FolderStorage(tmp_path)), FIRST)
     done = repair(Failing(tmp_path))
-    assert sorted(path.partition("/")[0] for path in done.files) == ["epochs", "predictions", "tags", "trials"]
-    assert len(list(tmp_path.glob("quarantine/*/*/part-*"))) == 4
+    assert sorted(path.partition("/")[0] for path in done.files) == [
+        "contributions",
+        "epochs",
+        "predictions",
+        "tags",
+        "trials",
+    ]
+    assert len(list(tmp_path.glob("quarantine/*/*/part-*"))) == 5
 
 
 # --- Killed

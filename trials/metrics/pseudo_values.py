@@ -25,8 +25,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from orchestrator.analysis.rows import Floats
-from trials.metrics.counts import share
+from trials.metrics.counts import Floats, Ids, share
 
 Score = Callable[[Floats], Floats]  # sums (..., *statistics) to scores (...)
 _CONSTANT = 1e-12  # a variance below this share of the mean square is the rounding of a constant
@@ -77,7 +76,9 @@ def spearman_losses(gold: Floats, baseline: Floats, freeze: Floats) -> Floats:
     """
     if baseline.shape != freeze.shape or baseline.shape[-1:] != gold.shape:
         raise ValueError(f"predictions of {baseline.shape} and {freeze.shape} do not go with numbers of {gold.shape}")
-    return np.stack([_spearman(gold, b) - _spearman(gold, f) for b, f in zip(baseline, freeze, strict=True)])
+    return np.stack(
+        [spearman_values(gold, b) - spearman_values(gold, f) for b, f in zip(baseline, freeze, strict=True)]
+    )
 
 
 def pseudo_values(statistics: Floats, score: Score) -> Floats:
@@ -92,11 +93,15 @@ def pseudo_values(statistics: Floats, score: Score) -> Floats:
     """
     values = np.asarray(statistics, dtype=np.float64)
     total = values.sum(axis=1, keepdims=True)  # (seeds, 1, *statistics)
-    return _from_left_out(score(total), score(total - values))
+    return from_left_out(score(total), score(total - values))
 
 
-def _from_left_out(whole: Floats, left_out: Floats) -> Floats:
-    """Pseudo-values from the score `whole` (..., 1) and the scores without each sentence (..., sentences)."""
+def from_left_out(whole: Floats, left_out: Floats) -> Floats:
+    """Pseudo-values from the score `whole` (..., 1) and the scores without each sentence (..., sentences).
+
+    Raises:
+        ValueError: There is one sentence only, or a score is not finite.
+    """
     n = left_out.shape[-1]
     if n < 2:
         raise ValueError("pseudo-values need two sentences")
@@ -106,10 +111,49 @@ def _from_left_out(whole: Floats, left_out: Floats) -> Floats:
     return values
 
 
+def label_counts(gold: Ids, predicted: Ids, starts: Ids, n_labels: int) -> Floats:
+    """Counts (examples, 3, labels) of the places of each example, for the scores below.
+
+    Args:
+        gold: (places,) ids of the labels; an id below 0 is none of them and is not counted.
+        predicted: (places,) ids of the predictions, likewise.
+        starts: (examples,) index of each example's first place, ascending.
+        n_labels: Labels.
+    """
+    correct = np.where(gold == predicted, gold, -1)
+    example = np.searchsorted(starts, np.arange(len(gold)), side="right") - 1
+    return np.stack([count_items(ids, example, len(starts), n_labels) for ids in (gold, predicted, correct)], axis=1)
+
+
+def count_items(labels: Ids, example: Ids, n_examples: int, n_labels: int) -> Floats:
+    """Counts (examples, labels) of items (items,) by the example (items,) that each belongs to."""
+    known = labels >= 0
+    flat = np.bincount(example[known] * n_labels + labels[known], minlength=n_examples * n_labels)
+    counts: Floats = flat.reshape(n_examples, n_labels).astype(np.float64)
+    return counts
+
+
+def counted(counts: Floats, score: Score) -> Floats:
+    """Pseudo-values (examples,) of one trial's counts (examples, 3, labels)."""
+    values: Floats = pseudo_values(counts[None], score)[0]
+    return values
+
+
 def micro_f1(sums: Floats) -> Floats:
     """F1 over all items of counts (..., 3, labels), as spans' F1 is; 0 where there is no item."""
     support, predicted, correct = _rows(sums.sum(axis=-1, keepdims=True))
     return share(2 * correct, support + predicted)[..., 0]
+
+
+def micro_share(row: int, sums: Floats) -> Floats:
+    """Correct items over all items of one row of counts (..., 3, labels): recall of row 0, precision of row 1."""
+    return share(sums[..., 2, :].sum(axis=-1), sums[..., row, :].sum(axis=-1))
+
+
+def macro_share(row: int, sums: Floats) -> Floats:
+    """Mean of `micro_share` over the labels that occur in gold or predicted; 0 where none does."""
+    support, predicted, correct = _rows(sums)
+    return share(share(correct, sums[..., row, :]).sum(axis=-1), (support + predicted > 0).sum(axis=-1))
 
 
 def macro_f1(sums: Floats) -> Floats:
@@ -171,7 +215,7 @@ def _rows(counts: Floats) -> tuple[Floats, Floats, Floats]:
     return counts[..., 0, :], counts[..., 1, :], counts[..., 2, :]
 
 
-def _spearman(gold: Floats, predicted: Floats) -> Floats:
+def spearman_values(gold: Floats, predicted: Floats) -> Floats:
     """Pseudo-values (texts,), exact: without a text, the ranks of all above it fall by 1 and those equal to it by 1/2.
 
     Takes O(texts^2) comparisons, half a second for 10,000 texts.
@@ -186,7 +230,7 @@ def _spearman(gold: Floats, predicted: Floats) -> Floats:
         a, b = ((r - (r > r[which, None]) - 0.5 * (r == r[which, None])) * kept for r in ranks)
         left_out[which] = _correlation(np.full(len(which), n - 1.0), *_sums(a, b))
     whole = _correlation(np.array([float(n)]), *_sums(*(r[None, :] for r in ranks)))
-    return _from_left_out(whole, left_out)
+    return from_left_out(whole, left_out)
 
 
 def _sums(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.analysis import pseudo_values as module
-from orchestrator.analysis.pseudo_values import (
+from trials.metrics import classes, tokens
+from trials.metrics import pseudo_values as module
+from trials.metrics.counts import Floats, Ids, count
+from trials.metrics.pseudo_values import (
     Score,
     label_f1,
     pearson_statistics,
@@ -19,9 +21,6 @@ from orchestrator.analysis.pseudo_values import (
     spearman_losses,
     word_losses,
 )
-from tests.orchestrator.analysis.frames import Floats
-from trials.metrics import classes, tokens
-from trials.metrics.counts import Ids, count
 
 Metric = Callable[[Ids, Ids], float]
 N_LABELS = 3

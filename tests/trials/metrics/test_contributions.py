@@ -1,0 +1,63 @@
+"""What each example contributes to a metric: the mean is the metric, and leaving one out says what it is worth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trials.metrics.metric import METRICS, PredictedSplit, TaskMetric
+from trials.tasks import TASKS
+
+TAGS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+LENGTHS = st.lists(st.integers(1, 5), min_size=3, max_size=8)
+
+
+def split_of(name: str, lengths: list[int], seed: int) -> PredictedSplit:
+    """Random labels, two thirds of them right; for the metrics over numbers, numbers."""
+    rng, n = np.random.default_rng(seed), sum(lengths)
+    if METRICS[name].group == "correlation" and name != "matthews":
+        numbers = rng.normal(size=len(lengths))
+        return PredictedSplit(numbers, numbers + rng.normal(size=len(lengths)), np.arange(len(lengths)), ())
+    gold = rng.integers(0, len(TAGS), n)
+    predicted = np.where(rng.random(n) < 2 / 3, gold, rng.integers(-1, len(TAGS), n))
+    return PredictedSplit(gold, predicted, np.cumsum([0, *lengths[:-1]]), TAGS, positive=1)
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+@given(lengths=LENGTHS, seed=st.integers(0, 99))
+def test_their_mean_is_the_metric(name: str, lengths: list[int], seed: int) -> None:
+    metric, split = METRICS[name], split_of(name, lengths, seed)
+    values = metric.score_contributions(split)
+    assert len(values) == len(split.starts)
+    assert values.mean() == pytest.approx(metric.as_score(metric.function(split)), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name != "accuracy"])
+@given(lengths=LENGTHS, seed=st.integers(0, 99))
+def test_the_fast_ones_are_what_leaving_one_out_gives(name: str, lengths: list[int], seed: int) -> None:
+    metric, split = METRICS[name], split_of(name, lengths, seed)
+    assert metric.score_contributions(split) == pytest.approx(_slow(metric).score_contributions(split), abs=1e-9)
+
+
+def _slow(metric: TaskMetric) -> TaskMetric:
+    return replace(metric, contributions=None)
+
+
+def test_a_metric_of_which_less_is_better_contributes_with_its_sign_turned() -> None:
+    split = split_of("accuracy", [2, 3], 0)
+    errors = replace(METRICS["accuracy"], higher_is_better=False)
+    assert (errors.score_contributions(split) == -METRICS["accuracy"].score_contributions(split)).all()
+
+
+def test_one_example_or_too_many_for_a_slow_metric_have_none() -> None:
+    assert not len(METRICS["accuracy"].score_contributions(split_of("accuracy", [3], 0)))
+    assert not len(_slow(METRICS["accuracy"]).score_contributions(split_of("accuracy", [1] * 2001, 0)))
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_every_task_selects_by_a_metric_with_fast_contributions(task: str) -> None:
+    assert METRICS[TASKS[task].metrics[0]].contributions is not None
