@@ -155,7 +155,7 @@ class S3Process:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate(timeout=20)
+        self._process.communicate()
 
     def address(self, prefix: str, url: str | None = None) -> str:
         """A store's address, perhaps through a proxy at `url`."""

@@ -226,16 +226,16 @@ def test_a_moved_wall_clock_moves_under_a_running_process_and_its_monotonic_cloc
     ) as process:
         assert process.stdin
         assert process.stdout
-        told = []
         for seconds in (0, 3600, -3600):
             clock.move(seconds)
+            began = time.time(), time.monotonic()
             process.stdin.write("now\n")
             process.stdin.flush()
-            told.append([float(word) for word in process.stdout.readline().split()])
+            wall, monotonic = (float(word) for word in process.stdout.readline().split())
+            assert began[0] - 1 <= wall - seconds <= time.time() + 1
+            assert began[1] - 1 <= monotonic <= time.monotonic() + 1
         process.stdin.write("end\n")
         process.stdin.close()
-    assert [round((wall - time.time()) / 60) for wall, _ in told] == [0, 60, -60]
-    assert told[2][1] - told[0][1] < 60
 
 
 def test_a_days_verdict_tells_growth_from_a_level_that_is_reached() -> None:

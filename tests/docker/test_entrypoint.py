@@ -29,7 +29,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return subprocess.run(
         [sys.executable, str(ENTRYPOINT), *words], env=inherited | environment, capture_output=True, text=True,
-        check=False, timeout=60,
+        check=False,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ FOR_PIP = {"PIP_CERT": "/etc/ssl/certs/ca-certificates.crt", "PIP_DEFAULT_TIMEOU
 
 
 def install(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["sh", str(SCRIPT), *options], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(["sh", str(SCRIPT), *options], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(

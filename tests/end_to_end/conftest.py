@@ -79,7 +79,7 @@ def run_here(*words: object) -> Result:
 def run_in(folder: Path, command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run `permafrost <command> ...` from a folder."""
     words = [str(Path(sys.executable).with_name("permafrost")), command, *map(str, arguments)]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=240, env=environment())
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, env=environment())
 
 
 def environment() -> dict[str, str]:

@@ -91,9 +91,7 @@ class Machine:
 
     def run(self, *words: object, cache: Path) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, *map(str, words)]
-        return subprocess.run(
-            command, cwd=self.folder, env=self.env(cache), capture_output=True, text=True, timeout=200
-        )
+        return subprocess.run(command, cwd=self.folder, env=self.env(cache), capture_output=True, text=True)
 
     def asked(self) -> list[str]:
         return [request.path for request in (*self.hub.asked(), *self.ud.asked())]

@@ -64,7 +64,7 @@ class Reply(NamedTuple):
 def ask(url: str, path: str = "/", *, method: str = "GET", **headers: str) -> Reply:
     """One request over a socket; the path goes out as it stands."""
     place = urlsplit(url)
-    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port)
     try:
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()
