@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trials.cache.node_cache import existing_folder, locked, node_folder
+from trials.cache.node_cache import existing_folder, node_folder
 from trials.datasets.corpus import SPLITS, fingerprint
 from trials.settings import DataSpec, ModelSpec
-from trials.sources.cache import cache_root
+from trials.sources.cache import cache_root, locked
 from trials.sources.hub_models import INDEX
 from trials.sources.local_models import identity_files, revision_of
 from trials.spec import TrialSpec

@@ -7,15 +7,12 @@ A folder records the boot id of its creation, since a crash of the machine may l
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-from trials.sources.cache import cache_root
+from trials.sources.cache import cache_root, locked
 
 BYTES_VARIABLE = "PERMAFROST_NODE_BYTES"
 MOST_BYTES = 32 << 30
@@ -79,12 +76,3 @@ def _boot() -> str:
         return _BOOT.read_text(encoding="ascii").strip()
     except OSError:
         return "unknown"
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

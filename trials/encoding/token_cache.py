@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from trials.cache.node_cache import existing_folder, locked, node_folder
+from trials.cache.node_cache import existing_folder, node_folder
 from trials.datasets.corpus import SPLITS
 from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.settings import DataSpec, ModelSpec
+from trials.sources.cache import locked
 from trials.tasks.task import Example, Split
 
 VERSION = 1  # of the files: increment it when the same key would give others

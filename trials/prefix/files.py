@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from trials.cache.node_cache import locked
+from trials.sources.cache import locked
 
 Compute = Callable[[Sequence[int]], Iterator[tuple[int, torch.Tensor]]]
 

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeGuard
@@ -172,13 +172,20 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Create a folder and lock it: a second process waits, and then finds the files there."""
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, which is created with its folder; a second process waits. Raises OSError."""
     import fcntl
 
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process is killed
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed, also if the process is killed
+        yield
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and lock it: a second process waits, and then finds the files there. Raises DataError."""
+    with ExitStack() as stack:
+        with writing(folder):
+            stack.enter_context(locked(folder / ".lock"))
         yield

@@ -18,7 +18,7 @@ from trials.sources.cache import (
     Progress,
     cache_root,
     is_plain,
-    locked,
+    locked_folder,
     no_progress,
     read_manifest,
     write_manifest,
@@ -85,7 +85,7 @@ def _online(repo: Repo, config: str | None, progress: Progress) -> FetchedCorpus
             HfApi().auth_check(repo.name, repo_type="dataset")  # `datasets` would lose the reason on its way
     assert info.sha is not None
     folder = _dataset_folder(repo, config, info.sha)
-    with locked(folder):
+    with locked_folder(folder):
         found = read_manifest(folder) or _fetch(repo, config, info, folder, progress)
     repo.remember(info.sha)
     return found

@@ -10,7 +10,15 @@ from typing import Any
 from urllib.parse import quote
 
 from trials.errors import DataError
-from trials.sources.cache import FetchedCorpus, Progress, cache_root, locked, no_progress, read_manifest, write_manifest
+from trials.sources.cache import (
+    FetchedCorpus,
+    Progress,
+    cache_root,
+    locked_folder,
+    no_progress,
+    read_manifest,
+    write_manifest,
+)
 from trials.sources.download import LARGEST_FILE, WAITS, Remote, download, get_json, shown
 
 API = "https://api.github.com"
@@ -54,7 +62,7 @@ def fetch_treebank(
             f"{name} {release} is not on this machine and --offline forbids the download; "
             f"run `permafrost data fetch ud:{name}@{release}` first."
         )
-    with locked(folder):
+    with locked_folder(folder):
         return read_manifest(folder) or _fetch(name, release, folder, progress, waits)
 
 
