@@ -98,7 +98,7 @@ def test_a_corpus_that_changed_since_is_refused(store: ResultStore, tmp_path: Pa
     assert "bank: its files changed since the sweep was planned" in done.stderr
 
 
-@pytest.mark.parametrize(("trial_id", "said"), [("none", "no trial 'none' in "), ("", "'' begins 2 trials: ")])
+@pytest.mark.parametrize(("trial_id", "said"), [("none", "no trial 'none' in "), ("", "'' matches 2 trials: ")])
 def test_an_unknown_or_ambiguous_id_is_refused(trial_id: str, said: str, trained: ResultStore) -> None:
     done = reproduce(trial_id, trained)
     assert (done.exit_code, done.stdout) == (3, "")
