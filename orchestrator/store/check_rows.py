@@ -87,7 +87,7 @@ def _remove_completed(pair: Pair, why: str, report: Report) -> bool:
     return bool(numbers)
 
 
-def _check_owners(name: str, evidence: Mapping[Pair, Evidence], report: Report) -> None:
+def _check_owners(name: str, evidence: Mapping[Pair, AttemptRows], report: Report) -> None:
     rows = report.tables[name].rows
     counts = rows.group_by(["trial_id", "attempt"]).aggregate([("split", "count")]).to_pylist()
     orphans = {_pair(row): row["split_count"] for row in counts if not evidence[_pair(row)].scores}
@@ -102,7 +102,7 @@ def _check_owners(name: str, evidence: Mapping[Pair, Evidence], report: Report) 
 
 
 @dataclass
-class Evidence:
+class AttemptRows:
     """What the tables hold of one attempt.
 
     Attributes:
@@ -116,9 +116,9 @@ class Evidence:
     sentences: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def _evidence(tables: Mapping[str, TableContents]) -> dict[Pair, Evidence]:
+def _evidence(tables: Mapping[str, TableContents]) -> dict[Pair, AttemptRows]:
     """By attempt, for all that have rows in `epochs`, `tags` or `predictions`."""
-    found: dict[Pair, Evidence] = defaultdict(Evidence)
+    found: dict[Pair, AttemptRows] = defaultdict(AttemptRows)
     for trial_id, attempt, step, score in _columns(tables["epochs"].rows, "step", "score"):
         found[trial_id, attempt].scores[step] = score  # of duplicates the later, as readers do
     tags = {
@@ -143,7 +143,7 @@ class CompletedTrial:
 
     row: Row
     spec: TrialSpec
-    evidence: Evidence
+    evidence: AttemptRows
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -191,7 +191,7 @@ class CorpusSizes:
         return max(counts, key=lambda n: (counts[n], n))
 
 
-def _check_completed(evidence: Mapping[Pair, Evidence], report: Report) -> None:
+def _check_completed(evidence: Mapping[Pair, AttemptRows], report: Report) -> None:
     trials = _completed(evidence, report)
     sizes = CorpusSizes(trials)
     for trial in trials:
@@ -206,7 +206,7 @@ def _check_completed(evidence: Mapping[Pair, Evidence], report: Report) -> None:
         )
 
 
-def _completed(evidence: Mapping[Pair, Evidence], report: Report) -> list[CompletedTrial]:
+def _completed(evidence: Mapping[Pair, AttemptRows], report: Report) -> list[CompletedTrial]:
     """The completed trials whose specs are valid; the others are findings."""
     trials: dict[Pair, CompletedTrial] = {}
     for row in report.tables["trials"].rows.to_pylist():
