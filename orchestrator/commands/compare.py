@@ -1,4 +1,4 @@
-"""Trials of a store beside a published study. It reads the store only.
+"""Compare the trials of a store with a published study. The store is only read.
 
 permafrost compare --study emekaeze_pos
 permafrost compare --store results --study freezing_bert_glue --json
@@ -13,19 +13,20 @@ import typer
 from pydantic_core import to_jsonable_python
 
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, stdout
+from orchestrator.config.quantities import counted
 from orchestrator.published.comparison import compare_study
 from orchestrator.published.comparison_tables import comparison_tables
 from orchestrator.published.study import STUDIES, load_study
 from orchestrator.store import open_store
 
 StudyOption = Annotated[str, typer.Option("--study", metavar="NAME", help=f"One of {', '.join(STUDIES)}.")]
-_NEEDED = ["trial_id", "step", "epoch"]  # of an evaluation, beside its metrics
+_NEEDED = ["trial_id", "step", "epoch"]  # columns of an evaluation other than its metrics
 
 
 def compare(
     study: StudyOption, store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debug: DebugOption = False
 ) -> None:
-    """Set the trials of a store beside a published study, or say why not.
+    """Compare the trials of a store with a published study, or say why they cannot be compared.
 
     Examples:
         permafrost compare --study emekaeze_pos
@@ -37,12 +38,16 @@ def compare(
         epochs = results.epochs()
         columns = {column for metric in published.metrics.values() for column in metric.columns}
         wanted = [name for name in epochs.column_names if name in columns.union(_NEEDED)]
-        found = compare_study(published, results.trials().to_pylist(), epochs.select(wanted).to_pylist())
+        comparison = compare_study(published, results.trials().to_pylist(), epochs.select(wanted).to_pylist())
         if as_json:
-            content = {"store": str(results.address), **to_jsonable_python(found), "published": published.model_dump()}
+            content = {
+                "store": str(results.address),
+                **to_jsonable_python(comparison),
+                "published": published.model_dump(),
+            }
             typer.echo(json.dumps(content))
             return
-        for part in comparison_tables(found, published):
+        for part in comparison_tables(comparison, published):
             stdout.print(part)
-        trials = f"{found.trials} trial{'s' * (found.trials != 1)} of ours"
-        stdout.print(f"{trials} in {results.address}", markup=False, highlight=False, soft_wrap=True)
+        trials = counted(comparison.trials, "trial")
+        stdout.print(f"{trials} compared, from {results.address}", markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Corpora: fetch them before a sweep, list what is on this machine, look one over.
+"""Fetch corpora before a sweep, list those on this machine, check one.
 
 permafrost data fetch ud:UD_English-EWT@2.16 hub:nyu-mll/glue/sst2@REVISION
 permafrost data fetch --sweep my.yaml
@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.config.console import DebugOption, JsonOption, download_progress, reported, say, stdout
+from orchestrator.config.quantities import counted
 from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.datasets.check import LENGTHS, CorpusCheck, check_corpus
 from trials.draft import Lookup
@@ -31,18 +32,20 @@ from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus
 
-app = typer.Typer(help="Fetch corpora, list them, look one over.", no_args_is_help=True)
+app = typer.Typer(help="Fetch, list and check corpora.", no_args_is_help=True)
 
 Names = Annotated[
     list[str] | None,
     typer.Argument(metavar="[NAME]...", help="ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION."),
 ]
-SweepOption = Annotated[Path | None, typer.Option("--sweep", metavar="FILE", help="Everything this sweep needs.")]
+SweepOption = Annotated[
+    Path | None, typer.Option("--sweep", metavar="FILE", help="Also fetch all data and models of this sweep.")
+]
 
 
 @app.command()
 def fetch(names: Names = None, sweep: SweepOption = None, debug: DebugOption = False) -> None:
-    """Download treebanks and datasets, and with --sweep a sweep's models too; what is there is not asked for again.
+    """Download treebanks and datasets, and with --sweep the models of a sweep. Cached files are not fetched again.
 
     Examples:
         permafrost data fetch ud:UD_English-EWT@2.16
@@ -52,47 +55,47 @@ def fetch(names: Names = None, sweep: SweepOption = None, debug: DebugOption = F
     with reported(debug=debug), download_progress() as progress:
         if not names and sweep is None:
             raise ConfigError("nothing to fetch. Give a NAME like ud:UD_English-EWT@2.16, or --sweep FILE.")
-        before = {found.source for found in fetched_corpora()}
+        before = {corpus.source for corpus in fetched_corpora()}
         for name in names or ():
             parse_name(name).resolve(progress=progress)
         if sweep is not None:
             expand(*load_sweep(sweep, []), Lookup(progress=progress))
-        there = fetched_corpora()
-    stdout.print(_list_table(there, new={found.source for found in there} - before))
-    say("everything asked for is on this machine.")
+        corpora = fetched_corpora()
+    stdout.print(_list_table(corpora, new={corpus.source for corpus in corpora} - before))
+    say("all requested files are on this machine.")
 
 
 @app.command("list")
 def list_(as_json: JsonOption = False, debug: DebugOption = False) -> None:
-    """List the bundled samples and what has been fetched, with licences.
+    """List the bundled samples and the fetched corpora, with their licences.
 
     Examples:
         permafrost data list
     """
     with reported(debug=debug):
-        there = fetched_corpora()
+        corpora = fetched_corpora()
         if as_json:
-            rows = [asdict(found) | {"folder": str(found.folder)} for found in there]
+            rows = [asdict(corpus) | {"folder": str(corpus.folder)} for corpus in corpora]
             print(json.dumps({"bundled": sorted(BUNDLED_TREEBANKS), "cache": str(cache_root()), "fetched": rows}))
             return
         stdout.print(f"bundled: {', '.join(sorted(BUNDLED_TREEBANKS))}", markup=False, highlight=False)
-        stdout.print(f"fetched, in {cache_root()}: {len(there) or 'nothing yet'}", markup=False, soft_wrap=True)
-        if there:
-            stdout.print(_list_table(there, new=set()))
+        stdout.print(f"fetched, in {cache_root()}: {len(corpora) or 'nothing yet'}", markup=False, soft_wrap=True)
+        if corpora:
+            stdout.print(_list_table(corpora, new=set()))
 
 
 @app.command()
 def check(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A bundled sample, a folder, or a fetched corpus.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A bundled sample, a folder or a fetched corpus.")],
     task: Annotated[
-        str | None, typer.Option(help="The task to read it for; by default what its format suggests.")
+        str | None, typer.Option(help="The task to read the corpus for.", show_default="by its format")
     ] = None,
-    text: Annotated[str | None, typer.Option(help="Column of the text, by name or position from 0.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column of its label.")] = None,
+    text: Annotated[str | None, typer.Option(help="The column of the text: its name, or its position from 0.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column of the label.")] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Count a corpus: sizes, labels, sentences that stand in two splits, lengths.
+    """Check a corpus: sizes, labels, lengths, and sentences that occur in two splits.
 
     Examples:
         permafrost data check UD_Naija-NSC-sample
@@ -106,21 +109,21 @@ def check(
             raise ConfigError(f"--task: {unknown(task, TASKS)}")
         with download_progress() as progress:
             data, task = _resolved(parse_name(name), task, _columns(text, label), progress)
-        found = check_corpus(read_corpus(task, data))
+        report = check_corpus(read_corpus(task, data))
         if as_json:
-            shared = {f"{split} in {other}": n for (split, other), n in found.shared.items()}
-            print(json.dumps({"name": data.name, "fingerprint": data.fingerprint, **asdict(found), "shared": shared}))
+            shared = {f"{split} in {other}": n for (split, other), n in report.shared.items()}
+            print(json.dumps({"name": data.name, "fingerprint": data.fingerprint, **asdict(report), "shared": shared}))
             return
-        stdout.print(f"{data.name} ({data.format}, read for {task}), SHA-256 {data.fingerprint[:16]}", highlight=False)
-        for part in _check_parts(found):
+        stdout.print(f"{data.name} ({data.format}, task {task}), SHA-256 {data.fingerprint[:16]}", highlight=False)
+        for part in _check_parts(report):
             stdout.print(part)
 
 
 def parse_name(name: str) -> DataDraft:
-    """The corpus that a word on the command line means, written as `permafrost data list` writes it.
+    """The corpus that a name on the command line refers to, in the notation of `permafrost data list`.
 
     Raises:
-        ConfigError: the name of a treebank or dataset without its release or revision.
+        ConfigError: The name of a treebank or dataset lacks its release or revision.
     """
     if name in BUNDLED_TREEBANKS:
         return DataDraft(bundled=name)
@@ -129,7 +132,7 @@ def parse_name(name: str) -> DataDraft:
         return DataDraft(folder=name)
     identifier, _, version = rest.rpartition("@")
     if not identifier or not version:
-        raise ConfigError(f"{name!r} has no version. Write ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION.")
+        raise ConfigError(f"{name!r} lacks a version. Write ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION.")
     if kind == "ud":
         return DataDraft(ud=identifier, release=version)
     owner, _, rest = identifier.partition("/")
@@ -154,39 +157,40 @@ def _resolved(draft: DataDraft, task: str | None, columns: Columns | None, progr
     return data, task
 
 
-def _list_table(there: list[FetchedCorpus], new: set[str]) -> Table:
+def _list_table(corpora: list[FetchedCorpus], new: set[str]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("corpus", "MB", "licence", "folder"):
         table.add_column(name, overflow="fold", justify="right" if name == "MB" else "left")
-    for found in there:
-        mark = " (new)" if found.source in new else ""
-        row = (found.source + mark, f"{found.n_bytes / 1e6:.1f}", found.licence or "not stated", str(found.folder))
+    for corpus in corpora:
+        mark = " (new)" if corpus.source in new else ""
+        row = (corpus.source + mark, f"{corpus.n_bytes / 1e6:.1f}", corpus.licence or "not stated", str(corpus.folder))
         table.add_row(*map(Text, row))
     return table
 
 
-def _check_parts(found: CorpusCheck) -> Iterator[Table | Padding | Text]:
-    for table in (_size_table(found), _length_table(found), _label_table(found)):
+def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
+    for table in (_size_table(report), _length_table(report), _label_table(report)):
         yield Padding(table, (1, 0, 0, 0))
-    for (split, other), n in found.shared.items():
+    for (split, other), n in report.shared.items():
         if n:
-            total = found.splits[split].items
-            yield Text(f"{n} of {total:,} {split} items ({100 * n / total:.1f} %) stand word for word in {other}.")
-    for split, labels in found.unseen.items():
+            total = report.splits[split].items
+            items = counted(total, f"{split} item")
+            yield Text(f"{n:,} of {items} ({100 * n / total:.1f} %) also {'occurs' if n == 1 else 'occur'} in {other}.")
+    for split, labels in report.unseen.items():
         if labels:
             names = ", ".join(f"{label} ({n})" for label, n in labels.items())
-            yield Text(f"{split} has labels that train lacks, each counted as an error: {names}.")
+            yield Text(f"{split} has labels that train lacks, each of which counts as an error: {names}.")
 
 
-def _size_table(found: CorpusCheck) -> Table:
-    rows = {name: (s.items, s.words, s.longest, s.repeated) for name, s in found.splits.items()}
-    return _figures(("split", "items", "words", "longest", "repeated"), rows)
+def _size_table(report: CorpusCheck) -> Table:
+    rows = {name: (s.items, s.words, s.longest, s.repeated) for name, s in report.splits.items()}
+    return _figures(("split", "items", "words", "longest", "duplicates"), rows)
 
 
-def _length_table(found: CorpusCheck) -> Table:
-    """Of its own, so that the figures of a large corpus fit eighty columns."""
+def _length_table(report: CorpusCheck) -> Table:
+    """A table of its own, so that the numbers of a large corpus fit 80 columns."""
     bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
-    return _figures(("words", *bounds), {name: split.lengths for name, split in found.splits.items()})
+    return _figures(("words", *bounds), {name: split.lengths for name, split in report.splits.items()})
 
 
 def _figures(head: Sequence[str], rows: Mapping[str, Sequence[int]]) -> Table:
@@ -198,14 +202,14 @@ def _figures(head: Sequence[str], rows: Mapping[str, Sequence[int]]) -> Table:
     return table
 
 
-def _label_table(found: CorpusCheck, most: int = 60) -> Table:
+def _label_table(report: CorpusCheck, most: int = 60) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("label")
-    for name in found.splits:
+    for name in report.splits:
         table.add_column(name, justify="right")
-    labels = list(dict.fromkeys(label for split in found.splits.values() for label in split.labels))
+    labels = list(dict.fromkeys(label for split in report.splits.values() for label in split.labels))
     for label in labels[:most]:
-        table.add_row(Text(label), *(f"{split.labels.get(label, 0):,}" for split in found.splits.values()))
+        table.add_row(Text(label), *(f"{split.labels.get(label, 0):,}" for split in report.splits.values()))
     if len(labels) > most:
-        table.add_row(f"and {len(labels) - most} more", *[""] * len(found.splits))
+        table.add_row(f"and {len(labels) - most} more", *[""] * len(report.splits))
     return table

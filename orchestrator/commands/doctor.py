@@ -1,4 +1,4 @@
-"""Look whether this machine is ready for sweeps, or for one sweep; every problem comes with its fix.
+"""Check that this machine is ready for sweeps, or for one sweep; every problem comes with a fix.
 
 permafrost doctor
 permafrost doctor --sweep my.yaml --store results --json
@@ -16,7 +16,15 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.config.console import DEFAULT_STORE, ClusterOption, DebugOption, JsonOption, reported, stdout
+from orchestrator.config.console import (
+    DEFAULT_STORE,
+    ClusterOption,
+    DebugOption,
+    JsonOption,
+    SettingsOption,
+    reported,
+    stdout,
+)
 from orchestrator.deploy.machine_checks import CheckResult, checks, examined
 from orchestrator.sweeps.cluster_spec import find_cluster
 
@@ -25,49 +33,50 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 def doctor(
     sweep: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Look at this sweep's data and models too.")
+        Path | None, typer.Option(metavar="FILE", help="Also check the data and models of this sweep.")
     ] = None,
     cluster: ClusterOption = "local",
     store: Annotated[
         str | None,
         typer.Option(
-            "--store", metavar="DIR", help="The results store.", show_default=f"cluster's, or {DEFAULT_STORE}"
+            "--store",
+            metavar="DIR",
+            help="The results store.",
+            show_default=f"the cluster file's, else {DEFAULT_STORE}",
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Put a setting over the sweep's; repeatable.")
-    ] = None,
+    settings: SettingsOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Look whether this machine is ready: Python, packages, devices, disk, Ray, data and models, browser.
+    """Check that this machine is ready: Python, packages, devices, disk, Ray, data and models, browser.
 
     Examples:
         permafrost doctor
 
         permafrost doctor --sweep my.yaml --store s3://bucket/results
 
-    Exit codes: 0 ready (warnings included), 1 something would fail, 2 a wrong setting.
+    Exit codes: 0 ready, perhaps with warnings, 1 some check failed, 2 invalid setting.
     """
     with reported(debug=debug):
         where = find_cluster(cluster)
         wanted = checks(store or where.store or DEFAULT_STORE, sweep, settings or [], where.address)
-        found = list(examined(wanted))
+        results = list(examined(wanted))
         if as_json:
-            print(json.dumps({"findings": [asdict(one) for one in found]}))
+            print(json.dumps({"findings": [asdict(result) for result in results]}))
         else:
-            stdout.print(_table(found))
-        failed = any(one.level == "fail" for one in found)
+            stdout.print(_table(results))
+        failed = any(result.level == "fail" for result in results)
     raise typer.Exit(int(failed))
 
 
-def _table(found: Sequence[CheckResult]) -> Table:
+def _table(results: Sequence[CheckResult]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for one in found:
-        table.add_row(Text(one.level, style=_COLOURS[one.level]), one.check, Text(one.what))
-        if one.fix:
-            table.add_row("", "", Text(f"-> {one.fix}"))
+    for result in results:
+        table.add_row(Text(result.level, style=_COLOURS[result.level]), result.check, Text(result.what))
+        if result.fix:
+            table.add_row("", "", Text(f"-> {result.fix}"))
     return table

@@ -1,4 +1,4 @@
-"""Launch a sweep: plan it, run what the store does not have, show what was found.
+"""Launch a sweep: plan it, run the trials that the store lacks, and show the results.
 
 permafrost launch
 permafrost launch --sweep my.yaml --store results --set seeds=[0,1]
@@ -34,10 +34,10 @@ from orchestrator.config.console import (
 )
 from orchestrator.config.yaml_document import Document
 from orchestrator.execution.stop_request import StopRequest, leaving_on_sigterm
-from orchestrator.forecast.archive import keep_forecast
+from orchestrator.forecast.archive import save_forecast
 from orchestrator.forecast.values import Forecast
 from orchestrator.lease import take_lease
-from orchestrator.session.budget import Bounds, hourly_price, too_small
+from orchestrator.session.budget import Bounds, hourly_price, limit_note
 from orchestrator.session.outcome import outcome_of, say_end, trials_of
 from orchestrator.session.session import Running
 from orchestrator.session.tables import cell_tables, plan_lines
@@ -52,7 +52,7 @@ DEFAULT_SWEEP = configs_folder("sweeps") / "starter.yaml"
 
 def launch(
     sweep: Annotated[
-        Path, typer.Option(metavar="FILE", help="The sweep, in YAML.", show_default="starter.yaml")
+        Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
     ] = DEFAULT_SWEEP,
     cluster: ClusterOption = "local",
     store: Annotated[
@@ -66,29 +66,32 @@ def launch(
     ] = None,
     settings: SettingsOption = None,
     offline: OfflineOption = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and exit.")] = False,
     simulate: Annotated[
         str | None,
-        typer.Option("--simulate", metavar="STORE", help="Replay the sweep from the trials of a store; train nothing."),
+        typer.Option(
+            "--simulate", metavar="STORE", help="Replay the sweep from the trials of a store, without training."
+        ),
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Submit it to the cluster and return.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Submit the sweep to the cluster and return.")] = False,
     max_hours: Annotated[
         float | None,
-        typer.Option("--max-hours", metavar="H", help="Stop after so many hours; launching again goes on."),
+        typer.Option("--max-hours", metavar="H", help="Stop after H hours; run the same command to resume."),
     ] = None,
     max_trials: Annotated[
-        int | None, typer.Option("--max-trials", metavar="N", help="Run so many trials; launching again goes on.")
+        int | None,
+        typer.Option("--max-trials", metavar="N", help="Run at most N trials; run the same command to resume."),
     ] = None,
     max_cost: Annotated[
         float | None,
         typer.Option(
-            "--max-cost", metavar="C", help="Stop when trials have cost so much, by the cluster file's prices."
+            "--max-cost", metavar="C", help="Stop when trials have cost C, by the prices in the cluster file."
         ),
     ] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Run a sweep; what the store already has is not run again.
+    """Run a sweep. Trials that are complete in the store are not run again.
 
     Examples:
         permafrost launch
@@ -101,8 +104,8 @@ def launch(
 
         permafrost launch --sweep asha.yaml --simulate results
 
-    Exit codes: 0 done, 1 some trials failed, 2 a wrong setting, 3 a file is absent or broken, 130 and 143 interrupted,
-    143 also at a bound.
+    Exit codes: 0 complete, 1 some trials failed, 2 invalid setting, 3 missing or broken file, 130 or 143 interrupted,
+    143 also at a limit.
     """
     with reported(debug=debug):
         started = time.monotonic()
@@ -115,8 +118,8 @@ def launch(
         if where.is_remote:
             from orchestrator.session.submit import submit
 
-            told = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
-            flags = [*(flag for flag, given in told.items() if given), *bounds.words()]
+            options = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
+            flags = [*(flag for flag, given in options.items() if given), *bounds.options()]
             code = submit(where, document, sweep=declared.name, store=store or where.store, flags=flags, detach=detach)
             raise typer.Exit(code)
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
@@ -131,15 +134,15 @@ def _simulate(
     sweep: SweepSpec, document: Document, store: str, cluster: ClusterSpec, *, offline: bool, as_json: bool
 ) -> None:
     from orchestrator.forecast.plan_forecast import slots_of
-    from orchestrator.search.replay import simulated
+    from orchestrator.search.simulate import replay
 
     slots = slots_of(cluster, sweep.resources, 0.0)
     with download_progress() as progress:
-        found = simulated(sweep, document, store, Lookup(offline=offline, progress=progress), slots=slots)
+        replayed = replay(sweep, document, store, Lookup(offline=offline, progress=progress), slots=slots)
     if as_json:
-        print(json.dumps(found.as_json()))
+        print(json.dumps(asdict(replayed)))
     else:
-        for line in found.lines():
+        for line in replayed.lines():
             stdout.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -155,7 +158,7 @@ def _launch(
 ) -> int:
     for line in plan_lines(plan, results.address):
         say(line)
-    found, stop = _forecast(plan, cluster, results, bounds, whole=dry_run), StopRequest()
+    forecast, stop = _forecast(plan, cluster, results, bounds, whole=dry_run), StopRequest()
     if dry_run:
         if as_json:
             print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, dry_run=True))))
@@ -163,9 +166,9 @@ def _launch(
     results.create()
     with leaving_on_sigterm(), take_lease(results.storage, plan.sweep.name, say=say) as lease:
         results.add_plan(plan.declared())
-        plan = brought_up_to_date(plan, results)  # another driver may have been at it until now
+        plan = brought_up_to_date(plan, results)  # another driver may have run trials until now
         running = Running.of(plan, cluster, results, lease, stop, most=bounds.trials or None)
-        _run(running, bounds, found, started)
+        _run(running, bounds, forecast, started)
     outcome = outcome_of(plan, results, time.monotonic() - started, dry_run=False)
     bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
     if as_json:
@@ -176,13 +179,13 @@ def _launch(
     return stop.exit_code if stop.asked else int(outcome.failed > 0)
 
 
-def _run(running: Running, bounds: Bounds, found: Forecast | None, started: float) -> None:
+def _run(running: Running, bounds: Bounds, forecast: Forecast | None, started: float) -> None:
     if not running.has_work:
-        asked = "every trial of this sweep is complete" if running.plan.runs_all else "what this sweep asks for is"
-        say(f"nothing to do: {asked} in the store.")
+        what = "every trial of this sweep is" if running.plan.runs_all else "all trials that this sweep needs are"
+        say(f"nothing to do: {what} complete in the store.")
         return
-    if found is not None:
-        keep_forecast(running.results.storage, replace(found, time=time.time()))
+    if forecast is not None:
+        save_forecast(running.results.storage, replace(forecast, time=time.time()))
     running.go(bounds, hourly=_hourly(running.plan, running.cluster), began=started)
 
 
@@ -196,26 +199,25 @@ def _show(plan: Plan, results: ResultStore, answer: Sequence[str]) -> None:
 def _forecast(
     plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, whole: bool
 ) -> Forecast | None:
-    """Say what the plan will take, if the store has anything to tell it from: all of it, or in a line."""
+    """Show the forecast of the plan, whole or in one line, and return it; None where the store has no data for one."""
     if not plan.ahead:
         return None
     from orchestrator.forecast.plan_forecast import forecast_of  # importing scipy takes half a second
-    from orchestrator.forecast.text import forecast_line, forecast_shown
+    from orchestrator.forecast.text import forecast_line, forecast_tables
 
-    found = forecast_of(plan, results, cluster)
+    forecast = forecast_of(plan, results, cluster)
     if whole:
-        for shown in forecast_shown(found):
-            stderr.print(shown)
-    elif found.is_known:
-        say(forecast_line(found))
-    small = too_small(bounds, found, _hourly(plan, cluster))
-    if small:
-        say(f"note    {small}")
-    return found if found.is_known else None
+        for part in forecast_tables(forecast):
+            stderr.print(part)
+    elif forecast.is_known:
+        say(forecast_line(forecast))
+    if note := limit_note(bounds, forecast, _hourly(plan, cluster)):
+        say(f"note    {note}")
+    return forecast if forecast.is_known else None
 
 
 def _hourly(plan: Plan, cluster: ClusterSpec) -> float:
-    """The price of one trial for an hour."""
+    """The price of one hour of one trial."""
     resources = plan.sweep.resources
     gpus = 1.0 if resources.gpus == "packed" else resources.gpus
     return hourly_price(cluster.prices, resources.cpus, gpus, resources.device)

@@ -1,4 +1,4 @@
-"""Write what a cluster needs to run sweeps.
+"""Write the Kubernetes manifests of a cluster that runs sweeps.
 
 permafrost manifests kuberay --store s3://bucket/results --workers-cpu 1:4 --out manifests
 """
@@ -19,7 +19,7 @@ from orchestrator.sweeps.sweep import load_sweep
 from trials.errors import ConfigError
 
 app = typer.Typer(
-    help="Write the manifests of a cluster.",
+    help="Write the Kubernetes manifests of a cluster.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -28,38 +28,49 @@ app = typer.Typer(
 
 @app.callback()
 def _manifests() -> None:
-    """Write the manifests of a cluster."""
+    """Write the Kubernetes manifests of a cluster."""
 
 
 @app.command()
 def kuberay(
-    name: Annotated[str, typer.Option(metavar="N", help="Of the cluster, and part of all names.")] = "permafrost",
+    name: Annotated[
+        str, typer.Option(metavar="N", help="The name of the cluster, and the prefix of all names.")
+    ] = "permafrost",
     image: Annotated[
-        str, typer.Option(metavar="I", help="With its tag. Else permafrost:cpu, with GPU workers permafrost:cuda.")
+        str,
+        typer.Option(
+            metavar="I", help="The container image.", show_default="permafrost:cpu; with GPU workers permafrost:cuda"
+        ),
     ] = "",
-    workers_cpu: Annotated[str, typer.Option(metavar="MIN:MAX", help="Workers without a GPU.")] = "1:4",
-    workers_gpu: Annotated[str, typer.Option(metavar="MIN:MAX", help="Workers with one GPU each.")] = "0:0",
-    gpu_kind: Annotated[str, typer.Option(metavar="K", help="Only GPUs that nodes are labelled with.")] = "",
-    spot: Annotated[bool, typer.Option("--spot", help="Workers may run on spot machines, and rather do.")] = False,
+    workers_cpu: Annotated[str, typer.Option(metavar="MIN:MAX", help="Number of workers without a GPU.")] = "1:4",
+    workers_gpu: Annotated[str, typer.Option(metavar="MIN:MAX", help="Number of workers with one GPU each.")] = "0:0",
+    gpu_kind: Annotated[
+        str, typer.Option(metavar="K", help="Use only nodes that are labelled with this kind of GPU.")
+    ] = "",
+    spot: Annotated[bool, typer.Option("--spot", help="Allow and prefer spot machines for workers.")] = False,
     store: Annotated[str, typer.Option(metavar="URL", help="The results store: s3://, gs:// or hdfs://.")] = "",
-    volume: Annotated[str, typer.Option(metavar="CLAIM", help="A claim for the results instead of a store.")] = "",
-    token_secret: Annotated[
-        str, typer.Option(metavar="S", help="The secret with Ray's token, key auth_token; else N-token.")
+    volume: Annotated[
+        str, typer.Option(metavar="CLAIM", help="A volume claim for the results, instead of --store.")
     ] = "",
-    sweep: Annotated[Path | None, typer.Option(metavar="FILE", help="The sweep; else the starter sweep.")] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go.")] = Path("manifests"),
+    token_secret: Annotated[
+        str, typer.Option(metavar="S", help="The secret with Ray's token under auth_token.", show_default="N-token")
+    ] = "",
+    sweep: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The output folder.")] = Path("manifests"),
     debug: DebugOption = False,
 ) -> None:
     """Write RayCluster, RayJob, NetworkPolicy and the sweep's ConfigMap for KubeRay 1.5.1 or newer.
 
-    The cluster is for many sweeps, the job brings one of its own for one. No secret is written (docker/README.md).
+    The RayCluster runs many sweeps; the RayJob starts a cluster for one sweep. No secret is written (docker/README.md).
 
     Examples:
         permafrost manifests kuberay --store s3://bucket/results --workers-gpu 0:8 --spot
 
         permafrost manifests kuberay --volume results --sweep my.yaml --out my-cluster
 
-    Exit codes: 2 a wrong option or sweep, 3 a file that is absent or cannot be written.
+    Exit codes: 0 written, 2 invalid option or sweep, 3 a file is missing or cannot be written.
     """
     with reported(debug=debug):
         counts = _counts(workers_cpu, workers_gpu)
@@ -91,22 +102,22 @@ def _counts(cpu: str, gpu: str) -> list[Workers]:
 
 
 def _text(sweep: Path) -> str:
-    load_sweep(sweep, [])  # a mistake is told here, and not by a pod an hour later
+    load_sweep(sweep, [])  # so that an invalid sweep fails here and not in a pod an hour later
     return sweep.read_text(encoding="utf-8")
 
 
-def _write(found: dict[str, Manifest], out: Path) -> None:
+def _write(files: dict[str, Manifest], out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name, manifest in found.items():
+        for name, manifest in files.items():
             (out / name).write_text(as_yaml(manifest), encoding="utf-8")
-            say(f"written {out / name}")
+            say(f"wrote {out / name}")
     except OSError as error:
-        raise ConfigError(f"--out: {out} cannot be written: {error.strerror}.", exit_code=3) from error
+        raise ConfigError(f"--out: cannot write to {out} ({error.strerror}).", exit_code=3) from error
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes equal parts twice instead of by reference, and text of several lines as it is."""
+    """Writes repeated values in full instead of as references, and multi-line text as blocks."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -120,5 +131,5 @@ _Plain.add_representer(str, _block)
 
 
 def as_yaml(manifest: Manifest) -> str:
-    """The text of one file; the same for equal manifests."""
+    """The YAML text of one manifest; equal manifests give equal text."""
     return yaml.dump(manifest, Dumper=_Plain, sort_keys=False, width=120, allow_unicode=True)

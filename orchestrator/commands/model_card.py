@@ -1,4 +1,4 @@
-"""The card of an exported model: what it was trained on, what was frozen, how it scores and how sure that is."""
+"""The model card of an exported model: data, frozen layers, scores and their spread over seeds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from orchestrator.analysis.describe import describe
+from orchestrator.config.quantities import points
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
@@ -22,10 +23,10 @@ _PIPELINES = {"tokens": "token-classification", "text": "text-classification"}
 
 
 def model_card(spec: TrialSpec, row: Row, store: ResultStore, *, score: float, licence: str | None) -> str:
-    """Markdown with the hub's YAML header, from the trial's row in a store.
+    """Markdown with the YAML header of the Hugging Face hub, from the row of a trial in a store.
 
-    `score` is what the exported weights score on dev, which a GPU's arithmetic may move from the row's; `licence` is
-    what the person says, None for that of the encoder where its own card states one.
+    `score` is the dev score of the exported weights, 0 to 1, which may differ from the row's on a GPU. `licence` None
+    means the licence in the encoder's own card, if it states one.
     """
     licence = licence or base_licence(Path(spec.model.path)) or "unknown"
     header = {
@@ -52,7 +53,7 @@ def model_card(spec: TrialSpec, row: Row, store: ResultStore, *, score: float, l
 
 
 def base_licence(folder: Path) -> str | None:
-    """The licence that a model folder's own card states."""
+    """The licence in the card of a model folder; None if it states none."""
     try:
         text = (folder / "README.md").read_text(encoding="utf-8")[:MAX_BYTES]
         header = parsed(text.split("---")[1], "README.md")[0] if text.startswith("---") else {}
@@ -69,23 +70,23 @@ def _replicates(spec: TrialSpec, store: ResultStore) -> list[Row]:
 
 def _scores(spec: TrialSpec, row: Row, score: float) -> str:
     best, test = dict(row["best_metrics"] or ()), dict(row["test_metrics"] or ())
-    lines = ["| metric | dev | test |", "|---|---|---|"]
+    lines = ["| metric (points) | dev | test |", "|---|---|---|"]
     for name, value in (best or {"score": row["best_score"]}).items():
-        lines.append(f"| {name} | {value:.4f} | {f'{test[name]:.4f}' if name in test else ''} |")
+        lines.append(f"| {name} | {points(value)} | {points(test[name]) if name in test else ''} |")
     chosen = spec.score or TASKS[spec.task].metrics[0]
     note = f"The weights are those of epoch {row['best_epoch']:g}, the best by dev {chosen}; test selected nothing."
     if score != row["best_score"]:
-        note += f" Trained again for this folder, they score {score:.4f} on dev."
+        note += f" Retrained for this folder, they score {points(score)} on dev."
     return "\n".join(lines) + f"\n\n{note}"
 
 
 def _over_seeds(rows: list[Row]) -> str:
     if len(rows) < 2:
-        return "One seed: how much of the score is luck is not known."
+        return "One seed: the variation over seeds is not known."
     seeds = ", ".join(str(row["seed"]) for row in rows)
-    found = describe([row["best_score"] for row in rows])
+    scores = describe([row["best_score"] for row in rows])
     return (
-        f"Over the seeds {seeds} of the same settings: {found.mean:.4f} ± {found.std:.4f} (mean, standard deviation)."
+        f"Dev score over the seeds {seeds}: {points(scores.mean)} ± {points(scores.std)} (mean ± standard deviation)."
     )
 
 
@@ -107,17 +108,17 @@ def _data(spec: TrialSpec) -> str:
     licence = (fetched and fetched.licence) or _licence_beside(spec)
     return (
         f"{spec.data.name}{source}: {counts or 'sizes not recorded'} items, of which "
-        f"{spec.train_size:,} were trained on. Licence: {licence or 'not stated'}. "
+        f"{spec.train_size:,} were used for training. Licence: {licence or 'not stated'}. "
         f"SHA-256 of the splits: `{spec.data.fingerprint}`."
     )
 
 
 def _licence_beside(spec: TrialSpec) -> str | None:
-    """The first line of a LICENSE file beside the train split, else what a README there says after `Licence:`."""
+    """The first line of a LICENSE file beside the train split, else the text after `Licence:` in a README there."""
     folder = Path(spec.data.train[0]).parent
     lines = [line.strip() for path in sorted(folder.glob("LICEN[SC]E*")) for line in _lines(path)]
-    said = [line.partition(":") for path in sorted(folder.glob("README*")) for line in _lines(path)]
-    lines += [value.strip().rstrip(".") for key, _, value in said if key.strip().lower() in ("licence", "license")]
+    entries = [line.partition(":") for path in sorted(folder.glob("README*")) for line in _lines(path)]
+    lines += [value.strip().rstrip(".") for key, _, value in entries if key.strip().lower() in ("licence", "license")]
     return next(filter(None, lines), None)
 
 

@@ -1,4 +1,4 @@
-"""Write a sweep as an Optuna study, for whoever wants to look at it with Optuna's tools.
+"""Write a sweep as an Optuna study, for use with Optuna's tools.
 
 permafrost study --sweep my.yaml --store results --out study.db
 optuna-dashboard sqlite:///study.db
@@ -22,6 +22,7 @@ from orchestrator.config.console import (
     reported,
     stdout,
 )
+from orchestrator.config.quantities import counted
 from orchestrator.search.cell import Cell
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore, open_store
@@ -33,50 +34,50 @@ from trials.draft import DraftError, Lookup
 from trials.errors import ConfigError
 
 if TYPE_CHECKING:
-    from orchestrator.search.optuna_search import Told
+    from orchestrator.search.optuna_search import PastCell
 
 
 def study(
-    sweep: Annotated[Path, typer.Option(metavar="FILE", help="The sweep, in YAML.")],
+    sweep: Annotated[Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.")],
     store: StoreOption = DEFAULT_STORE,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The SQLite file.")] = Path("study.db"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The new SQLite file.")] = Path("study.db"),
     settings: SettingsOption = None,
     offline: OfflineOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Write a sweep's cells as an Optuna study, which optuna-dashboard opens.
+    """Write the settings of a sweep as an Optuna study, which optuna-dashboard opens.
 
     Examples:
         permafrost study --sweep my.yaml --store results -o study.db
 
-    Exit codes: 0 written, 2 a wrong setting, 3 a file is absent or broken.
+    Exit codes: 0 written, 2 invalid setting, 3 missing or broken file.
     """
     with reported(debug=debug):
         declared, _ = load_sweep(sweep, settings or [])
         results = open_store(store)
         if out.exists():
-            raise ConfigError(f"{out}: is there already. Give another file with --out, or remove it.")
+            raise ConfigError(f"{out} already exists. Choose another file with --out, or delete it.")
         from orchestrator.search.optuna_search import write_study  # importing Optuna takes a second
 
-        told = list(cells_told(declared, results, Lookup(offline=offline)))
-        n = write_study(out, declared.name, declared.search, told)
-        stdout.print(f"wrote {n} of {len(told)} cells to {out}; look with: optuna-dashboard sqlite:///{out}")
+        past = list(past_cells(declared, results, Lookup(offline=offline)))
+        n = write_study(out, declared.name, declared.search, past)
+        stdout.print(f"wrote {n} of {counted(len(past), 'setting')} to {out}. View: optuna-dashboard sqlite:///{out}")
 
 
-def cells_told(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Iterator[Told]:
-    """Every cell of a sweep, as a sampler hears of it; one whose trials have not all ended is running."""
+def past_cells(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Iterator[PastCell]:
+    """Every cell of a sweep as a sampler sees it; a cell whose trials have not all ended is running."""
     from orchestrator.search.optuna_search import distribution_of
-    from orchestrator.search.suggest import cell_told
+    from orchestrator.search.suggest import past_cell
 
-    known, n_layers, told = StoredTrials(results), layers_of(sweep, lookup), set[str]()
+    stored, n_layers, written = StoredTrials(results), layers_of(sweep, lookup), set[str]()
     for parameters in _parameters(sweep, results, lookup):
         axes = dict[str, Axis]()
         point = again(sweep.space, parameters, n_layers, axes.__setitem__)
-        cell = None if point is None else _cell(sweep, point, lookup, known)
-        if cell is not None and cell.cell_id not in told:
-            told.add(cell.cell_id)
+        cell = None if point is None else _cell(sweep, point, lookup, stored)
+        if cell is not None and cell.cell_id not in written:
+            written.add(cell.cell_id)
             distributions = {name: distribution_of(axis) for name, axis in axes.items()}
-            yield cell_told(cell, dict(parameters), distributions, sweep.search.objectives)
+            yield past_cell(cell, dict(parameters), distributions, sweep.search.objectives)
 
 
 def _parameters(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Iterator[dict[str, int | float]]:
@@ -86,11 +87,11 @@ def _parameters(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Itera
         yield from (one.parameters for one in points_of(sweep.search, sweep.space, layers_of(sweep, lookup)))
 
 
-def _cell(sweep: SweepSpec, point: Point, lookup: Lookup, known: StoredTrials) -> Cell | None:
+def _cell(sweep: SweepSpec, point: Point, lookup: Lookup, stored: StoredTrials) -> Cell | None:
     try:
         specs = replicates(sweep, point, lookup)
     except (ValidationError, DraftError, LayersError):
         return None
-    cell = Cell(specs, {spec.trial_id: known.of(spec.trial_id) for spec in specs})
-    cell.over = {trial_id: seen.state for trial_id, seen in cell.seen.items() if seen.state is not None}
+    cell = Cell(specs, {spec.trial_id: stored.of(spec.trial_id) for spec in specs})
+    cell.over = {trial_id: trial.state for trial_id, trial in cell.progress.items() if trial.state is not None}
     return cell

@@ -1,7 +1,7 @@
-"""What a sweep would run and what that would take, before anything runs.
+"""Show what a sweep would run and forecast its cost, before anything runs.
 
 permafrost plan --sweep my.yaml
-permafrost plan --sweep my.yaml --pilot  # where the store has no trial of this device
+permafrost plan --sweep my.yaml --pilot  # if the store has no trial on this device
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from orchestrator.config.console import (
     say,
     stdout,
 )
+from orchestrator.config.quantities import counted
 from orchestrator.forecast.archive import as_json as forecast_as_json
 from orchestrator.forecast.values import Forecast
 from orchestrator.session.tables import plan_lines
@@ -40,7 +41,7 @@ from trials.training.steps import steps_an_epoch
 
 def plan(
     sweep: Annotated[
-        Path, typer.Option(metavar="FILE", help="The sweep, in YAML.", show_default="starter.yaml")
+        Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
     ] = DEFAULT_SWEEP,
     cluster: ClusterOption = "local",
     store: Annotated[
@@ -48,18 +49,18 @@ def plan(
         typer.Option(
             "--store",
             metavar="DIR",
-            help="The results store, whose trials tell what others will take.",
+            help="The results store; the forecast is estimated from its trials.",
             show_default=f"the cluster file's, else {DEFAULT_STORE}",
         ),
     ] = None,
     settings: SettingsOption = None,
     pilot: Annotated[
-        bool, typer.Option("--pilot", help="Run a few dozen steps of each shape that the store does not tell of.")
+        bool, typer.Option("--pilot", help="Time a few dozen steps of each kind of trial that the store lacks.")
     ] = False,
     slots: Annotated[
         int | None,
         typer.Option(
-            "--slots", metavar="N", min=1, help="Trials at the same time.", show_default="what there is room for"
+            "--slots", metavar="N", min=1, help="Trials that run at the same time.", show_default="as many as fit"
         ),
     ] = None,
     offline: OfflineOption = False,
@@ -75,49 +76,49 @@ def plan(
 
         permafrost plan --sweep my.yaml --cluster gpus.yaml --slots 16 --json
 
-    Exit codes: 0 planned, 2 a wrong setting, 3 a file is absent or broken.
+    Exit codes: 0 planned, 2 invalid setting, 3 missing or broken file.
     """
     with reported(debug=debug):
         where = find_cluster(cluster)
         declared, document = load_sweep(sweep, settings or [])
         if where.is_remote:
             if pilot:
-                raise ConfigError("--pilot: runs on this machine, which tells nothing of a cluster's. Leave it out.")
+                raise ConfigError("--pilot: pilots run on this machine, not on the cluster. Remove the option.")
             from orchestrator.session.submit import submit
 
-            told = {"--offline": offline, "--json": as_json, "--debug": debug}
-            flags = ["--dry-run", *(flag for flag, given in told.items() if given)]
+            options = {"--offline": offline, "--json": as_json, "--debug": debug}
+            flags = ["--dry-run", *(flag for flag, given in options.items() if given)]
             code = submit(where, document, sweep=declared.name, store=store or where.store, flags=flags, detach=False)
             raise typer.Exit(code)
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
         with download_progress() as progress:
             fetched: list[str] = []
 
-            def told_of(name: str, done_bytes: int, total_bytes: int | None) -> None:
+            def record(name: str, done_bytes: int, total_bytes: int | None) -> None:
                 if name not in fetched:
                     fetched.append(name)
                 progress(name, done_bytes, total_bytes)
 
-            found = make_plan(where.over(declared), document, results, Lookup(offline=offline, progress=told_of))
+            planned = make_plan(where.over(declared), document, results, Lookup(offline=offline, progress=record))
         from orchestrator.forecast.plan_forecast import forecast_of  # importing scipy takes half a second
 
         piloting: Callable[[str], None] | None = say if pilot else None
-        forecast = forecast_of(found, results, where, pilot=piloting, slots=slots)
+        forecast = forecast_of(planned, results, where, pilot=piloting, slots=slots)
         if as_json:
-            print(json.dumps(_as_json(found, forecast, fetched, results.address, where)))
+            print(json.dumps(_as_json(planned, forecast, fetched, results.address, where)))
         else:
-            _show(found, forecast, fetched, results.address)
+            _show(planned, forecast, fetched, results.address)
 
 
 def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str) -> None:
-    from orchestrator.forecast.text import forecast_shown
+    from orchestrator.forecast.text import forecast_tables
 
-    downloads = f"downloads {len(fetched)} files, now in the cache: {', '.join(fetched[:3])}" if fetched else None
+    downloads = f"fetched {counted(len(fetched), 'file')} into the cache: {', '.join(fetched[:3])}" if fetched else None
     for line in (*plan_lines(plan, store), downloads):
         if line:
             stdout.print(line, markup=False, highlight=False, soft_wrap=True)
-    for shown in forecast_shown(forecast):
-        stdout.print(shown)
+    for part in forecast_tables(forecast):
+        stdout.print(part)
 
 
 def _as_json(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> dict[str, Any]:

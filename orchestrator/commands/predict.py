@@ -23,23 +23,27 @@ if TYPE_CHECKING:
     from trials.export import LabelPrediction, Predictor
 
 STDIN = "-"
-# Numbers with their points, words with their inner apostrophes and hyphens, every other visible character by itself.
+# Numbers with decimal points, words with inner apostrophes and hyphens, and each other visible character by itself.
 _WORDS = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['\u2019\-]\w+)*|[^\w\s]")
-_NO_WORD = re.compile(r"#.*|\d+[-.]\d+", re.DOTALL)  # how lines of CoNLL-U start that are kept as they are
+_NO_WORD = re.compile(r"#.*|\d+[-.]\d+", re.DOTALL)  # starts of CoNLL-U lines that are copied unchanged
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder of `permafrost export-model`.")],
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="Text, a sentence a line; CoNLL-U; or - for stdin.")],
-    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="By default stdout.")] = None,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder written by `permafrost export-model`.")],
+    source: Annotated[
+        str, typer.Argument(metavar="INPUT", help="Text with one sentence per line, CoNLL-U, or - for stdin.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="The output file.", show_default="stdout")
+    ] = None,
     split_at_spaces: Annotated[
-        bool, typer.Option("--split-at-spaces", help="The words are separated already; do not split off punctuation.")
+        bool, typer.Option("--split-at-spaces", help="Split at spaces only; do not separate punctuation.")
     ] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Predict with a model. CoNLL-U comes back with its tags in place, text as a word and a tag a line.
+    """Predict with a model. CoNLL-U keeps its format, with predicted tags; text becomes one word and its tag per line.
 
-    A classifier gives a label, its probability and the text, separated by tabs.
+    A classifier writes the label, its probability and the text, separated by tabs.
 
     Examples:
         permafrost predict my-tagger text.txt
@@ -54,37 +58,37 @@ def predict(
         predictor = Predictor(model)
         conllu = source.removesuffix(".gz").endswith(".conllu")
         if not predictor.tags_words:
-            found = classified(predictor, lines)
+            predictions = classified(predictor, lines)
         elif conllu:
-            found = tagged_conllu(predictor, source, lines)
+            predictions = tagged_conllu(predictor, source, lines)
         else:
-            found = tagged_text(predictor, lines, split_at_spaces=split_at_spaces)
-        _write("".join(f"{line}\n" for line in found), out)
+            predictions = tagged_text(predictor, lines, split_at_spaces=split_at_spaces)
+        _write("".join(f"{line}\n" for line in predictions), out)
 
 
 def classified(predictor: Predictor, lines: Sequence[str]) -> list[str]:
-    """`label TAB probability TAB text` of every line that holds any."""
+    """`label TAB probability TAB text` for every line that is not blank."""
     texts = [line for line in lines if line.strip()]
-    return [f"{p.label}\t{_share(p)}\t{text}" for text, p in zip(texts, predictor.texts(texts), strict=True)]
+    return [f"{p.label}\t{_probability(p)}\t{text}" for text, p in zip(texts, predictor.texts(texts), strict=True)]
 
 
 def tagged_text(predictor: Predictor, lines: Sequence[str], *, split_at_spaces: bool) -> list[str]:
-    """`word TAB tag` a line, an empty line after each sentence."""
+    """`word TAB tag` on each line, with an empty line after each sentence."""
     sentences = [line.split() if split_at_spaces else _WORDS.findall(line) for line in lines]
     sentences = [words for words in sentences if words]
-    found: list[str] = []
+    tagged: list[str] = []
     for words, labels in zip(sentences, predictor.words(sentences), strict=True):
-        found += [f"{word}\t{p.label}" for word, p in zip(words, labels, strict=True)] + [""]
-    return found
+        tagged += [f"{word}\t{p.label}" for word, p in zip(words, labels, strict=True)] + [""]
+    return tagged
 
 
 def tagged_conllu(predictor: Predictor, source: str, lines: Sequence[str]) -> list[str]:
-    """The same lines with predicted tags: in UPOS, or `NER=` in MISC if the model finds entities."""
+    """The same lines with predicted tags: in UPOS, or as `NER=` in MISC for a model of named entities."""
     rows = [line.split("\t") for line in lines]
     words = _words(source, rows)
     for numbers, labels in zip(words, predictor.words([[rows[n][1] for n in ns] for ns in words]), strict=True):
         for number, p in zip(numbers, labels, strict=True):
-            _put(rows[number], p, entities=predictor.task == "ner")
+            _set_tag(rows[number], p, entities=predictor.task == "ner")
     return ["\t".join(row) for row in rows]
 
 
@@ -100,18 +104,18 @@ def _words(source: str, rows: Sequence[list[str]]) -> list[list[int]]:
             words[-1].append(number)
         elif not _NO_WORD.fullmatch(row[0]):
             raise DataError(
-                f"{source}:{number + 1}: starts with {row[0]!r}, which no line of CoNLL-U does. Mend it; if the file "
-                "is text, give it another suffix."
+                f"{source}:{number + 1}: a line of CoNLL-U cannot start with {row[0]!r}. Fix or delete this line; "
+                "if the file is plain text, rename it without .conllu."
             )
     return words
 
 
-def _put(row: list[str], predicted: LabelPrediction, *, entities: bool) -> None:
+def _set_tag(row: list[str], predicted: LabelPrediction, *, entities: bool) -> None:
     if not entities:
         row[3] = predicted.label
         return
-    kept = [entry for entry in row[9].split("|") if entry != "_" and not entry.startswith("NER=")]
-    row[9] = "|".join([*kept, f"NER={predicted.label}"])
+    others = [entry for entry in row[9].split("|") if entry != "_" and not entry.startswith("NER=")]
+    row[9] = "|".join([*others, f"NER={predicted.label}"])
 
 
 def _stdin_lines() -> list[str]:
@@ -121,7 +125,7 @@ def _stdin_lines() -> list[str]:
         raise DataError(f"stdin: not UTF-8 text ({error.reason}). Convert it first.") from error
 
 
-def _share(predicted: LabelPrediction) -> str:
+def _probability(predicted: LabelPrediction) -> str:
     return "" if predicted.probability is None else f"{predicted.probability:.4f}"
 
 
@@ -132,4 +136,4 @@ def _write(text: str, out: Path | None) -> None:
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise DataError(f"{out}: cannot be written ({error.strerror}).") from error
+        raise DataError(f"{out}: cannot write the file ({error.strerror}).") from error

@@ -1,4 +1,4 @@
-"""What a store holds, read from the store only: it needs no Ray, and a sweep may be running.
+"""Show what a store holds, from the store alone: without Ray, and also while a sweep runs.
 
 permafrost status
 permafrost status --store results --json
@@ -25,7 +25,8 @@ from orchestrator.config.console import (
     reported,
     stdout,
 )
-from orchestrator.forecast.live_curves import reach_words
+from orchestrator.config.quantities import counted, points
+from orchestrator.forecast.live_curves import expected_best
 from orchestrator.forecast.running_trials import Unfinished, unfinished_trials
 from orchestrator.session.follow import follow_store
 from orchestrator.session.tables import cell_tables
@@ -39,17 +40,17 @@ from trials.spec import TrialSpec
 def status(
     store: StoreOption = DEFAULT_STORE,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Show each trial as it ends, until no driver runs; Ctrl-C only looks away.")
+        bool, typer.Option("--follow", help="Show each trial as it ends. Ctrl-C stops watching; the sweep continues.")
     ] = False,
     sweep: Annotated[
-        str | None, typer.Option("--sweep", metavar="NAME", help="Follow this one.", show_default="the newest")
+        str | None, typer.Option("--sweep", metavar="NAME", help="The sweep to follow.", show_default="the newest")
     ] = None,
     cluster: ClusterOption = "local",
     as_json: JsonOption = False,
     each_trial: Annotated[bool, typer.Option("--trials", help="List every trial with its id.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show the sweeps of a store and how far they are.
+    """Show the sweeps of a store and their progress.
 
     Examples:
         permafrost status
@@ -73,56 +74,60 @@ def status(
             _list_trials(results, results.trials().to_pylist(), as_json=as_json)
             return
         trials = results.trials(list(COLUMNS)).to_pylist()
-        found = [(plan, summarise(_specs(plan), trials)) for plan in results.sweeps()]
+        sweeps = [(plan, summarise(_specs(plan), trials)) for plan in results.sweeps()]
         if as_json:
             print(
-                json.dumps({"store": str(results.address), "sweeps": [_counts(plan, cells) for plan, cells in found]})
+                json.dumps({"store": str(results.address), "sweeps": [_counts(plan, cells) for plan, cells in sweeps]})
             )
             return
-        for plan, cells in found:
+        for plan, cells in sweeps:
             counts = _counts(plan, cells)
             states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
-            stdout.print(f"sweep {plan.name}: {counts['planned']} trials, {states}", markup=False, highlight=False)
+            stdout.print(
+                f"sweep {plan.name}: {counted(counts['planned'], 'trial')}, {states}", markup=False, highlight=False
+            )
             for table in cell_tables(cells):
                 stdout.print(table)
-        stdout.print(f"{len(trials)} trials in {results.address}", markup=False, highlight=False, soft_wrap=True)
+        stdout.print(
+            f"{counted(len(trials), 'trial')} in {results.address}", markup=False, highlight=False, soft_wrap=True
+        )
 
 
 def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    """A line a trial: id, state, best dev score, label; by label, those that have not ended after the others."""
+    """One line per trial: id, state, best dev score in points, label. Trials that have not ended come last."""
     specs = {row["trial_id"]: stored_spec(row["spec"], row["trial_id"]) for row in rows}
-    begun = unfinished_trials(results, rows, specs)
-    going_on = {trial.spec.trial_id for trial in begun}
+    unfinished = unfinished_trials(results, rows, specs)
+    unfinished_ids = {trial.spec.trial_id for trial in unfinished}
     listed = [
         {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": specs[i].label}
         for row in sorted(rows, key=lambda row: specs[row["trial_id"]].label)
-        if (i := row["trial_id"]) not in going_on
+        if (i := row["trial_id"]) not in unfinished_ids
     ]
     if as_json:
-        print(json.dumps({"trials": [*listed, *map(_unfinished_values, begun)]}))
+        print(json.dumps({"trials": [*listed, *map(_unfinished_values, unfinished)]}))
         return
     lines = [
         *(_trial_line(one["trial_id"], one["state"], one["score"], one["label"]) for one in listed),
-        *map(_unfinished_line, begun),
+        *map(_unfinished_line, unfinished),
     ]
     for line in lines:
         stdout.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _trial_line(trial_id: str, state: str | None, score: float | None, label: str) -> str:
-    shown = "" if score is None else f"{score:.4f}"
-    return f"{trial_id}  {state or 'unknown':<13}  {shown:<6}  {label}"
+    shown = "" if score is None else points(score)
+    return f"{trial_id}  {state or 'unknown':<13}  {shown:>6}  {label}"
 
 
 def _unfinished_line(trial: Unfinished) -> str:
     spec = trial.spec
     epoch = f"epoch {trial.epoch:g}/{spec.optim.epochs}"
     line = _trial_line(spec.trial_id, _state(trial), trial.score, spec.label)
-    return "  ".join(filter(None, [line, epoch, reach_words(trial.outlook)]))
+    return "  ".join(filter(None, [line, epoch, expected_best(trial.outlook)]))
 
 
 def _unfinished_values(trial: Unfinished) -> dict[str, Any]:
-    """As JSON: `score` is the newest, `best` what it will probably reach, with its 80 % interval."""
+    """JSON values: `score` is the newest, `best` the expected best with its 80 % interval; both from 0 to 1."""
     best = trial.outlook.best if trial.outlook else None
     return {
         "trial_id": trial.spec.trial_id,

@@ -1,4 +1,4 @@
-"""Care for a store: is it whole, make it whole, tidy it, take its tables elsewhere, put two together.
+"""Maintain a store: verify, repair, compact, delete garbage, export tables, merge two stores.
 
 permafrost store verify --store results
 permafrost store repair --store results
@@ -20,6 +20,7 @@ import typer
 from rich.table import Table
 
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, say, stdout
+from orchestrator.config.quantities import counted
 from orchestrator.lease.claims import LEASES
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
@@ -35,7 +36,7 @@ from orchestrator.store.schema import TABLES
 from trials.errors import ConfigError
 
 app = typer.Typer(
-    help="Look a store through, repair it, tidy it, export it, merge two.",
+    help="Verify, repair, compact, export and merge stores.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -44,14 +45,14 @@ app = typer.Typer(
 
 @app.command()
 def verify(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debug: DebugOption = False) -> None:
-    """Read everything and tell what is not as it should be; a sweep may be running.
+    """Read a whole store and report every problem. A sweep may be running.
 
     Examples:
         permafrost store verify --store results
 
         permafrost store verify --store s3://bucket/results --json
 
-    Exit codes: 0 nothing is wrong, 1 something is, 3 no store there or one of a newer version.
+    Exit codes: 0 intact, 1 some problem, 3 no store, or a store of a newer version.
     """
     with reported(debug=debug):
         report = check_store(store)
@@ -64,25 +65,25 @@ def verify(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debu
                 _line(f"note: {note}")
             for table in _tables(report.counted):
                 stdout.print(table)
-            n = len(report.findings)
-            _line(f"{report.store}: " + (f"{n} findings; `permafrost store repair` sees to them." if n else "clean."))
+            n = counted(len(report.findings), "problem")
+            _line(f"{report.store}: " + ("intact." if report.ok else f"{n}. Fix with `permafrost store repair`."))
     raise typer.Exit(int(not report.ok))
 
 
 @app.command("repair")
 def repair_(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debug: DebugOption = False) -> None:
-    """Move what is broken to STORE/quarantine, so that the rest can be used; nothing is deleted.
+    """Move broken files to STORE/quarantine, so that the rest can be used. Nothing is deleted.
 
-    A completed trial of which something is lost runs again at the next launch.
+    A completed trial that has lost data runs again at the next launch.
 
     Examples:
         permafrost store repair --store results
 
-    Exit codes: 0 the store is clean now, 1 something is wrong that it leaves as it is, 3 no store there.
+    Exit codes: 0 the store is intact now, 1 some problem cannot be repaired, 3 no store.
     """
     with reported(debug=debug):
         storage = open_storage(store)
-        check_store(storage)  # before anything is written: it may be no store
+        check_store(storage)  # before anything is written: the folder may not be a store
         stuck = broken_claims(storage, say=say)
         if stuck:
             quarantine(storage, [StoredFile((LEASES, sweep), name, "not a readable lease") for sweep, name in stuck])
@@ -91,13 +92,13 @@ def repair_(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, deb
         if as_json:
             _print_json(asdict(done) | {"leases": [f"{LEASES}/{sweep}/{name}" for sweep, name in stuck]})
         else:
-            _tell_repaired(storage, done, len(stuck))
+            _print_repaired(storage, done, len(stuck))
     raise typer.Exit(int(bool(done.left)))
 
 
 @app.command()
 def compact(store: StoreOption = DEFAULT_STORE, debug: DebugOption = False) -> None:
-    """Put the small parts of each table together, as each launch does at its end.
+    """Merge the small parts of each table, as every launch does at its end.
 
     Examples:
         permafrost store compact --store results
@@ -109,18 +110,18 @@ def compact(store: StoreOption = DEFAULT_STORE, debug: DebugOption = False) -> N
             results.compact()
         after = _parts(results.storage)
         for name, n in before.items():
-            _line(f"{name}: {n} parts, now {after[name]}")
+            _line(f"{name}: {counted(n, 'part')} before, {after[name]:,} now")
 
 
 @app.command()
 def gc(
     store: StoreOption = DEFAULT_STORE,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it what would go is only listed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete the files. Without it they are only listed.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """List, and with --yes delete, what nobody can need: leftovers of killed writers, checkpoints of completed trials.
+    """List, and with --yes delete, files that nothing needs: of killed writers, and checkpoints of completed trials.
 
-    The quarantine is left alone.
+    The quarantine is kept.
 
     Examples:
         permafrost store gc --store results
@@ -133,22 +134,20 @@ def gc(
         if yes and garbage:
             with alone(storage, "delete", say=say):
                 collect(storage, garbage)
-        for one in garbage:
-            _line(f"{one.path}  {one.n_bytes:,} bytes, {one.why}")
-        size = f"{len(garbage)} files, {sum(one.n_bytes for one in garbage) / 1e6:.1f} MB"
-        _line(
-            "nothing to delete." if not garbage else f"deleted {size}." if yes else f"{size}; delete them with --yes."
-        )
+        for file in garbage:
+            _line(f"{file.path}  {file.n_bytes:,} bytes, {file.why}")
+        total = f"{counted(len(garbage), 'file')}, {sum(file.n_bytes for file in garbage) / 1e6:.1f} MB"
+        _line("nothing to delete." if not garbage else f"deleted {total}." if yes else f"{total}; delete with --yes.")
 
 
 @app.command("export")
 def export_(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are written.")],
-    form: Annotated[Format, typer.Option("--format", help="What is written.")] = Format.CSV,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder.")],
+    form: Annotated[Format, typer.Option("--format", help="The file format.")] = Format.CSV,
     store: StoreOption = DEFAULT_STORE,
     debug: DebugOption = False,
 ) -> None:
-    """Write the tables for other programs, without duplicates, and what each column means.
+    """Export the tables for other programs, without duplicates, with a description of each column.
 
     Examples:
         permafrost store export tables --store results
@@ -157,33 +156,33 @@ def export_(
     """
     with reported(debug=debug):
         for name, n in export(open_store(store), folder, form).items():
-            _line(f"{folder / name}.{form}  {n:,} rows")
+            _line(f"{folder / name}.{form}  {counted(n, 'row')}")
 
 
 @app.command("merge")
 def merge_(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="The store that is read.")],
-    into: Annotated[str, typer.Argument(metavar="INTO", help="The store that gets what it lacks.")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The store to read.")],
+    into: Annotated[str, typer.Argument(metavar="INTO", help="The store to add to.")],
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Add every attempt and plan of FROM to INTO; a trial that both have complete is kept as INTO has it.
+    """Add the attempts and plans of FROM to INTO. Where both have a trial complete, INTO keeps its own.
 
     Examples:
         permafrost store merge laptop-results s3://bucket/results
 
-    Exit codes: 0 done, 1 done, but some trial has other numbers in FROM than in INTO, 3 one of them needs repair.
+    Exit codes: 0 merged, 1 merged, but some trial has other numbers in FROM than in INTO, 3 a store needs repair.
     """
     with reported(debug=debug):
         theirs, ours = open_store(source), open_store(into, must_exist=False)
         if theirs.address == ours.address:
-            raise ConfigError(f"{theirs.address}: FROM and INTO are the same store. Give two.")
+            raise ConfigError(f"{theirs.address}: FROM and INTO are the same store. Give two different stores.")
         with alone(ours.storage, "merge", say=say):
             done = merge(theirs, ours)
         if as_json:
             _print_json(asdict(done))
         else:
-            _tell_merged(done)
+            _print_merged(done)
     raise typer.Exit(int(bool(done.differing)))
 
 
@@ -208,28 +207,28 @@ def _figures(head: tuple[str, ...], rows: Mapping[str, tuple[int, ...]]) -> Tabl
     return table
 
 
-def _tell_repaired(storage: Storage, done: Repaired, stuck: int) -> None:
+def _print_repaired(storage: Storage, done: Repaired, stuck: int) -> None:
     for file in done.files:
         _line(f"moved {file}")
     if stuck:
-        _line(f"moved {stuck} leases that nobody could read and no driver renewed")
+        _line(f"moved {counted(stuck, 'unreadable lease')} that no driver renewed")
     for trial_id, why in done.trials.items():
         _line(f"trial {trial_id} no longer counts as completed: {why}")
     for trial_id, label in done.again.items():
         _line(f"trial {trial_id} runs at the next launch: {label}")
     for folder in done.folders:
-        _line(f"kept in {folder}, with why.json")
+        _line(f"moved to {folder}; why.json has the reasons")
     for finding in done.left:
-        _line(f"left as it is: {finding}")
+        _line(f"not repaired: {finding}")
     if not (done.folders or stuck):
         _line(f"{storage}: nothing to repair.")
 
 
-def _tell_merged(done: Merged) -> None:
-    rows = ", ".join(f"{n:,} of {name}" for name, n in done.rows.items() if n) or "no rows"
-    _line(f"added {rows}: {done.attempts} attempts; {done.plans} plans")
+def _print_merged(done: Merged) -> None:
+    rows = ", ".join(f"{counted(n, 'row')} of {name}" for name, n in done.rows.items() if n) or "no rows"
+    _line(f"added {rows} ({counted(done.attempts, 'attempt')}), and {counted(done.plans, 'plan')}")
     if done.kept:
-        _line(f"{len(done.kept)} trials are complete in both and kept as INTO has them")
+        _line(f"complete in both stores, INTO kept its own: {counted(len(done.kept), 'trial')}")
     for trial_id, where in done.differing.items():
         _line(f"trial {trial_id} has other numbers in FROM: {where}")
 

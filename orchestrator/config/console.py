@@ -34,15 +34,15 @@ ClusterOption = Annotated[
     typer.Option(
         "--cluster",
         metavar="WHERE",
-        help="`local`: Ray on this machine. `auto`: the Ray this machine belongs to. `inline`: without Ray. "
-        "http://HEAD:8265: as a job of that cluster. Or a file like those in configs/clusters/.",
+        help="`local`: Ray on this machine. `auto`: the Ray cluster of this machine. `inline`: without Ray. "
+        "http://HEAD:8265: submit a job to that cluster. Or a file like those in configs/clusters/.",
     ),
 ]
 
 SettingsOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; repeatable.")
 ]
-OfflineOption = Annotated[bool, typer.Option("--offline", help="Download nothing; fail with what is missing.")]
+OfflineOption = Annotated[bool, typer.Option("--offline", help="Download nothing; fail if a file is missing.")]
 
 DEFAULT_STORE = "results"
 INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143

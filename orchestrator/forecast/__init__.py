@@ -1,1 +1,1 @@
-"""What a sweep will take, told before it runs: time, energy, memory, disk and money, each with an interval."""
+"""Forecast of a sweep before it runs: time, energy, memory, disk and cost, each with an 80 % interval."""

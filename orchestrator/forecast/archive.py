@@ -1,8 +1,8 @@
-"""Forecasts kept in the store beside the plans, so that a report can say how right they were.
+"""Forecasts stored beside the plans of a sweep, so that a report can compare them with what happened.
 
     <store>/sweeps/<name>/forecast-<when>-<digest>.json
 
-Readers of plans look at `plan-*` only, so stores with forecasts stay readable by versions that know none.
+Readers of plans only read `plan-*`, so that versions without forecasts can still read the store.
 """
 
 from __future__ import annotations
@@ -24,44 +24,46 @@ FORMAT = 1
 _FIGURES = ("wall_s", "device_hours", "energy_j", "memory_bytes", "disk_bytes", "cost")
 
 
-def keep_forecast(store: Storage, found: Forecast) -> None:
+def save_forecast(store: Storage, forecast: Forecast) -> None:
     """Write a forecast beside its sweep's plans.
 
     Raises:
-        StoreError: a name that leads to another folder, or the place cannot be written.
+        StoreError: The name of the sweep is not a plain file name, or the store cannot be written.
     """
-    if not is_plain(found.sweep):
-        raise StoreError(f"{found.sweep!r} is no name of a sweep, as its forecasts lie in a folder of that name.")
-    content = json.dumps(as_json(found)).encode()
-    name = stamped("forecast", int(found.time * 1e9), content, "json")
-    store.at(SWEEPS).at(found.sweep).write(name, content)
+    if not is_plain(forecast.sweep):
+        raise StoreError(
+            f"sweep name {forecast.sweep!r}: cannot be used as a folder name, where its forecasts are stored."
+        )
+    content = json.dumps(as_json(forecast)).encode()
+    name = stamped("forecast", int(forecast.time * 1e9), content, "json")
+    store.at(SWEEPS).at(forecast.sweep).write(name, content)
 
 
-def kept_forecasts(store: Storage, sweep: str) -> list[Forecast]:
-    """The forecasts of a sweep, oldest first; those of a newer format are left out.
+def stored_forecasts(store: Storage, sweep: str) -> list[Forecast]:
+    """The forecasts of a sweep, oldest first, without those of a newer format.
 
     Raises:
-        BrokenError: one is not what was written.
+        BrokenError: A file is damaged.
     """
     folder = store.at(SWEEPS).at(sweep)
-    found = (decoded_forecast(f"{folder}/{name}", folder.read(name)) for name in filter(is_forecast, folder.files()))
-    return [one for one in found if one is not None]
+    decoded = (decoded_forecast(f"{folder}/{name}", folder.read(name)) for name in filter(is_forecast, folder.files()))
+    return [forecast for forecast in decoded if forecast is not None]
 
 
-def as_json(found: Forecast) -> dict[str, Any]:
+def as_json(forecast: Forecast) -> dict[str, Any]:
     """A forecast as JSON values: each figure an object of `low`, `median`, `high` and `source`, or null."""
-    return {"format": FORMAT, **asdict(found)}
+    return {"format": FORMAT, **asdict(forecast)}
 
 
 def decoded_forecast(path: str, content: bytes) -> Forecast | None:
-    """A forecast from the bytes of its file; None where it is of a newer format.
+    """A forecast from the bytes of its file; None if the format is newer.
 
     Raises:
-        BrokenError: they are not what was written.
+        BrokenError: The file is damaged.
     """
     try:
         if not is_intact(path, content):
-            raise ValueError("its bytes are not those that were written, by the digest in its name")
+            raise ValueError("its content does not match the digest in its name")
         values = json.loads(content)
         if int(values["format"]) > FORMAT:
             return None
@@ -76,7 +78,7 @@ def decoded_forecast(path: str, content: bytes) -> Forecast | None:
             **{name: _figure(values[name]) for name in _FIGURES},
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise BrokenError(path, f"not a readable forecast ({error})", "Take it out; nothing else needs it") from error
+        raise BrokenError(path, f"not a readable forecast ({error})", "Delete it; nothing else needs it") from error
 
 
 def _cell(values: dict[str, Any]) -> CellForecast:

@@ -1,6 +1,6 @@
-"""What a model and a corpus say of cost: widths and counts from config.json, lengths in subwords from the tokenizer.
+"""Inputs of the cost model: dimensions of the encoder from config.json, lengths in subwords from the tokenizer.
 
-Neither torch nor transformers is loaded: the tokenizer's own library counts the subwords.
+Neither torch nor transformers is imported; the `tokenizers` library counts the subwords.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 
-MOST_READ = 2_000  # items of a split whose lengths stand for all
-SUBWORDS_A_WORD, SPECIALS = 1.4, 2  # where a model has no tokenizer.json to ask
+MOST_READ = 2_000  # items of a split whose lengths represent all
+SUBWORDS_A_WORD, SPECIALS = 1.4, 2  # for a model without tokenizer.json
 _WIDTH, _INNER = ("hidden_size", "dim", "d_model"), ("intermediate_size", "hidden_dim", "d_ff", "encoder_ffn_dim")
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Of an encoder.
+class EncoderSizes:
+    """Dimensions of an encoder.
 
     Attributes:
         layers: Encoder layers.
-        width: Of a layer's input and output.
-        inner: Width between the two matrices of a layer's feed-forward part.
-        table: Parameters of all embedding tables together.
-        table_width: Of a row of the table of subwords.
+        width: Hidden size of a layer.
+        inner: Hidden size of the feed-forward block.
+        table: Parameters of all embedding tables.
+        table_width: Width of the subword embeddings.
     """
 
     layers: int
@@ -43,7 +43,7 @@ class Sizes:
 
     @property
     def layer(self) -> int:
-        """Parameters of an encoder layer, but for biases and norms: four projections and two matrices."""
+        """Parameters of one layer without biases and norms: four projections and two feed-forward matrices."""
         return 4 * self.width**2 + 2 * self.width * self.inner
 
     @property
@@ -54,11 +54,11 @@ class Sizes:
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """Subwords of the items of each split, specials included and cut off as the trial cuts them.
+    """Lengths in subwords of the items of each split, with special tokens, truncated as in the trial.
 
     Attributes:
-        train, dev, test: (items,) of each split, or of its first `MOST_READ`; sorted.
-        n_train, n_dev, n_test: Items of the whole split.
+        train, dev, test: (items,) sorted lengths of the split, or of its first `MOST_READ` items.
+        n_train, n_dev, n_test: Number of items of the whole split.
     """
 
     train: np.ndarray
@@ -69,15 +69,15 @@ class Lengths:
     n_test: int
 
 
-def sizes_of(model: ModelSpec) -> Sizes:
-    """The sizes of a model, from its config.json. Raises OSError, ValueError: it is not there or says none."""
+def sizes_of(model: ModelSpec) -> EncoderSizes:
+    """The dimensions of a model, from its config.json. Raises OSError, ValueError: The file or its width is missing."""
     config = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))
     width = int(_first(config, _WIDTH, 0))
     if width < 1:
-        raise ValueError(f"{model.path}/config.json: tells no width ({', '.join(_WIDTH)})")
+        raise ValueError(f"{model.path}/config.json: has no hidden size ({', '.join(_WIDTH)})")
     row = int(config.get("embedding_size") or width)
     rows = int(config.get("vocab_size") or 0) + int(config.get("max_position_embeddings") or 0)
-    return Sizes(model.n_layers, width, int(_first(config, _INNER, 4 * width)), rows * row, row)
+    return EncoderSizes(model.n_layers, width, int(_first(config, _INNER, 4 * width)), rows * row, row)
 
 
 def _first(config: dict[str, object], names: Sequence[str], other: int) -> int:
@@ -85,7 +85,7 @@ def _first(config: dict[str, object], names: Sequence[str], other: int) -> int:
 
 
 def lengths_of(spec: TrialSpec) -> Lengths:
-    """The lengths in a trial's corpus; kept for the life of the process. Raises DataError, OSError, ValueError."""
+    """The lengths in the corpus of a trial; cached in memory. Raises DataError, OSError, ValueError."""
     return _lengths(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
 
 
@@ -99,7 +99,7 @@ def _lengths(task: str, data: DataSpec, model: ModelSpec, max_length: int, lower
 
 
 def _counted(items: Sequence[Item], model: ModelSpec, max_length: int, lowercase: bool) -> np.ndarray:
-    """(items,) sorted."""
+    """(items,) lengths, sorted."""
     path = Path(model.path) / "tokenizer.json"
     if not items:
         return np.zeros(0, np.int64)
@@ -112,11 +112,11 @@ def _counted(items: Sequence[Item], model: ModelSpec, max_length: int, lowercase
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length)
     of_words = isinstance(items[0], Sentence)
-    asked = [_asked(item, lowercase) for item in items]
-    return np.sort(np.array([len(found.ids) for found in tokenizer.encode_batch(asked, is_pretokenized=of_words)]))
+    inputs = [_input(item, lowercase) for item in items]
+    return np.sort(np.array([len(e.ids) for e in tokenizer.encode_batch(inputs, is_pretokenized=of_words)]))
 
 
-def _asked(item: Item, lowercase: bool) -> object:
+def _input(item: Item, lowercase: bool) -> object:
     if isinstance(item, Sentence):
         return [form.lower() if lowercase else form for form in item.forms]
     texts = [text.lower() if lowercase else text for text in (item.text, item.pair) if text is not None]
@@ -128,10 +128,10 @@ def _words(item: Item) -> Sequence[str]:
 
 
 def padded_length(lengths: np.ndarray, batch_size: int, *, window: int = 1) -> float:
-    """Mean subwords that an item is padded to in batches drawn at random.
+    """Mean padded length of an item, in subwords, in batches drawn at random.
 
     The largest of b draws exceeds l with probability 1 - F(l)^b; its mean is the sum of that over l = 0, 1, 2 ...
-    With a `window` of so many batches sorted by length, batch j of it reaches about the quantile (j + 1) / window.
+    With a `window` of several batches sorted by length, batch j of it reaches about the quantile (j + 1) / window.
     """
     if window > 1:
         return float(np.quantile(lengths, np.arange(1, window + 1) / (window + 1 / batch_size)).mean())

@@ -1,12 +1,12 @@
-"""How a running trial will end, from its evaluations so far, and what another epoch would be worth. For display.
+"""The expected end of a running trial from its evaluations so far, and the gain of one more epoch. For display only.
 
-    found = outlook(Curve((1, 2, 3), (0.692, 0.763, 0.790)), planned=9, others=Others(complete, 9))
-    found.best        # best score by epoch 9: median and 80 % interval
-    found.more        # the same trial planned with 10 epochs, less this one
+    expected = outlook(Curve((1, 2, 3), (0.692, 0.763, 0.790)), planned=9, others=Others(complete, 9))
+    expected.best        # best score by epoch 9: median and 80 % interval
+    expected.more        # the same trial planned with 10 epochs, less this one
 
-The trial's own curve is carried on by a few shapes (`curve_shapes`); complete curves of its objective group say what
-came after in trials that were alike so far (`curve_alike`). The two are one sample, in which the others weigh the more,
-the more and the nearer they are. Nothing is known from one evaluation without others.
+The curve of the trial is extrapolated by parametric shapes (`curve_shapes`), and by complete curves of its objective
+group that were similar so far (`curve_alike`). Both form one weighted sample, in which the other curves weigh more, the
+more numerous and similar they are. One evaluation without other curves gives no prediction.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ import numpy as np
 
 from orchestrator.forecast.curve_alike import Alike, Others
 from orchestrator.forecast.curve_shapes import extrapolated
-from orchestrator.forecast.curve_values import AGAIN_DOUBT, SAME, Curve, Draws, Evidence, between, jitter, joined
+from orchestrator.forecast.curve_values import AGAIN_DOUBT, SAME, Curve, CurvePrediction, Draws, between, jitter, joined
 from orchestrator.forecast.figure import Figure
 
-LEAST_OTHERS = 3  # from one evaluation nothing is told with fewer
-CEILING = 1.0  # no score of a task is larger
-_AGAIN = 0.75  # of the last window's gain is gained by the epoch more
+LEAST_OTHERS = 3  # other curves needed to predict from one evaluation
+CEILING = 1.0  # the largest possible score
+_AGAIN = 0.75  # share of the gain over the last window that one more epoch gains
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What may become of a trial.
+    """The expected end of a trial.
 
     Attributes:
-        epochs: Those of the evaluations to come; empty where it is complete.
-        path: The score of each.
-        best: The best score by the planned end; where the trial is complete, the one that it has.
-        more: The best score of the same trial planned with one epoch more, less `best`; None where not known.
-        source: What it is told from.
+        epochs: The epochs of the remaining evaluations; empty for a complete trial.
+        path: The expected score of each.
+        best: The best score by the planned end; for a complete trial its best score.
+        more: The gain in best score if the trial were planned with one more epoch; None if unknown.
+        source: What it is estimated from.
     """
 
     epochs: tuple[float, ...]
@@ -46,22 +46,22 @@ class Outlook:
 
     @property
     def is_over(self) -> bool:
-        """Whether the last evaluation was made."""
+        """Whether no evaluation remains."""
         return not self.epochs
 
     @property
     def last(self) -> Figure | None:
-        """The score of the last evaluation; None where it was made."""
+        """The expected score of the last evaluation; None if no evaluation remains."""
         return self.path[-1] if self.path else None
 
 
 def window(planned: float, *, anneals: bool) -> float:
-    """The epochs at the end whose gain is about that of one epoch more.
+    """The number of last epochs whose gain is about the gain of one more epoch.
 
-    Where the rate falls linearly to zero, the last k of T epochs hold k^2/(2T) of a full rate's epoch, and a trial of
-    T + 1 epochs holds half an epoch more than one of T; so k = sqrt(T). The last epoch's own gain says little of it:
-    its rate is almost zero. With a constant rate k = 1. Of 24 trials of 9 epochs that were run with 10 as well, of
-    sixteen cells of one corpus, the tenth brought about three quarters of what the last three of nine had.
+    If the learning rate falls linearly to zero, the last k of T epochs amount to k^2/(2T) epochs at the full rate, and
+    a trial of T + 1 epochs has half an epoch more than one of T; so k = sqrt(T). The gain of the last epoch alone says
+    little, as its rate is almost zero. With a constant rate k = 1. In 24 trials of 16 settings of one corpus, run with
+    9 and with 10 epochs, the tenth epoch gained about three quarters of the gain of the last three of nine.
     """
     return float(np.sqrt(planned)) if anneals else 1.0
 
@@ -74,58 +74,58 @@ def outlook(
     anneals: bool = True,
     ceiling: float = CEILING,
 ) -> Outlook | None:
-    """What may become of a trial; None where nothing is known.
+    """The expected end of a trial; None if unknown.
 
     Args:
         curve: Its evaluations so far.
-        planned: Epochs.
-        others: Complete curves of the same objective group and schedule; those with another end are left out.
+        planned: Planned epochs.
+        others: Complete curves of the same objective group and schedule; those with another end are ignored.
         anneals: Whether the learning rate falls to zero at the planned end.
-        ceiling: No score is larger.
+        ceiling: The largest possible score.
     """
     if not len(curve) or not planned > 0:
         return None
     known, ahead = others if isinstance(others, Others) else Others(others, planned), curve.ahead(planned)
     k = window(planned, anneals=anneals)
     alike = known.like(curve, ahead, k)
-    own = _finished(curve, k) if not len(ahead) else _going_on(curve, planned, k, anneals=anneals)
+    own = _finished(curve, k) if not len(ahead) else _extrapolate(curve, planned, k, anneals=anneals)
     if own is None and (alike is None or alike.n < LEAST_OTHERS):
         return None
     sources = _weighed(own, alike)
-    said = "from " + " and ".join(source.said for _, source in sources)
+    label = "from " + " and ".join(source.label for _, source in sources)
     more = [source.gain.times(_AGAIN, share) for share, source in sources if source.gain is not None]
     return Outlook(
         epochs=tuple(ahead.tolist()),
         path=tuple(
-            joined([source.path[n].times(1.0, share) for share, source in sources]).figure(said, ceiling)
+            joined([source.path[n].times(1.0, share) for share, source in sources]).figure(label, ceiling)
             for n in range(len(ahead))
         ),
-        best=joined([source.top.times(1.0, share) for share, source in sources]).figure(said, ceiling),
-        more=joined(more).figure(said, np.inf) if more else None,
-        source=said,
+        best=joined([source.top.times(1.0, share) for share, source in sources]).figure(label, ceiling),
+        more=joined(more).figure(label, np.inf) if more else None,
+        source=label,
     )
 
 
-def _weighed(own: Evidence | None, alike: Alike | None) -> list[tuple[float, Evidence]]:
-    """The sources there are and their weights, whose sum is 1; at least one."""
+def _weighed(own: CurvePrediction | None, alike: Alike | None) -> list[tuple[float, CurvePrediction]]:
+    """The available sources and their weights, which sum to 1; at least one."""
     trust = 0.0 if alike is None else alike.trust if own is not None else 1.0
-    both = ((1 - trust, own), (trust, alike.evidence if alike else None))
+    both = ((1 - trust, own), (trust, alike.prediction if alike else None))
     return [(share, source) for share, source in both if source is not None]
 
 
-def _going_on(curve: Curve, planned: float, k: float, *, anneals: bool) -> Evidence | None:
-    """What the curve itself tells of its end."""
-    found = extrapolated(curve, planned, anneals=anneals)
-    return found.evidence(k) if found else None
+def _extrapolate(curve: Curve, planned: float, k: float, *, anneals: bool) -> CurvePrediction | None:
+    """The prediction from the curve itself."""
+    extrapolation = extrapolated(curve, planned, anneals=anneals)
+    return extrapolation.prediction(k) if extrapolation else None
 
 
-def _finished(curve: Curve, k: float) -> Evidence:
-    """Of a complete curve all is known but what more epochs would have brought."""
+def _finished(curve: Curve, k: float) -> CurvePrediction:
+    """For a complete curve, only the gain of more epochs is unknown."""
     top = Draws(np.array([curve.best]), np.ones(1))
     start = curve.now - k
     if start < curve.epochs[0] - SAME:
-        return Evidence((), top, None, "its own curve")
+        return CurvePrediction((), top, None, "its own curve")
     x, y = np.array(curve.epochs), np.array([curve.scores])
     gain = y[:, -1] - between(x, y, start)
     spread = np.hypot(np.sqrt(2) * jitter(curve), AGAIN_DOUBT * gain)
-    return Evidence((), top, Draws.around(gain, np.ones(1), spread), "its own curve")
+    return CurvePrediction((), top, Draws.around(gain, np.ones(1), spread), "its own curve")

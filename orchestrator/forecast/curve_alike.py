@@ -1,10 +1,10 @@
-"""What came after in complete curves that were alike so far.
+"""Prediction of a curve from complete curves that were similar so far.
 
-Complete curves of the same task say more of how a curve goes on than any shape does (A. Klein, S. Falkner,
+Complete curves of the same task predict how a curve continues better than any parametric shape (A. Klein, S. Falkner,
 J. T. Springenberg & F. Hutter, "Learning curve prediction with Bayesian neural networks", ICLR 2017; A. Chandrashekaran
 & I. R. Lane, "Speeding up hyper-parameter optimization by extrapolation of learning curves using previous builds", ECML
-PKDD 2017). Here nothing is learned beforehand: each curve's gains from the same epoch on count the more, the
-nearer its level and its slope there are, and are moved to the trial's place by a local line.
+PKDD 2017). Here nothing is learned beforehand: the gains of each curve from the same epoch on are weighted by the
+similarity of its level and slope there, and adjusted to the level and slope of the trial by local linear regression.
 """
 
 from __future__ import annotations
@@ -15,38 +15,39 @@ from itertools import groupby
 
 import numpy as np
 
-from orchestrator.forecast.curve_values import AGAIN_DOUBT, NOISE, SAME, Curve, Draws, Evidence, Floats, between
+from orchestrator.config.quantities import counted
+from orchestrator.forecast.curve_values import AGAIN_DOUBT, NOISE, SAME, Curve, CurvePrediction, Draws, Floats, between
 
-MOST = 400  # complete curves that are looked at, the newest of them
-_SHARE, _FEW = 0.1, 8  # of the curves are near ones, and at least so many
-_NEAR = 64  # of the others, the nearest, count at all
+MOST = 400  # complete curves used, the newest
+_SHARE, _FEW = 0.1, 8  # share of the curves that set the width of the kernel, and their least number
+_NEAR = 64  # nearest curves with any weight
 _NARROWEST = 1e-3
-_RIDGE = 0.3  # of the local line
-_FLOOR = 0.003  # of a score: levels and slopes as near as this are the same
-_UNSURE = 0.3  # of a gain, where one curve tells it
-_DISTRUST = 1.0  # other curves must be so many, and near, to count as much as the trial's own
+_RIDGE = 0.3  # of the local regression
+_FLOOR = 0.003  # differences in score below this count as equal
+_UNSURE = 0.3  # relative standard deviation of a gain predicted by one curve
+_DISTRUST = 1.0  # effective number of similar curves that weigh as much as the trial's own
 
 
 class Others:
     """Complete curves that end at the same epoch."""
 
     def __init__(self, curves: Iterable[Curve], planned: float) -> None:
-        """Of the curves those that end at the planned epoch count; the newest come last."""
+        """Curves that do not end at the planned epoch are ignored; the newest come last."""
         ended = [curve for curve in curves if curve.ends_at(planned)][-MOST:]
         by_grid = groupby(sorted(ended, key=lambda curve: curve.epochs), key=lambda curve: curve.epochs)
-        self._grids = [(np.array(grid), np.array([c.scores for c in found])) for grid, found in by_grid]
+        self._grids = [(np.array(grid), np.array([curve.scores for curve in same])) for grid, same in by_grid]
         self._n = len(ended)
 
     def __len__(self) -> int:
         return self._n
 
     def like(self, curve: Curve, ahead: Floats, window: float) -> Alike | None:
-        """What came after in those that were evaluated as early as the curve; None without any.
+        """The prediction from the curves that start as early as this one; None without any.
 
         Args:
-            curve: At least one evaluation.
-            ahead: The epochs of its evaluations to come, (points,).
-            window: The gain over so many epochs before the end is told, too.
+            curve: The curve so far, at least one evaluation.
+            ahead: The epochs of its remaining evaluations, (points,).
+            window: Number of last epochs whose gain is predicted as well.
         """
         known = [(grid, scores) for grid, scores in self._grids if grid[0] <= curve.now + SAME]
         if not known:
@@ -58,21 +59,21 @@ class Others:
 
 @dataclass(frozen=True, eq=False)
 class Alike:
-    """What the other curves tell of one.
+    """The prediction from other curves.
 
     Attributes:
-        evidence: What came after.
-        trust: Its weight beside the trial's own curve, 0 to 1.
-        n: Curves.
+        prediction: The prediction.
+        trust: Its weight relative to the trial's own curve, 0 to 1.
+        n: Number of other curves.
     """
 
-    evidence: Evidence
+    prediction: CurvePrediction
     trust: float
     n: int
 
 
 def _gains(grid: Floats, scores: Floats, places: Sequence[float], window: float) -> Floats:
-    """Of each curve, (curves, 2 + points): best by the end less best so far; over the window; each place less now."""
+    """Gains of each curve, (curves, 2 + points): of the best score; over the last window; at each place from now."""
     best = scores[:, grid <= places[0] + SAME].max(axis=1)
     early = between(grid, scores, max(float(grid[-1]) - window, float(grid[0])))
     now, *later = (between(grid, scores, place) for place in places)
@@ -80,7 +81,7 @@ def _gains(grid: Floats, scores: Floats, places: Sequence[float], window: float)
 
 
 def _apart(grid: Floats, scores: Floats, curve: Curve) -> Floats:
-    """How far each curve is from the trial in level and slope, with their sign, (curves, 1 or 2)."""
+    """Signed differences of each curve from the trial in level and slope, (curves, 1 or 2)."""
     own, mine = np.array(curve.epochs), np.array([curve.scores])
     first = max(own[0], grid[0])
     places = [max(curve.now - back, first) for back in (0.0, 1.0, 2.0)]
@@ -90,7 +91,7 @@ def _apart(grid: Floats, scores: Floats, curve: Curve) -> Floats:
 
 
 def _weighted(curve: Curve, gains: Floats, apart: Floats) -> Alike:
-    """Weights fall with the distance as a bell does, as wide as there are near curves to be had."""
+    """A Gaussian kernel weights the curves by distance; its width adapts to the distance of the near curves."""
     z = apart / np.maximum(apart.std(axis=0), _FLOOR)
     far = (z**2).sum(axis=1)
     near = np.argsort(far, kind="stable")[:_NEAR]
@@ -105,17 +106,17 @@ def _weighted(curve: Curve, gains: Floats, apart: Floats) -> Alike:
     spreads = np.broadcast_to(spread, moved.shape).copy()
     spreads[:, 1] = np.hypot(spreads[:, 1], AGAIN_DOUBT * moved[:, 1])
     top, gain, *path = (Draws.around(middles, weights, s) for middles, s in zip(moved.T, spreads.T, strict=True))
-    evidence = Evidence(
+    prediction = CurvePrediction(
         path=[place.plus(curve.scores[-1]) for place in path],
         top=top.plus(curve.best).at_least(curve.best),
         gain=gain,
-        said=f"{len(apart)} other trial{'s' * (len(apart) != 1)}",
+        label=counted(len(apart), "other trial"),
     )
-    return Alike(evidence, effective / (effective + _DISTRUST * (1 + float(np.sqrt(weights @ far))) ** 2), len(apart))
+    return Alike(prediction, effective / (effective + _DISTRUST * (1 + float(np.sqrt(weights @ far))) ** 2), len(apart))
 
 
 def _line(z: Floats, gains: Floats, weights: Floats) -> Floats:
-    """Slopes of the gains in the distance, by weighted least squares with a ridge, (1 or 2, gains)."""
+    """Slopes of the gains in level and slope, by weighted ridge regression, (1 or 2, gains)."""
     centred = z - weights @ z
     spread = (centred * weights[:, None]).T @ centred
     ridge = (_RIDGE * np.trace(spread) / len(spread) + 1e-6) * np.eye(len(spread))

@@ -1,11 +1,11 @@
-"""How a learning curve goes on by itself: a few families of shapes, fitted and averaged.
+"""Extrapolation of a learning curve by a few families of shapes, fitted and averaged.
 
 Saturating power laws, exponentials with Janoschek's exponent and logarithms are the families that surveys of
-extrapolation keep (T. Domhan, J. T. Springenberg & F. Hutter, "Speeding up automatic hyperparameter optimization of
-deep neural networks by extrapolation of learning curves", IJCAI 2015; T. Viering & M. Loog, "The shape of learning
-curves: a review", arXiv 2103.10948). They are averaged, not chosen from, as a few points cannot tell them apart; where
-Domhan et al. sample the parameters by a Markov chain, here those that bend a shape lie on a grid and the other two are
-solved for, which takes a fraction of a millisecond.
+extrapolation recommend (T. Domhan, J. T. Springenberg & F. Hutter, "Speeding up automatic hyperparameter optimization
+of deep neural networks by extrapolation of learning curves", IJCAI 2015; T. Viering & M. Loog, "The shape of learning
+curves: a review", arXiv 2103.10948). They are averaged, because a few points cannot distinguish them. Where Domhan et
+al. sample the parameters by a Markov chain, here the non-linear ones lie on a grid and the linear ones are solved for,
+which takes a fraction of a millisecond.
 """
 
 from __future__ import annotations
@@ -14,28 +14,39 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.forecast.curve_values import AGAIN_DOUBT, DOUBT, Curve, Draws, Evidence, Floats, between, jitter
+from orchestrator.forecast.curve_values import (
+    AGAIN_DOUBT,
+    DOUBT,
+    Curve,
+    CurvePrediction,
+    Draws,
+    Floats,
+    between,
+    jitter,
+)
 
 _POWERS = (0.25, 0.5, 1.0, 1.5, 2.0)
-_RATES, _BENDS = (1.5, 3.0, 6.0), (0.7, 1.0, 1.5)  # of exponentials, a rate per planned run
+_RATES, _BENDS = (1.5, 3.0, 6.0), (0.7, 1.0, 1.5)  # of exponentials; the unit of time is the planned run
 _SHIFTS = (0.0, 1.0)  # of logarithms, in epochs
 FAMILIES = (*("power",) * len(_POWERS), *("exponential",) * len(_RATES) * len(_BENDS), *("log",) * len(_SHIFTS))
-_PRIOR = np.array([1 / FAMILIES.count(family) for family in FAMILIES])  # each family counts the same, (shapes,)
-_SHRINK = 0.05  # of a shape's height, over the number of points: two points are not the whole truth
-_EARLY = 4.0  # over the squared number of points: so much more is doubted
-_CARRY = 0.5  # of the newest point's distance from the fit goes on: curves drift
-_TINY = 1e-9  # a shape that hardly changes between the points tells nothing
+_PRIOR = np.array(
+    [1 / FAMILIES.count(family) for family in FAMILIES]
+)  # each family has the same prior weight, (shapes,)
+_SHRINK = 0.05  # shrinkage of the height of a shape, divided by the number of points
+_EARLY = 4.0  # extra uncertainty, divided by the squared number of points
+_CARRY = 0.5  # share of the newest residual that persists: curves drift
+_TINY = 1e-9  # least standard deviation of a shape over the points
 
 
 @dataclass(frozen=True, eq=False)
 class Extrapolation:
-    """How a curve may go on.
+    """Extrapolations of a curve by each shape.
 
     Attributes:
-        curve: It.
-        epochs: Of the evaluations to come; the planned end is the last, (points,).
+        curve: The curve.
+        epochs: Epochs of the remaining evaluations, up to the planned end, (points,).
         paths: Scores there by each shape, (shapes, points).
-        weights: How well each shape fits; their sum is 1, (shapes,).
+        weights: Weight of each shape; they sum to 1, (shapes,).
         noise: Standard deviation of an evaluation around each shape, (shapes,).
     """
 
@@ -45,20 +56,14 @@ class Extrapolation:
     weights: Floats
     noise: Floats
 
-    def evidence(self, window: float) -> Evidence:
-        """What it tells, with the gain over the window before the planned end."""
-        return Evidence(self.path(), self.top(), self.gain(window), "its own curve")
+    def prediction(self, window: float) -> CurvePrediction:
+        """The prediction, with the gain over the last `window` epochs before the planned end."""
+        path = [self._around(scores) for scores in self.paths.T]
+        top = self._around(self.paths.max(axis=1)).at_least(self.curve.best)
+        return CurvePrediction(path, top, self._gain(window), "its own curve")
 
-    def path(self) -> list[Draws]:
-        """The score of each evaluation to come."""
-        return [self._around(scores) for scores in self.paths.T]
-
-    def top(self) -> Draws:
-        """The best score by the planned end, what was reached included."""
-        return self._around(self.paths.max(axis=1)).at_least(self.curve.best)
-
-    def gain(self, window: float) -> Draws | None:
-        """Over the last epochs before the planned end; None where they begin before the first evaluation."""
+    def _gain(self, window: float) -> Draws | None:
+        """The gain over the window; None if it begins before the first evaluation."""
         start = float(self.epochs[-1]) - window
         if start < self.curve.epochs[0]:
             return None
@@ -74,14 +79,14 @@ class Extrapolation:
 
 
 def extrapolated(curve: Curve, planned: float, *, anneals: bool) -> Extrapolation | None:
-    """How a curve goes on to its planned end; None with fewer than two points, or where it is there.
+    """Extrapolate a curve to its planned end; None with fewer than two points, or for a complete curve.
 
-    A shape is y(x) = a + b f(x), where f is -x^-c, -exp(-c (x/X)^d) or log(x + c). There x is not the epoch but what
-    was learned with, the area below the learning rate: under a rate that falls to zero at T, e - e^2/(2T) after e
-    epochs, and X = T/2 at the end. In it curves do not bend for the schedule's sake: from 7 of 9 epochs that halved the
-    mean error. For each (c, d) of a grid, a and b minimise the squared errors weighted by the epoch, so that late
-    points count more, b slightly shrunk. Shapes weigh as (mean squared error + noise^2)^(-n/2), a normal likelihood
-    with its variance at the best.
+    A shape is y(x) = a + b f(x), where f is -x^-c, -exp(-c (x/X)^d) or log(x + c). Here x is not the epoch but the
+    area under the learning rate: for a rate that falls to zero at T, e - e^2/(2T) after e epochs, and X = T/2 at the
+    end. That removes the effect of the schedule on the shape, and halved the mean error of predictions from 7 of 9
+    epochs. For each (c, d) of a grid, a and b minimise the squared errors weighted by the epoch, so that late points
+    count more, with b slightly shrunk. The weight of a shape is (mean squared error + noise^2)^(-n/2), the normal
+    likelihood at its best variance.
     """
     ahead = curve.ahead(planned)
     if len(curve) < 2 or not len(ahead):
@@ -109,7 +114,7 @@ def extrapolated(curve: Curve, planned: float, *, anneals: bool) -> Extrapolatio
 
 
 def _learned(epochs: Floats, planned: float, *, anneals: bool) -> tuple[Floats, float]:
-    """The area below the learning rate, in epochs at its peak, and that of the whole trial; a warm-up is left out."""
+    """The area under the learning rate in epochs at the peak rate, and that of the whole trial; warm-up is ignored."""
     return (epochs - epochs**2 / (2 * planned), planned / 2) if anneals else (epochs, planned)
 
 

@@ -1,4 +1,4 @@
-"""A learning curve, and what may come of it as a weighted sample: the values of `orchestrator.forecast.curve`."""
+"""Learning curves, and predictions as weighted samples: the values of `orchestrator.forecast.curve`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy.typing as npt
 from orchestrator.forecast.figure import HIGH, LOW, Figure
 
 Floats = npt.NDArray[np.float64]
-NOISE = 0.002  # of a score, at least: dev sets have a few thousand labels
-DOUBT = 0.3  # standard deviation of a gain that a curve itself promises, as a share of it
-AGAIN_DOUBT = 0.4  # likewise of what another epoch brings
-WOBBLE = 0.1  # of the newest changes counts as noise
-SAME = 1e-6  # epochs so near to each other are one: evaluations at thirds of an epoch are rounded
+NOISE = 0.002  # least standard deviation of a score: dev sets have a few thousand labels
+DOUBT = 0.3  # relative standard deviation of an extrapolated gain
+AGAIN_DOUBT = 0.4  # relative standard deviation of the gain of one more epoch
+WOBBLE = 0.1  # share of the newest changes that counts as noise
+SAME = 1e-6  # tolerance for equal epochs: evaluations at thirds of an epoch are rounded
 _DIGITS = 12
 _MOST_AHEAD = 12
-# Eleven equally likely values of Student's t with 4 degrees of freedom: tails of a spread that few points tell.
+# Eleven equally likely values of Student's t with 4 degrees of freedom: heavy tails, as few points estimate the spread.
 NODES: Floats = np.array([-2.2171, -1.2706, -0.8273, -0.5108, -0.2455, 0.0, 0.2455, 0.5108, 0.8273, 1.2706, 2.2171])
 
 
@@ -29,7 +29,7 @@ class Curve:
 
     Attributes:
         epochs: Passes over the train subset, above 0 and rising; fractions where a trial is evaluated more often.
-        scores: Of each; larger is better.
+        scores: The score of each; larger is better.
 
     Raises:
         ValueError: The two differ in length, an epoch is not above the one before, or a number is not finite.
@@ -60,9 +60,9 @@ class Curve:
         return max(self.scores)
 
     def ahead(self, planned: float) -> Floats:
-        """The epochs of the evaluations to come, as far apart as those before, at most `_MOST_AHEAD`, with the end.
+        """The epochs of the remaining evaluations, at the spacing so far, at most `_MOST_AHEAD`, with the end.
 
-        Empty where the curve is at its end, or beyond.
+        Empty if the curve is at its planned end or beyond.
         """
         if self.now >= planned or self.ends_at(planned):
             return np.empty(0)
@@ -77,11 +77,11 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """What may come, as a weighted sample.
+    """A weighted sample of a prediction.
 
     Attributes:
         values: (draws,).
-        weights: (draws,), at least 0; their sum is the weight of all this among others.
+        weights: (draws,), at least 0; their sum is the weight of this sample among others.
     """
 
     values: Floats
@@ -89,25 +89,25 @@ class Draws:
 
     @classmethod
     def around(cls, middles: Floats, weights: Floats, spread: Floats | float) -> Draws:
-        """A bell of `NODES` around each middle, (middles,), with the middle's weight and spread."""
+        """The distribution `NODES` around each middle, (middles,), with its weight and spread."""
         values = middles[:, None] + np.reshape(spread, (-1, 1)) * NODES
         return cls(values.ravel(), np.repeat(weights / len(NODES), len(NODES)))
 
     def at_least(self, least: float) -> Draws:
-        """With all that is lower raised to it."""
+        """The sample with lower values raised to `least`."""
         return Draws(np.maximum(self.values, least), self.weights)
 
     def plus(self, shift: float) -> Draws:
-        """With all moved."""
+        """The sample shifted by `shift`."""
         return Draws(self.values + shift, self.weights)
 
     def times(self, factor: float, share: float) -> Draws:
-        """Values times a factor, with a part of the weight."""
+        """The values times `factor`, with a share of the weight."""
         return Draws(factor * self.values, share * self.weights)
 
     def figure(self, source: str, most: float) -> Figure:
-        """Quantiles 0.1, 0.5 and 0.9, none above `most`; midpoints of the steps of the weights, joined by lines."""
-        order = np.lexsort((self.weights, self.values.round(_DIGITS)))  # of equals always the same one comes last
+        """Quantiles 0.1, 0.5 and 0.9, at most `most`, by linear interpolation between midpoints of the weights."""
+        order = np.lexsort((self.weights, self.values.round(_DIGITS)))  # equal values have a fixed order
         values, weights = self.values[order], self.weights[order]
         places = (np.cumsum(weights) - weights / 2) / weights.sum()
         low, median, high = np.minimum(np.interp([LOW, 0.5, HIGH], places, values), most)
@@ -115,38 +115,37 @@ class Draws:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """What one source tells of a trial.
+class CurvePrediction:
+    """The prediction of a trial from one source.
 
     Attributes:
-        path: The score of each evaluation to come.
+        path: The score of each remaining evaluation.
         top: The best score by the planned end.
-        gain: Over the last epochs before the end; None where not known.
-        said: What it is, in words.
+        gain: The gain over the last window of epochs; None if unknown.
+        label: The name of the source.
     """
 
     path: Sequence[Draws]
     top: Draws
     gain: Draws | None
-    said: str
+    label: str
 
 
 def joined(parts: Sequence[Draws]) -> Draws:
-    """Several samples as one, each with its weight."""
+    """Several samples as one."""
     return Draws(np.concatenate([part.values for part in parts]), np.concatenate([part.weights for part in parts]))
 
 
 def between(epochs: Floats, scores: Floats, epoch: float) -> Floats:
-    """The scores of curves with the same epochs at any epoch, on lines between evaluations, (curves,)."""
+    """The scores (curves,) at any epoch, by linear interpolation; `scores` is (curves, epochs)."""
     if len(epochs) == 1:
         return scores[:, 0]
     right = int(np.clip(np.searchsorted(epochs, epoch), 1, len(epochs) - 1))
     share = float(np.clip((epoch - epochs[right - 1]) / (epochs[right] - epochs[right - 1]), 0.0, 1.0))
-    found: Floats = scores[:, right - 1] * (1 - share) + scores[:, right] * share
-    return found
+    return np.asarray(scores[:, right - 1] * (1 - share) + scores[:, right] * share)
 
 
 def jitter(curve: Curve) -> float:
-    """Standard deviation of an evaluation, at least: `NOISE`, and a part of the newest changes."""
+    """Least standard deviation of an evaluation: `NOISE` and a share of the newest changes."""
     changes = np.abs(np.diff(curve.scores))[-3:]
     return float(np.hypot(NOISE, WOBBLE * changes.mean())) if len(changes) else NOISE

@@ -1,4 +1,4 @@
-"""A forecast figure: its median, the interval that holds it four times of five, and where it comes from."""
+"""A forecast figure: its median, its 80 % interval and its source."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-LOW, HIGH = 0.1, 0.9  # the quantiles that an interval of 80 % lies between
+LOW, HIGH = 0.1, 0.9  # the quantiles at the ends of an 80 % interval
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number that is not known yet.
+    """A forecast number.
 
     Attributes:
         low, median, high: Quantiles 0.1, 0.5 and 0.9.
-        source: What it is told from: `from 36 trials on this device`.
+        source: What it is estimated from: `from 36 trials on this device`.
     """
 
     low: float
@@ -26,15 +26,15 @@ class Figure:
 
     @classmethod
     def of(cls, draws: np.ndarray, source: str) -> Figure:
-        """From a sample of what may come, (draws,)."""
+        """From simulated values, (draws,)."""
         low, median, high = np.quantile(draws, [LOW, 0.5, HIGH])
         return cls(float(low), float(median), float(high), source)
 
     def holds(self, value: float) -> bool:
-        """Whether a value is inside the interval."""
+        """Whether a value lies in the interval."""
         return self.low <= value <= self.high
 
 
 def figure_of(content: dict[str, Any]) -> Figure:
-    """A figure read back. Raises KeyError, TypeError, ValueError: it is none."""
+    """A figure from its JSON values. Raises KeyError, TypeError, ValueError: They are not those of a figure."""
     return Figure(float(content["low"]), float(content["median"]), float(content["high"]), str(content["source"]))

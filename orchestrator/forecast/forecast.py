@@ -1,11 +1,11 @@
-"""The forecast of a sweep: each cell, and the whole by simulation of its trials on the slots there are.
+"""The forecast of a sweep: of each setting, and of the whole by simulating its trials on the slots.
 
-    found = forecast(plan.to_run, history, observations, where)
-    found.wall_s.median, found.cells[0].seconds.high
+    expected = forecast(sweep, plan.to_run, history, pilots, hardware, inputs)
+    expected.wall_s.median, expected.cells[0].seconds.high
 
-Draws hold together what belongs together: all trials of a draw share how fast the machine is, all of a shape how far
-the shape is from the cost model; only the rest is each trial's own. So the interval of a sum does not shrink as if
-errors were independent.
+Errors are correlated as in reality: in one draw all trials share the speed of the machine, and all trials of a shape
+share the error of the cost model for it; only the rest is independent. So the interval of a sum does not shrink as if
+all errors were independent.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from orchestrator.analysis.cells import by_cell
+from orchestrator.config.quantities import counted
 from orchestrator.forecast.cost_model import PREFIX_SD, SETUP_SD, CostModel, fit_model
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.history import History
 from orchestrator.forecast.makespan import scheduled_s
 from orchestrator.forecast.observation import PILOT, Inputs, Observation
-from orchestrator.forecast.values import HOUR, CellForecast, Forecast, Where
+from orchestrator.forecast.values import HOUR, CellForecast, Forecast, Hardware
 from orchestrator.forecast.work import (
     PrefixLedger,
+    cached_here,
     group_key,
-    kept_here,
     memory_of,
-    nothing_kept,
+    nothing_cached,
     shape_key,
     work_of,
 )
@@ -36,7 +37,7 @@ from trials.spec import TrialSpec
 from trials.training.steps import steps_an_epoch
 
 DRAWS, FEWER_DRAWS, MANY_TRIALS = 400, 60, 10_000
-DISK_FACTOR = 1.5  # either way: corpora differ in how many predictions are kept
+DISK_FACTOR = 1.5  # in both directions: corpora differ in the number of stored predictions
 
 
 def forecast(
@@ -44,72 +45,72 @@ def forecast(
     to_run: Sequence[TrialSpec],
     history: History,
     pilots: Sequence[Observation],
-    where: Where,
+    hardware: Hardware,
     inputs: Inputs,
 ) -> Forecast:
-    """What trials will take; without an observation of their device and precision, figures are None.
+    """Forecast the cost of trials; the figures are None without an observation of their device and precision.
 
     Args:
-        sweep: Its name.
-        to_run: The trials in the order they are run in.
-        history: Of their device.
-        pilots: Run just now.
-        where: Slots and prices.
-        inputs: Reads sizes and lengths.
+        sweep: The name of the sweep.
+        to_run: The trials in the order in which they run.
+        history: Past trials on their device.
+        pilots: Pilots that have just run.
+        hardware: Slots and prices.
+        inputs: Reads model sizes and sentence lengths.
     """
     models = _models([*history.observations, *pilots])
     cells = by_cell(to_run)
-    simulated = _Simulation(to_run, models, PILOT if pilots else history.newest_launch, where, inputs)
+    simulated = _Simulation(to_run, models, PILOT if pilots else history.newest_launch, hardware, inputs)
     device = history.target.device or "unknown device"
     if not simulated.knows_all or not to_run:
         unknown = _unknown(cells)
-        return Forecast(sweep, time.time(), device, where.slots, "", unknown, None, None, None, None, None, None)
+        return Forecast(sweep, time.time(), device, hardware.slots, "", unknown, None, None, None, None, None, None)
     seconds, training = simulated.seconds, simulated.training
     source = _source(models, history, pilots, [simulated.source(spec) for spec in to_run])
     busy = seconds.sum(axis=0) / HOUR
     energy = _energy(training, models, source)
-    cost = None if where.prices == Prices() else busy * where.hourly
+    cost = None if hardware.prices == Prices() else busy * hardware.hourly
     if cost is not None and energy is not None:
-        cost = cost + energy.median / 3.6e6 * where.prices.kwh
+        cost = cost + energy.median / 3.6e6 * hardware.prices.kwh
     memory = {cell: Figure.of(simulated.memory(specs[0]), simulated.source(specs[0])) for cell, specs in cells.items()}
     return Forecast(
         sweep=sweep,
         time=time.time(),
         device=device,
-        slots=where.slots,
+        slots=hardware.slots,
         source=source,
         cells=tuple(_cell(specs, simulated, memory[cell]) for cell, specs in cells.items()),
-        wall_s=Figure.of(where.start_s + scheduled_s(seconds + simulated.gaps, where.slots), source),
-        device_hours=Figure.of(busy * (where.gpus or where.cpus), source),
+        wall_s=Figure.of(hardware.start_s + scheduled_s(seconds + simulated.gaps, hardware.slots), source),
+        device_hours=Figure.of(busy * (hardware.gpus or hardware.cpus), source),
         energy_j=energy,
         memory_bytes=max(memory.values(), key=lambda figure: figure.median),
         disk_bytes=_disk(history, len(to_run)),
         cost=None if cost is None else Figure.of(cost, source),
-        currency=where.prices.currency,
+        currency=hardware.prices.currency,
     )
 
 
 class _Simulation:
-    """Draws of what each trial takes."""
+    """Random draws of the cost of each trial."""
 
     def __init__(
         self,
         specs: Sequence[TrialSpec],
         models: dict[str, CostModel],
         launch: str | None,
-        where: Where,
+        hardware: Hardware,
         inputs: Inputs,
     ) -> None:
         self.knows_all = bool(specs) and all(s.precision in models and inputs.of(s) is not None for s in specs)
         self._models, self._inputs = models, inputs
         self._draws = FEWER_DRAWS if len(specs) > MANY_TRIALS else DRAWS
         self._rng = np.random.default_rng(0)
-        self._launch, self._where = launch, where
+        self._launch, self._hardware = launch, hardware
         self._shared: dict[tuple[str, str], np.ndarray] = {}
         self.place = {spec.trial_id: i for i, spec in enumerate(specs)}
         shape = (len(specs), self._draws) if self.knows_all else (0, self._draws)
         self.seconds, self.training, self.gaps = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        ledger = PrefixLedger(kept_here if where.is_here else nothing_kept)
+        ledger = PrefixLedger(cached_here if hardware.is_here else nothing_cached)
         for i, spec in enumerate(specs if self.knows_all else ()):
             self._fill(i, spec, ledger)
 
@@ -120,7 +121,7 @@ class _Simulation:
         factor = self._factor(spec, model) * np.exp(self._rng.normal(0, model.spread.trial, self._draws))
         self.training[i] = model.training.of(work.training) * factor
         once = model.setup * self._noise(SETUP_SD) + model.prefix_s(prefix) * self._noise(PREFIX_SD)
-        if i < self._where.slots:  # the first trial of each slot, where nothing is loaded yet
+        if i < self._hardware.slots:  # the first trial of a slot also loads libraries
             once = once + model.cold
         self.seconds[i] = self.training[i] + model.evaluation.of(work.evaluation) * factor + once
         self.gaps[i] = model.gap_s(work, float(np.median(self.seconds[i])))
@@ -129,33 +130,33 @@ class _Simulation:
         return np.asarray(np.exp(self._rng.normal(0, sd, self._draws)))
 
     def _factor(self, spec: TrialSpec, model: CostModel) -> np.ndarray:
-        """(draws,) by which a trial's shape, corpus and launch are off the cost model."""
+        """(draws,) the factor of the launch, shape and corpus of a trial relative to the cost model."""
         shape, group = shape_key(spec), group_key(spec)
         launch = self._drawn(("launch", spec.precision), *model.spread.of_launch(self._launch))
         own = self._drawn(("shape", shape), *model.spread.of_shape(shape))
         return np.asarray(np.exp(launch + own + self._drawn(("group", group), 0.0, model.unfamiliar(spec))))
 
     def _drawn(self, key: tuple[str, str], mean: float, sd: float) -> np.ndarray:
-        """The same draws for the same key."""
+        """Draws that are equal for equal keys."""
         if key not in self._shared:
             self._shared[key] = self._rng.normal(mean, sd, self._draws)
         return self._shared[key]
 
     def memory(self, spec: TrialSpec) -> np.ndarray:
-        """(draws,) bytes at a trial's peak."""
+        """(draws,) peak memory of a trial, in bytes."""
         model, read = self._models[spec.precision], self._inputs.of(spec)
         assert read is not None
-        mean, off = model.memory_spread.of_shape(shape_key(spec))
-        sd = float(np.hypot(np.hypot(off, model.memory_spread.trial), model.unfamiliar(spec)))
+        mean, error = model.memory_spread.of_shape(shape_key(spec))
+        sd = float(np.hypot(np.hypot(error, model.memory_spread.trial), model.unfamiliar(spec)))
         return model.peak_bytes(memory_of(spec, *read)) * np.asarray(np.exp(self._rng.normal(mean, sd, self._draws)))
 
     def source(self, spec: TrialSpec) -> str:
-        """What a trial's figures are told from."""
+        """What the figures of a trial are estimated from."""
         return self._models[spec.precision].source(spec)
 
 
 def _models(observations: Sequence[Observation]) -> dict[str, CostModel]:
-    """A cost model for each precision that was seen."""
+    """Precision -> its cost model."""
     groups: dict[str, list[Observation]] = {}
     for one in observations:
         groups.setdefault(one.spec.precision, []).append(one)
@@ -183,13 +184,13 @@ def _described(specs: Sequence[TrialSpec], seconds: Figure | None, memory: Figur
 def _source(
     models: dict[str, CostModel], history: History, pilots: Sequence[Observation], sources: Sequence[str]
 ) -> str:
-    """Of the whole: from what, and for how many trials only the cost model speaks."""
+    """What the whole is estimated from, and for how many trials by the cost model alone."""
     n = len(history.observations)
-    parts = [f"{n} trial{'s' if n > 1 else ''} on this device"] if n else []
+    parts = [f"{counted(n, 'trial')} on this device"] if n else []
     if pilots:
-        parts.append(f"pilots of {len(pilots)} shapes")
+        parts.append(f"pilots of {counted(len(pilots), 'shape')}")
     modelled = sum(source == "from the cost model" for source in sources)
-    rest = f"; {modelled} of {len(sources)} trials by the cost model" if modelled else ""
+    rest = f"; {modelled:,} of {counted(len(sources), 'trial')} by the cost model" if modelled else ""
     return f"from {' and '.join(parts)}{rest}"
 
 
@@ -206,4 +207,6 @@ def _disk(history: History, n_trials: int) -> Figure | None:
     if history.bytes_a_trial is None:
         return None
     bytes_ = history.bytes_a_trial * n_trials
-    return Figure(bytes_ / DISK_FACTOR, bytes_, bytes_ * DISK_FACTOR, f"from {history.rows} trials in this store")
+    return Figure(
+        bytes_ / DISK_FACTOR, bytes_, bytes_ * DISK_FACTOR, f"from {counted(history.rows, 'trial')} in this store"
+    )

@@ -1,82 +1,81 @@
-"""The curves of a sweep while it runs, and what is told of them: for the live display and `status`."""
+"""Learning curves of a running sweep and their extrapolation, for the live display and `status`."""
 
 from __future__ import annotations
 
 import math
 
 from orchestrator.analysis.cells import Group, objective_group
+from orchestrator.config.quantities import points
 from orchestrator.forecast.curve import Outlook, outlook
 from orchestrator.forecast.curve_alike import MOST, Others
 from orchestrator.forecast.curve_values import Curve
 from trials.spec import TrialSpec
 
-Kind = tuple[Group, int, str]  # curves go on alike within an objective group, planned epochs and a schedule
+Kind = tuple[Group, int, str]  # objective group, planned epochs and schedule: such curves are comparable
 
 
 def kind_of(spec: TrialSpec) -> Kind:
-    """The trials whose complete curves say something of this one's."""
+    """The kind of a trial; complete curves of the same kind help to predict its own."""
     return objective_group(spec), spec.optim.epochs, spec.optim.schedule
 
 
-class WatchedCurves:
-    """The evaluations of running trials, and the complete curves of others. One thread may tell, another ask."""
+class LiveCurves:
+    """The curves of running trials, and the complete curves of others. One thread may write while another reads."""
 
     def __init__(self) -> None:
-        self._running: dict[str, tuple[tuple[float, float], ...]] = {}  # (epoch, score), by trial
+        self._running: dict[str, tuple[tuple[float, float], ...]] = {}  # trial id -> (epoch, score) of each evaluation
         self._complete: dict[Kind, tuple[Curve, ...]] = {}
         self._others: dict[Kind, tuple[tuple[Curve, ...], Others]] = {}
         self._known: dict[str, tuple[tuple[object, ...], Outlook | None]] = {}
 
     def started(self, spec: TrialSpec) -> None:
-        """An attempt begins, and tells all of its evaluations from the first on."""
+        """An attempt begins, and reports all its evaluations from the first."""
         self.forget(spec)
 
     def evaluated(self, spec: TrialSpec, epoch: float, score: float) -> None:
-        """Keep an evaluation; a score that is no number, or an epoch again, is left out."""
+        """Add an evaluation; a score that is not finite and a repeated epoch are ignored."""
         points = self._running.get(spec.trial_id, ())
         if math.isfinite(score) and epoch > (points[-1][0] if points else 0.0):
             self._running[spec.trial_id] = (*points, (epoch, score))
 
     def completed(self, spec: TrialSpec) -> None:
-        """Its curve tells of others from now on."""
+        """The trial is complete; its curve helps to predict others from now on."""
         kind, curve = kind_of(spec), self._curve(spec)
         self.forget(spec)
         if curve.ends_at(spec.optim.epochs):
             self._complete[kind] = (*self._complete.get(kind, ()), curve)[-MOST:]
 
     def forget(self, spec: TrialSpec) -> None:
-        """Its attempt is over."""
+        """The attempt of the trial is over."""
         self._running.pop(spec.trial_id, None)
         self._known.pop(spec.trial_id, None)
 
     def outlook(self, spec: TrialSpec) -> Outlook | None:
-        """How a running trial will end; None where not known. Computed once for what has been evaluated."""
+        """The expected end of a running trial; None if unknown. Computed once per new evaluation."""
         curve, complete = self._curve(spec), self._complete.get(kind_of(spec), ())
-        kept = self._known.get(spec.trial_id)
-        if kept is not None and kept[0] == (len(curve), complete[-1:]):  # the newest stands for all before it
-            return kept[1]
-        found = outlook(
-            curve, spec.optim.epochs, self._prepared(spec, complete), anneals=spec.optim.schedule == "linear"
-        )
-        self._known[spec.trial_id] = ((len(curve), complete[-1:]), found)
-        return found
+        state = (len(curve), complete[-1:])  # the newest complete curve identifies all before it
+        if self._known.get(spec.trial_id, (None, None))[0] != state:
+            others = self._prepared(spec, complete)
+            expected = outlook(curve, spec.optim.epochs, others, anneals=spec.optim.schedule == "linear")
+            self._known[spec.trial_id] = (state, expected)
+        return self._known[spec.trial_id][1]
 
     def _curve(self, spec: TrialSpec) -> Curve:
         points = self._running.get(spec.trial_id, ())
         return Curve(tuple(epoch for epoch, _ in points), tuple(score for _, score in points))
 
     def _prepared(self, spec: TrialSpec, complete: tuple[Curve, ...]) -> Others:
-        """The complete curves as arrays, made anew where one more has ended."""
+        """The complete curves as arrays, rebuilt whenever another trial has ended."""
         kind = kind_of(spec)
-        kept = self._others.get(kind)
-        if kept is None or kept[0] is not complete:
-            kept = self._others[kind] = (complete, Others(complete, spec.optim.epochs))
-        return kept[1]
+        cached = self._others.get(kind)
+        if cached is None or cached[0] is not complete:
+            cached = self._others[kind] = (complete, Others(complete, spec.optim.epochs))
+        return cached[1]
 
 
-def reach_words(found: Outlook | None) -> str:
-    """`-> 0.842 ±0.006`: the best score by the end, and the wider half of its 80 % interval; empty where not known."""
-    if found is None or found.is_over:
+def expected_best(expected: Outlook | None) -> str:
+    """`expected best 84.2 ± 0.6`: in points, with the wider half of its 80 % interval; empty if unknown."""
+    if expected is None or expected.is_over:
         return ""
-    best = found.best
-    return f"-> {best.median:.3f} ±{max(best.high - best.median, best.median - best.low):.3f}"
+    best = expected.best
+    return f"expected best {points(best.median, 1)} ± {points(max(best.high - best.median, best.median - best.low), 1)}"

@@ -1,4 +1,4 @@
-"""Trials on slots, in order, each on the one that is free first: how long that takes, for many draws of their times."""
+"""Time to run trials in order, each on the slot that is free first, for many draws of their times."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 
 def scheduled_s(seconds: np.ndarray, slots: int) -> np.ndarray:
-    """(draws,) seconds until the last trial has ended.
+    """(draws,) seconds until the last trial ends.
 
-    Graham (1966) bounds what another order could gain; the order here is that of the sweep, as a launch runs it.
+    Trials start in the order of the sweep, as in a launch; Graham (1966) bounds the gain of any other order.
 
     Args:
-        seconds: (trials, draws) of each trial.
+        seconds: (trials, draws) seconds of each trial.
         slots: Trials that run at the same time.
     """
     n_trials, n_draws = seconds.shape

@@ -1,4 +1,4 @@
-"""An observed trial, or a pilot of one: what it computed and what that took."""
+"""An observed trial or pilot: its work and what it took."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from orchestrator.forecast.cost_inputs import Lengths, Sizes, lengths_of, sizes_of
+from orchestrator.forecast.cost_inputs import EncoderSizes, Lengths, lengths_of, sizes_of
 from orchestrator.forecast.work import Memory, PrefixWork, Work, group_key, shape_key
 from trials.errors import PermafrostError
 from trials.spec import TrialSpec
 
-PILOT = "pilot"  # the launch of pilots: they were measured just now
+PILOT = "pilot"  # the launch name of pilots, which were measured just now
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What one trial took.
+    """The cost of one trial.
 
     Attributes:
         spec: The trial.
-        work, memory: What it computed and held.
-        launch: Those of one launch share how fast the machine was; `PILOT` for pilots.
+        work, memory: Its computation and memory.
+        launch: Its launch, as the speed of the machine varies between launches; `PILOT` for pilots.
         train_s, eval_s, setup_s, prefix_s: Seconds, as in its row.
-        prefix: The states of frozen layers that it is thought to have computed.
-        energy_j: Joules of its training, or None.
-        peak_memory_bytes: Its peak.
-        ended: Unix time.
-        steps: Of a pilot, so many were measured.
+        prefix: The states of frozen layers that it presumably computed.
+        energy_j: Joules of training; None if not measured.
+        peak_memory_bytes: Its peak memory.
+        ended: Unix time of its end.
+        steps: Measured steps of a pilot.
     """
 
     spec: TrialSpec
@@ -46,12 +46,12 @@ class Observation:
 
     @property
     def is_pilot(self) -> bool:
-        """Whether only its first steps were run."""
+        """Whether it is a pilot and not a whole trial."""
         return self.launch == PILOT
 
     @property
     def seconds(self) -> float:
-        """All of it."""
+        """Seconds of the whole trial."""
         return self.train_s + self.eval_s + self.setup_s + self.prefix_s
 
     @cached_property
@@ -66,32 +66,31 @@ class Observation:
 
 
 class Inputs:
-    """Sizes and lengths of trials, read once for all that share model and corpus.
+    """Model sizes and sentence lengths of trials, read once per model and corpus.
 
-    A trial of the past may name files that are elsewhere by now: where a planned one has the same content, its files
-    are read.
+    The files of a past trial may have moved; if a planned trial has the same content, its files are read instead.
     """
 
     def __init__(self, planned: Iterable[TrialSpec]) -> None:
         self._planned: dict[str, TrialSpec] = {}
         for spec in planned:
             self._planned.setdefault(group_key(spec), spec)
-        self._found: dict[str, tuple[Sizes, Lengths] | None] = {}
+        self._read: dict[str, tuple[EncoderSizes, Lengths] | None] = {}
 
     def knows(self, spec: TrialSpec) -> bool:
         """Whether a planned trial has the same model and corpus."""
         return group_key(spec) in self._planned
 
-    def of(self, spec: TrialSpec) -> tuple[Sizes, Lengths] | None:
-        """What is read of a trial's model and corpus; None where that cannot be."""
+    def of(self, spec: TrialSpec) -> tuple[EncoderSizes, Lengths] | None:
+        """The sizes and lengths of a trial; None if its files cannot be read."""
         key = group_key(spec)
-        if key not in self._found:
-            self._found[key] = _read(self._planned.get(key, spec))
-        return self._found[key]
+        if key not in self._read:
+            self._read[key] = _read(self._planned.get(key, spec))
+        return self._read[key]
 
 
-def _read(spec: TrialSpec) -> tuple[Sizes, Lengths] | None:
+def _read(spec: TrialSpec) -> tuple[EncoderSizes, Lengths] | None:
     try:
         return sizes_of(spec.model), lengths_of(spec)
-    except (OSError, ValueError, PermafrostError):  # gone since; what they cost can no longer be told from their work
+    except (OSError, ValueError, PermafrostError):  # the files are gone, so the work of the trial is unknown
         return None

@@ -1,32 +1,34 @@
-"""What may become of a trial, in sentences; the figures are of `orchestrator.forecast.curve`."""
+"""The expected end of a trial in sentences, from the figures of `orchestrator.forecast.curve`."""
 
 from __future__ import annotations
 
+from orchestrator.config.quantities import points
 from orchestrator.forecast.curve import Outlook
 from orchestrator.forecast.figure import Figure
 
-WORTH = 0.001  # of a score: less is hardly worth an epoch
+WORTH = 0.001  # a smaller gain in score is hardly worth an epoch
 
 
-def end_sentence(found: Outlook | None) -> str:
-    """The best score that a running trial will probably reach; empty where it is over or nothing is known."""
-    if found is None or found.is_over:
+def end_sentence(expected: Outlook | None) -> str:
+    """The expected best score of a running trial; empty if it is over or nothing is known."""
+    if expected is None or expected.is_over:
         return ""
-    best = found.best
+    best = expected.best
     return (
-        f"By epoch {found.epochs[-1]:g} its best score will probably be {100 * best.median:.2f} % "
-        f"(80 %: {100 * best.low:.2f} to {100 * best.high:.2f}), told {found.source}."
+        f"Expected best score by epoch {expected.epochs[-1]:g}: {points(best.median)} points "
+        f"(80 % interval {points(best.low)} to {points(best.high)}), estimated {expected.source}."
     )
 
 
-def more_sentence(found: Outlook | None) -> str:
-    """What one epoch more than planned is worth; empty where not known."""
-    if found is None or found.more is None:
+def more_sentence(expected: Outlook | None) -> str:
+    """The expected gain of one epoch more than planned; empty if unknown."""
+    if expected is None or expected.more is None:
         return ""
-    worth = f"about {_points(found.more.median)} points (80 %: {_points(found.more.low)} to {_points(found.more.high)})"
-    if not found.is_over:
-        return f"Another epoch is worth {worth}: that of the same trial planned with one more."
-    return f"{_verdict(found.more)}: {worth}, told {found.source}."
+    more = expected.more
+    worth = f"about {_signed(more.median)} points (80 % interval {_signed(more.low)} to {_signed(more.high)})"
+    if not expected.is_over:
+        return f"Planning one more epoch would gain {worth}."
+    return f"{_verdict(more)}: {worth}, estimated {expected.source}."
 
 
 def _verdict(more: Figure) -> str:
@@ -37,7 +39,7 @@ def _verdict(more: Figure) -> str:
     return "Another epoch might have helped"
 
 
-def _points(share: float) -> str:
-    """In percentage points with their sign: `+0.1`; no sign at zero."""
+def _signed(share: float) -> str:
+    """Points with their sign: `+0.1`; no sign at zero."""
     shown = f"{100 * share:+.1f}"
     return "0.0" if float(shown) == 0 else shown

@@ -1,4 +1,4 @@
-"""How long trials take, from those that have ended: what is left of a sweep, and of a trial."""
+"""The time left of a sweep and of a trial, estimated from ended trials."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from orchestrator.forecast.work import shape_key
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
-LEAST_SHARE = 0.01  # of all work: what less of it took says nothing of the rest
-Kind = tuple[str, int, float]  # all that decides the seconds of an epoch: shape, train size, epochs an evaluation
+LEAST_SHARE = 0.01  # of all work: no estimate of the time left before this share is done
+Kind = tuple[str, int, float]  # what decides the seconds of an epoch: shape, training size, epochs per evaluation
 
 
 class Pace:
-    """Work done and left, in seconds where a trial of the kind has ended, else in proportion to sentences.
+    """Work done and left: in seconds if a trial of the kind has ended, else in proportion to sentences.
 
-    A frozen encoder, its states kept, takes a small part of the time of one that learns, so sentences alone say little.
-    Trials of which it was not told beforehand, as a search suggests them, stand for some of those that were planned.
+    Sentences alone predict little, because a frozen encoder with cached states takes a small part of the time of a
+    trained one. Trials that were not planned, but suggested by a search, replace some of the planned ones.
     """
 
     def __init__(self, specs: Iterable[TrialSpec]) -> None:
@@ -25,9 +25,11 @@ class Pace:
         self._planned: dict[Kind, float] = defaultdict(float)  # epochs
         for spec in specs:
             self._planned[self._kind(spec)] += spec.optim.epochs
-        self._ended: dict[Kind, float] = defaultdict(float)  # epochs of trials that are over, as planned
-        self._timed: dict[Kind, tuple[float, float]] = {}  # epochs that were timed, and their seconds
-        self._seconds: dict[str, tuple[float, float, float]] = {}  # of running trials: epoch, seconds, without set-up
+        self._ended: dict[Kind, float] = defaultdict(float)  # planned epochs of ended trials
+        self._timed: dict[Kind, tuple[float, float]] = {}  # timed epochs, and their seconds
+        self._seconds: dict[
+            str, tuple[float, float, float]
+        ] = {}  # running trial -> epoch, seconds, seconds without set-up
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Time a running trial."""
@@ -39,11 +41,11 @@ class Pace:
         )  # fmt: skip
 
     def forget(self, spec: TrialSpec) -> None:
-        """An attempt is over, and there will be another."""
+        """An attempt is over, and another will follow."""
         self._seconds.pop(spec.trial_id, None)
 
     def ended(self, spec: TrialSpec, *, is_complete: bool) -> None:
-        """A trial is over. A complete one says how long its kind takes."""
+        """A trial has ended. A complete one times its kind."""
         kind = self._kind(spec)
         epoch, whole, _ = self._seconds.pop(spec.trial_id, (0.0, 0.0, 0.0))
         self._ended[kind] += spec.optim.epochs
@@ -52,7 +54,7 @@ class Pace:
             self._timed[kind] = (epochs + epoch, seconds + whole)
 
     def seconds_left(self, spec: TrialSpec) -> float | None:
-        """Of a running trial, by the pace of its own epochs; None before its first evaluation."""
+        """Seconds left of a running trial, by the pace of its own epochs; None before its first evaluation."""
         epoch, _, own = self._seconds.get(spec.trial_id, (0.0, 0.0, 0.0))
         return max(spec.optim.epochs - epoch, 0.0) * own / epoch if epoch > 0 else None
 
@@ -65,21 +67,21 @@ class Pace:
         return elapsed_s * (1 - share) / share if share >= LEAST_SHARE else None
 
     def add_ended(self, spec: TrialSpec, epochs: float, seconds: float, *, is_complete: bool) -> None:
-        """A trial that has ended, as its row in the store tells: epochs run, and seconds with set-up and evaluation."""
+        """Add an ended trial from its row in the store; `seconds` include set-up and evaluation."""
         self._seconds[spec.trial_id] = (epochs, seconds, seconds)
         self.ended(spec, is_complete=is_complete)
 
     def share_done(self) -> float:
-        """Of all work, 0 to 1."""
+        """The share of all work that is done, 0 to 1."""
         work = self._work()
         return min(self._work_done() / work, 1.0) if work else 1.0
 
     def _work(self) -> float:
-        """Of all planned trials, in the unit of `_work_done`."""
+        """All planned work, in the unit of `_work_done`."""
         return sum(epochs * self._an_epoch(kind) for kind, epochs in list(self._planned.items()))
 
     def _work_done(self) -> float:
-        """Of the trials that are over and of what the running ones have behind them."""
+        """The work of ended trials and of the past epochs of running ones."""
         over = sum(epochs * self._an_epoch(kind) for kind, epochs in list(self._ended.items()))
         running = (epoch * self._an_epoch(self._kinds[i]) for i, (epoch, *_) in list(self._seconds.items()))
         return over + sum(running)
@@ -90,7 +92,7 @@ class Pace:
         return self._kinds[spec.trial_id]
 
     def _an_epoch(self, kind: Kind) -> float:
-        """Seconds of an epoch, set-up included; of a kind without any, the average of the others a sentence."""
+        """Seconds of an epoch, set-up included; for a kind without ended trials, by the average time per sentence."""
         timed = self._timed.copy()  # the display draws in a thread of its own
         if kind in timed:
             return timed[kind][1] / timed[kind][0]

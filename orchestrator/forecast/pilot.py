@@ -1,7 +1,7 @@
-"""Pilots: a few dozen steps of the shapes that a sweep consists of, in a process of their own.
+"""Pilots: a few dozen steps of each shape of trial in a sweep, run in a separate process.
 
-A pilot is a small trial of the same shape, run by the same loop: two epochs of a few steps, of which the second is
-measured. So all that a trial does is in it, caches of frozen layers too, and nothing is told from a loop of its own.
+A pilot is a small trial of the same shape, run by the same training loop: two epochs of a few steps, of which the
+second is measured. So it includes everything that a trial does, caches of frozen layers included.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from orchestrator.config.quantities import counted
 from orchestrator.forecast.observation import PILOT, Inputs, Observation
 from orchestrator.forecast.work import (
     PrefixLedger,
     cached_depth,
     group_key,
     memory_of,
-    nothing_kept,
+    nothing_cached,
     shape_key,
     work_of,
 )
@@ -26,14 +27,14 @@ from trials.errors import MissingError
 from trials.settings import First
 from trials.spec import TrialSpec
 
-STEPS = 24  # that are measured
-MOST_ITEMS, MOST_DEV = 1_000, 192  # of the corpus that a pilot reads
+STEPS = 24  # measured steps
+MOST_ITEMS, MOST_DEV = 1_000, 192  # items of train and dev that a pilot reads
 MOST_PILOTS = 12
 TIMEOUT_S = 900.0
 
 
 def chosen_pilots(specs: Sequence[TrialSpec], seen: set[str]) -> list[TrialSpec]:
-    """A trial of each shape that is not seen; where there are many, of each corpus the extremes and one between."""
+    """One trial of each shape that is not in `seen`; of many, the extremes of each corpus and one between."""
     shapes = {shape_key(spec): spec for spec in reversed(specs)}  # the first of each
     missing = [spec for key, spec in reversed(shapes.items()) if key not in seen]
     if len(missing) <= MOST_PILOTS:
@@ -51,10 +52,12 @@ def _depth(spec: TrialSpec) -> tuple[int, int]:
 
 
 def pilot_spec(spec: TrialSpec) -> TrialSpec:
-    """The small trial: the first items of the corpus, two epochs."""
+    """The pilot of a trial: the first items of the corpus, two epochs."""
     sizes = spec.data.sizes or (spec.train_size, MOST_DEV, 0)
     train, dev, test = min(sizes[0], MOST_ITEMS), min(sizes[1], MOST_DEV), min(sizes[2], 1)
-    size = min(train, STEPS * spec.optim.batch_size)  # whatever the trial's: steps of one shape are alike
+    size = min(
+        train, STEPS * spec.optim.batch_size
+    )  # independent of the size of the trial: steps of one shape take the same time
     first = First(train=train, dev=dev, test=test or None)
     data = spec.data.model_copy(update={"first": first, "sizes": (train, dev, test)})
     content = spec.model_dump() | {"data": data.model_dump(), "train_size": size, "eval_every": 1.0}
@@ -62,18 +65,18 @@ def pilot_spec(spec: TrialSpec) -> TrialSpec:
 
 
 def run_pilots(
-    specs: Sequence[TrialSpec], threads: int, told: Callable[[str], None], *, gpu: bool = False
+    specs: Sequence[TrialSpec], threads: int, say: Callable[[str], None], *, gpu: bool = False
 ) -> list[Observation]:
-    """Run pilots one after the other and return what they took, as of the trials that were given.
+    """Run pilots one after the other and return their costs as observations of the given trials.
 
     Args:
-        specs: One a shape.
-        threads: Of the CPU's arithmetic.
-        told: Hears of each before it is run.
-        gpu: Whether they may use one.
+        specs: One trial per shape.
+        threads: CPU threads.
+        say: Receives a line before the pilots start.
+        gpu: Whether they may use a GPU.
 
     Raises:
-        MissingError: the process ended before it was through.
+        MissingError: The process ended early.
     """
     small = [pilot_spec(spec) for spec in specs]
     command = [sys.executable, "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
@@ -82,24 +85,24 @@ def run_pilots(
     )
     try:
         text = "".join(f"{spec.model_dump_json()}\n" for spec in small)
-        told(f"pilot   {len(small)} shapes, {2 * STEPS} steps each")
+        say(f"pilot   {counted(len(small), 'shape')}, {2 * STEPS} steps each")
         output, errors = process.communicate(text, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
-        raise MissingError(f"the pilot did not end within {TIMEOUT_S:.0f} s. Launch without it.") from error
+        raise MissingError(f"the pilot did not end within {TIMEOUT_S:.0f} s. Run again without --pilot.") from error
     finally:
         process.kill()
         process.wait()
     results = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     if len(results) < len(small):
         last = errors.strip().splitlines()[-1] if errors.strip() else f"exit code {process.returncode}"
-        raise MissingError(f"the pilot of {specs[len(results)].label} ended early: {last}")
+        raise MissingError(f"the pilot of {specs[len(results)].label} failed: {last}")
     return list(_observations(specs, small, results))
 
 
 def _observations(
     specs: Sequence[TrialSpec], small: Sequence[TrialSpec], results: Sequence[dict[str, float]]
 ) -> Iterator[Observation]:
-    inputs, ledger = Inputs([]), PrefixLedger(nothing_kept)
+    inputs, ledger = Inputs([]), PrefixLedger(nothing_cached)
     for spec, pilot, result in zip(specs, small, results, strict=True):
         read = inputs.of(pilot)
         if read is None:

@@ -1,4 +1,4 @@
-"""The process that pilots run in: specs in, a line of JSON each out. `orchestrator.forecast.pilot` starts it.
+"""The process that runs pilots: one spec per line on stdin, one line of JSON each on stdout.
 
 python -m orchestrator.forecast.pilot_worker 1 cpu < specs.jsonl
 """
@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-import orchestrator.execution.inline  # noqa: F401  # what a trial's process holds beside the trial counts as its memory
+import orchestrator.execution.inline  # noqa: F401  # imported because the memory of a trial includes these modules
 from trials.hardware.device import default_device
 from trials.record import EpochRecord
 from trials.run import run_trial
@@ -18,7 +18,7 @@ from trials.spec import TrialSpec
 
 
 def measured(spec: TrialSpec, device: torch.device) -> dict[str, float | None]:
-    """What a pilot took: set-up of its first epoch, training and evaluation of its last. Raises as a trial does."""
+    """The cost of a pilot: set-up of its first epoch, training and evaluation of its last. Raises as a trial does."""
     records: list[EpochRecord] = list(run_trial(spec, device=device, predictions="none"))
     first, last = records[0], records[-1]
     return {
@@ -32,7 +32,7 @@ def measured(spec: TrialSpec, device: torch.device) -> dict[str, float | None]:
 
 
 def main(threads: int, *, gpu: bool) -> None:
-    """Read specs from stdin and write what each took to stdout."""
+    """Read specs from stdin and write the cost of each to stdout."""
     torch.set_num_threads(threads)
     device = default_device() if gpu else torch.device("cpu")
     specs = [TrialSpec.model_validate_json(line) for line in sys.stdin if line.strip()]

@@ -1,4 +1,4 @@
-"""From a store and a plan to its forecast: what `plan`, `launch` and the tests ask for."""
+"""The forecast of a plan from a store, for the commands `plan` and `launch`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from orchestrator.forecast.forecast import forecast
 from orchestrator.forecast.history import History, read_history
 from orchestrator.forecast.observation import Inputs, Observation
 from orchestrator.forecast.pilot import chosen_pilots, run_pilots
-from orchestrator.forecast.values import Forecast, Where
+from orchestrator.forecast.values import Forecast, Hardware
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.sweep import Resources
 
-INLINE_START_S, RAY_START_S = 5.0, 9.0  # importing torch; and Ray, whose init takes 4 to 11 s, until one was seen
+INLINE_START_S, RAY_START_S = 5.0, 9.0  # defaults: importing torch, and starting Ray, which takes 4 to 11 s
 MOST_START_S = 120.0
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
 
@@ -32,28 +32,28 @@ def forecast_of(
     pilot: Callable[[str], None] | None = None,
     slots: int | None = None,
 ) -> Forecast:
-    """The forecast of what a plan has left to run.
+    """The forecast of the trials that a plan has left to run.
 
     Args:
         plan: The plan.
-        store: Whose rows tell.
-        cluster: Where it would run.
-        pilot: Where it is given, shapes that were not seen are piloted, and it hears of that.
-        slots: Trials at the same time; else as many as this machine or the cluster file says.
+        store: The store with past trials.
+        cluster: Where the sweep would run.
+        pilot: If given, run pilots of shapes without past trials, and pass progress lines to it.
+        slots: Trials that run at the same time; by default as many as the machine or the cluster file allows.
 
     Raises:
-        MissingError: a pilot ended early.
-        StoreError: the store cannot be read.
+        MissingError: A pilot ended early.
+        StoreError: The store cannot be read.
     """
     inputs, resources = Inputs(plan.ahead), plan.sweep.resources
     history = read_history(store, cluster, resources, inputs, time.time())
     pilots: list[Observation] = []
     if pilot is not None:
-        seen = {one.shape for one in history.observations}
-        fresh = chosen_pilots(plan.ahead, seen if history.newest_launch else set())
-        if fresh:
-            pilots = run_pilots(fresh, resources.cpus, pilot, gpu=resources.gpus != 0)
-    where = Where(
+        observed = {one.shape for one in history.observations}
+        chosen = chosen_pilots(plan.ahead, observed if history.newest_launch else set())
+        if chosen:
+            pilots = run_pilots(chosen, resources.cpus, pilot, gpu=resources.gpus != 0)
+    hardware = Hardware(
         slots=slots or slots_of(cluster, resources, history.target.gpus),
         cpus=resources.cpus,
         gpus=history.target.gpus,
@@ -62,11 +62,11 @@ def forecast_of(
         is_here=cluster.address in ("local", "inline"),
         kind=history.target.device or "" if resources.device in ("any", "one") else resources.device,
     )
-    return forecast(plan.sweep.name, plan.ahead, history, pilots, where, inputs)
+    return forecast(plan.sweep.name, plan.ahead, history, pilots, hardware, inputs)
 
 
 def slots_of(cluster: ClusterSpec, resources: Resources, share: float, nvidia: Path = _NVIDIA) -> int:
-    """Trials at the same time: one inline, else what the cores and GPUs of this machine, or `concurrency`, allow."""
+    """Trials that run at the same time: one inline, else as many as cores, GPUs or `concurrency` allow."""
     if cluster.address == "inline":
         return 1
     by_cpus = max(1, (os.cpu_count() or 1) // resources.cpus)
@@ -78,19 +78,19 @@ def slots_of(cluster: ClusterSpec, resources: Resources, share: float, nvidia: P
 
 
 def _start_s(store: ResultStore, cluster: ClusterSpec, history: History) -> float:
-    """From a launch to its first trial: what it was for the sweeps of the store, else what is usual."""
-    usual = INLINE_START_S if cluster.address == "inline" else RAY_START_S
-    seen = _seen_starts(store, history.observations)
-    return float(np.median(seen)) if seen else usual
+    """Seconds from a launch to its first trial: the median of past launches, else a default."""
+    default = INLINE_START_S if cluster.address == "inline" else RAY_START_S
+    starts = _past_starts(store, history.observations)
+    return float(np.median(starts)) if starts else default
 
 
-def _seen_starts(store: ResultStore, observations: Sequence[Observation]) -> list[float]:
+def _past_starts(store: ResultStore, observations: Sequence[Observation]) -> list[float]:
     if not observations:
         return []
-    found = []
+    starts = []
     for plan in store.sweeps():
         ids = {trial_id for trial_id, _ in plan.trials}
         began = [o.ended - o.seconds for o in observations if o.spec.trial_id in ids and o.ended > plan.time]
         if began and 0 <= min(began) - plan.time < MOST_START_S:
-            found.append(min(began) - plan.time)
-    return found
+            starts.append(min(began) - plan.time)
+    return starts

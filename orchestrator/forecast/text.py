@@ -1,4 +1,4 @@
-"""A forecast as a person reads it: a line, or a screen."""
+"""A forecast as text: one line, or a page of tables."""
 
 from __future__ import annotations
 
@@ -9,61 +9,64 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.config.quantities import counted, duration, energy, size
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.values import CellForecast, Forecast
 
-MOST_CELLS = 14  # so that the whole stands on a screen
-_UNKNOWN = (
-    "forecast not known: the store has no trial of this device and precision. A few dozen steps would tell: add --pilot"
-)
+MOST_CELLS = 14  # so that everything fits one screen
+_UNKNOWN = "no forecast: the store has no trial with this device and precision. Add --pilot to time a few dozen steps."
 
 
-def forecast_line(found: Forecast) -> str:
-    """The wall time in a line."""
-    if found.wall_s is None:
+def forecast_line(forecast: Forecast) -> str:
+    """The wall time in one line."""
+    if forecast.wall_s is None:
         return _UNKNOWN
-    return f"forecast {_span(found.wall_s, duration)} on {found.device} ({found.wall_s.source})"
+    return f"forecast {_span(forecast.wall_s, duration)} on {forecast.device} ({forecast.wall_s.source})"
 
 
-def forecast_shown(found: Forecast) -> Iterator[RenderableType]:
-    """All figures, then the cells that take most of the time."""
-    if not found.is_known:
-        yield Text(_UNKNOWN if found.n_trials else "nothing to run, so nothing to forecast")
+def forecast_tables(forecast: Forecast) -> Iterator[RenderableType]:
+    """The figures of the whole sweep, then the settings that take most of the time."""
+    if not forecast.is_known:
+        yield Text(_UNKNOWN if forecast.n_trials else "nothing to run and nothing to forecast")
         return
-    yield Stack(Text(""), _whole(found), Text(f"told {found.source}; {found.device}"), Text(""), _cells(found))
-    left = len(found.cells) - MOST_CELLS
+    yield Stack(
+        Text(""), _whole(forecast), Text(f"estimated {forecast.source}; {forecast.device}"), Text(""), _cells(forecast)
+    )
+    left = len(forecast.cells) - MOST_CELLS
     if left > 0:
-        yield Text(f"and {left} cells that take less; --json has all")
+        yield Text(f"and {counted(left, 'setting')} that take less time; --json shows all")
 
 
-def _whole(found: Forecast) -> Table:
-    table = _table(["forecast", "median", "4 times of 5 within"], left=("forecast",))
-    hours = "core-hours" if found.device.startswith("cpu") else "GPU-hours"
+def _whole(forecast: Forecast) -> Table:
+    table = _table(["forecast", "median", "80 % interval"], left=("forecast",))
+    hours = "core-hours" if forecast.device.startswith("cpu") else "GPU-hours"
     rows = [
-        (f"wall time, {found.slots} at once", found.wall_s, duration, ""),
-        (hours, found.device_hours, _number, ""),
-        ("energy", found.energy_j, energy, "no counter read"),
-        ("peak memory a trial", found.memory_bytes, size, ""),
-        ("store grows by", found.disk_bytes, size, "empty store"),
-        ("cost", found.cost, _number, "no prices given"),
+        (f"wall time, {counted(forecast.slots, 'slot')}", forecast.wall_s, duration, ""),
+        (hours, forecast.device_hours, _number, ""),
+        ("energy", forecast.energy_j, energy, "no energy counter"),
+        ("peak memory per trial", forecast.memory_bytes, size, ""),
+        ("store grows by", forecast.disk_bytes, size, "empty store"),
+        ("cost", forecast.cost, _number, "no prices given"),
     ]
     for name, figure, shown, why_not in rows:
-        unit = f" {found.currency}" if name == "cost" else ""
+        unit = f" {forecast.currency}" if name == "cost" else ""
         values = ("", why_not) if figure is None else (f"{shown(figure.median)}{unit}", _span(figure, shown))
         table.add_row(name, *values)
     return table
 
 
-def _cells(found: Forecast) -> Table:
-    table = _table(["cell", "trials", "epochs", "steps", "a trial", "within", "told from"], left=("cell", "told from"))
-    corpora = {cell.label.partition(" ")[0] for cell in found.cells}
-    for cell in sorted(found.cells, key=lambda cell: -_all_seconds(cell))[:MOST_CELLS]:
+def _cells(forecast: Forecast) -> Table:
+    table = _table(
+        ["setting", "trials", "epochs", "steps", "per trial", "80 % interval", "from"], left=("setting", "from")
+    )
+    corpora = {cell.label.partition(" ")[0] for cell in forecast.cells}
+    for cell in sorted(forecast.cells, key=lambda cell: -_all_seconds(cell))[:MOST_CELLS]:
         assert cell.seconds is not None
         label = cell.label if len(corpora) > 1 else cell.label.partition(" ")[2]
         counts = (str(len(cell.trials)), str(cell.epochs), f"{cell.steps:,}")
-        told = cell.source.removeprefix("from ").removesuffix(" on this device")
+        source = cell.source.removeprefix("from ").removesuffix(" on this device")
         seconds = (duration(cell.seconds.median), _span(cell.seconds, duration))
-        table.add_row(Text(label), *counts, *seconds, _SHORT.get(told.split()[0], told))
+        table.add_row(Text(label), *counts, *seconds, _SHORT.get(source.split()[0], source))
     return table
 
 
@@ -73,7 +76,7 @@ _SHORT = {"a": "pilot", "the": "cost model"}
 def _table(names: Sequence[str], *, left: Sequence[str]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in names:
-        first = name in ("cell", "forecast")
+        first = name in ("setting", "forecast")
         table.add_column(
             name,
             justify="left" if name in left else "right",
@@ -89,7 +92,7 @@ def _all_seconds(cell: CellForecast) -> float:
 
 
 def _span(figure: Figure, shown: Callable[[float], str]) -> str:
-    """Both ends, the unit once where it is the same."""
+    """Both ends; the unit once if it is the same."""
     low, high = shown(figure.low), shown(figure.high)
     number, _, unit = low.partition(" ")
     if low == high:
@@ -99,27 +102,3 @@ def _span(figure: Figure, shown: Callable[[float], str]) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """`4.2 s`, `3 min 10 s`, `5 h 20 min`, `3 d 4 h`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    for size_s, unit, part_s, part in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        whole, rest = divmod(round(seconds / part_s) * part_s, size_s)
-        if whole:
-            return f"{whole:.0f} {unit} {rest / part_s:.0f} {part}"
-    return "60 s"
-
-
-def size(n_bytes: float) -> str:
-    """`820 MB`, `1.3 GB`."""
-    for unit_bytes, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if n_bytes >= unit_bytes:
-            return f"{n_bytes / unit_bytes:.3g} {unit}"
-    return f"{n_bytes:.0f} B"
-
-
-def energy(joules: float) -> str:
-    """`430 J`, `1.2 kWh`; a kilowatt-hour is 3.6 MJ."""
-    return f"{joules / 3.6e6:.3g} kWh" if joules >= 36_000 else f"{joules:.3g} J"

@@ -1,4 +1,4 @@
-"""What a forecast says, as values: where trials run, each cell, and the whole."""
+"""The values of a forecast: where trials run, each setting, and the whole sweep."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ HOUR = 3_600.0
 
 
 @dataclass(frozen=True)
-class Where:
-    """What trials run on.
+class Hardware:
+    """The hardware that trials run on, and its prices.
 
     Attributes:
-        slots: Trials at the same time.
-        cpus, gpus: Of a trial.
-        start_s: From the launch to its first trial: Ray, and what is imported.
-        prices: What an hour costs.
-        kind: The kind of GPU as the price list names it, or what the device is called.
-        is_here: Whether that is this machine, so that what it keeps of frozen layers need not be computed.
+        slots: Trials that run at the same time.
+        cpus, gpus: Per trial.
+        start_s: Seconds from the launch to its first trial, for Ray and imports.
+        prices: Prices per hour.
+        kind: The kind of GPU as the price list names it, or the name of the device.
+        is_here: Whether it is this machine, so that its cached states of frozen layers can be used.
     """
 
     slots: int
@@ -33,28 +33,28 @@ class Where:
 
     @property
     def hourly(self) -> float:
-        """The price of one trial's cores and GPUs for an hour; of an unknown kind of GPU the highest there is."""
+        """The price of one hour of one trial; an unknown kind of GPU has the highest price."""
         listed = self.prices.gpu_hour
         if isinstance(listed, dict):
             named = [price for kind, price in listed.items() if kind.lower() in self.kind.lower()]
-            of_gpu = max(named or list(listed.values()), default=0.0)
+            gpu_hour = max(named or list(listed.values()), default=0.0)
         else:
-            of_gpu = listed
-        return self.cpus * self.prices.cpu_hour + self.gpus * of_gpu
+            gpu_hour = listed
+        return self.cpus * self.prices.cpu_hour + self.gpus * gpu_hour
 
 
 @dataclass(frozen=True)
 class CellForecast:
-    """One cell.
+    """The forecast of one cell.
 
     Attributes:
-        cell_id: The cell.
-        label: Of its first trial, without the seed.
-        trials: The ids of those that are to run.
-        epochs, steps: Of one trial.
-        seconds: Of one trial, set-up and evaluation included; the mean over its trials. None where nothing tells.
-        memory_bytes: Its peak.
-        source: What both are told from.
+        cell_id: The id of the cell.
+        label: The label of its first trial, without the seed.
+        trials: The ids of its trials to run.
+        epochs, steps: Per trial.
+        seconds: Mean per trial, set-up and evaluation included; None if unknown.
+        memory_bytes: Peak memory of one trial; None if unknown.
+        source: What both are estimated from.
     """
 
     cell_id: str
@@ -69,22 +69,22 @@ class CellForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """A whole sweep.
+    """The forecast of a whole sweep.
 
     Attributes:
-        sweep: Its name.
-        time: Unix time at which it was made.
-        device: What the trials will run on.
-        slots: Trials at the same time.
-        source: What the whole is told from.
-        cells: Each cell that has something to run.
-        wall_s: From the launch to the end of the last trial.
-        device_hours: GPU-hours, or core-hours where trials have no GPU.
-        energy_j: Of training; None where no energy was counted on the device.
-        memory_bytes: The largest peak of a trial.
-        disk_bytes: That the store grows by.
+        sweep: The name of the sweep.
+        time: Unix time of the forecast.
+        device: The device that trials will run on.
+        slots: Trials that run at the same time.
+        source: What the forecast is estimated from.
+        cells: The cells with trials to run.
+        wall_s: Seconds from the launch to the end of the last trial.
+        device_hours: GPU-hours, or core-hours if trials use no GPU.
+        energy_j: Joules of training; None if the device has no energy counter.
+        memory_bytes: The largest peak memory of a trial.
+        disk_bytes: Growth of the store.
         cost: In the currency of the prices; None without prices.
-        currency: Of the cost.
+        currency: The currency of the cost.
     """
 
     sweep: str
@@ -103,15 +103,15 @@ class Forecast:
 
     @property
     def is_known(self) -> bool:
-        """Whether all cells have a figure."""
+        """Whether there is enough data for a forecast."""
         return self.wall_s is not None
 
     @property
     def n_trials(self) -> int:
-        """Trials to run."""
+        """Number of trials to run."""
         return sum(len(cell.trials) for cell in self.cells)
 
     @property
     def longest_trial_s(self) -> float | None:
-        """Median seconds of the longest trial."""
+        """Median seconds of the longest trial; None if unknown."""
         return max((cell.seconds.median for cell in self.cells if cell.seconds), default=None)

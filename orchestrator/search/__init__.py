@@ -1,1 +1,1 @@
-"""What to run next: spaces and points of them, searchers, schedulers, races of seeds, goals. No Ray, no torch."""
+"""What to run next: samplers, early stopping, races of seeds, choice of depth. Imports neither Ray nor torch."""

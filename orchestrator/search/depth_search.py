@@ -1,4 +1,4 @@
-"""`goal: choose_depth` as a source of trials: it runs the pairs that the decision needs next (`choose_depth`)."""
+"""`goal: choose_depth` as a source of trials: it runs the pairs of trials that the decision needs next."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.cells import by_cell
+from orchestrator.config.quantities import counted
 from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.choose_depth import Answer, DepthGoal, Known, Spend, answer, decide
 from orchestrator.search.trial_results import StoredTrials, results_of
@@ -16,28 +17,28 @@ from trials.record import EpochRecord
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
-LIKELY = 0.5  # a pair is run before it is known to be needed, where slots are free, if it is at least as likely as this
+LIKELY = 0.5  # on free slots, a pair runs early if it will be needed with at least this probability
 POINTS = 100.0
 _WHY = {
     "all_within": "every freeze of the sweep is within the tolerance",
-    "beyond": "loses more",
-    "hopeless": "has next to no chance to be shown within the tolerance",
-    "no_spread": "lost the same under every seed, which tells nothing of others",
-    "seeds_used": "is undecided with all seeds used",
-    "open": "is undecided, as the search stopped before its end",
+    "beyond": "is shown to lose more",
+    "hopeless": "is very unlikely to be shown within the tolerance",
+    "no_spread": "lost the same under every seed, so the spread over seeds is unknown",
+    "seeds_used": "is undecided after all seeds",
+    "open": "is undecided, because the search stopped early",
 }
 
 
 @dataclass(frozen=True)
 class Depths:
-    """The cells that a depth is chosen from, each as its replicates by seed; freezes from the least to the most."""
+    """The baseline and the candidate freezes, least frozen first, each as seed -> trial."""
 
     baseline: dict[int, TrialSpec]
     freezes: tuple[dict[int, TrialSpec], ...]
 
     @classmethod
     def of(cls, trials: Sequence[TrialSpec]) -> Depths:
-        """From the trials of a sweep with one baseline, whose freezes are nested."""
+        """From the trials of a sweep with one baseline and nested freezes."""
         cells = {cell: {spec.seed: spec for spec in seeds} for cell, seeds in by_cell(trials).items()}
         firsts = {cell: next(iter(seeds.values())) for cell, seeds in cells.items()}
         baseline = next(cells[cell] for cell, spec in firsts.items() if spec.freeze.is_baseline)
@@ -47,15 +48,15 @@ class Depths:
 
     @property
     def labels(self) -> list[str]:
-        """Of the freezes."""
+        """The labels of the freezes."""
         return [next(iter(seeds.values())).freeze.label for seeds in self.freezes]
 
 
 class DepthSearch:
-    """A `Source`; see the module."""
+    """A `Source`; see the module docstring."""
 
-    def __init__(self, spec: DepthGoalSpec, depths: Depths, known: StoredTrials) -> None:
-        self._depths, self._known, self._budget = depths, known, spec.trials
+    def __init__(self, spec: DepthGoalSpec, depths: Depths, stored: StoredTrials) -> None:
+        self._depths, self._stored, self._budget = depths, stored, spec.trials
         self._seeds = list(depths.baseline)
         self._goal = DepthGoal(
             tolerance=spec.tolerance / POINTS,
@@ -64,71 +65,69 @@ class DepthSearch:
             max_seeds=min(len(self._seeds), 100),
             resolution=_resolution(next(iter(depths.baseline.values()))),
         )
-        self._scores: dict[str, float] = {}  # of trials that are over; not a number where one failed
-        self._records: dict[str, list[EpochRecord]] = {}  # of those that run
+        self._scores: dict[str, float] = {}  # ended trial -> score; NaN if it failed
+        self._records: dict[str, list[EpochRecord]] = {}  # running trial -> its records
         self._used: set[str] = set()
 
     @property
     def is_over(self) -> bool:
-        """Whether it is decided, or the budget is used up."""
+        """Whether the depth is decided or the budget is used up."""
         return not self._records and (isinstance(self._decision(), Answer) or self._next_spec() is None)
 
     def next(self) -> Order | None:
-        """A trial of the pair that is needed first, or of one that is likely to be."""
+        """A trial of the most needed pair, or of one that will probably be needed."""
         while (spec := self._next_spec()) is not None:
             self._used.add(spec.trial_id)
-            known = self._known.of(spec.trial_id)
-            if known.results is None:
+            stored = self._stored.of(spec.trial_id)
+            if stored.results is None:
                 self._records[spec.trial_id] = []
                 return Order(spec)
-            self._scores[spec.trial_id] = _score(known.results["score"])
+            self._scores[spec.trial_id] = _score(stored.results["score"])
         return None
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
-        """All go on to their end."""
+        """Every trial continues to its end."""
         self._records[spec.trial_id].append(record)
         return Verdict.CONTINUE
 
     def ended(self, spec: TrialSpec, state: State) -> None:
-        """Its score counts; a failed one's pair is a seed that broke."""
+        """Record its score; the pair of a failed trial counts as failed."""
         records = self._records.pop(spec.trial_id)
         complete = state is State.COMPLETED
         self._scores[spec.trial_id] = _score(results_of(records)["score"]) if complete else math.nan
 
     def answer(self) -> Answer:
-        """What is known now."""
+        """The answer with the trials so far."""
         return answer(self._goal, self._losses(), self._seeds)
 
     def found(self) -> list[str]:
-        """The answer, and what is known of every freeze."""
+        """The answer, and the loss of every freeze."""
         if not self._scores:
             return []
-        found, labels = self.answer(), self._depths.labels
-        tolerance = f"{POINTS * self._goal.tolerance:g} points at {self._goal.confidence:.0%}"
-        chosen = "none" if found.chosen is None else labels[found.chosen]
-        head = f"chosen  {chosen}: the deepest freeze shown to lose at most {tolerance}"
-        if found.chosen is None:
-            head = f"chosen  none: no freeze was shown to lose at most {tolerance}"
-        rows = [_row(label, known) for label, known in zip(labels, found.known, strict=True)]
-        return [head, *self._ending(found, labels), *rows]
+        choice, labels, limit = self.answer(), self._depths.labels, POINTS * self._goal.tolerance
+        loss = f"{limit:g} point{'s' * (limit != 1)} at {100 * self._goal.confidence:g} % confidence"
+        head = f"chosen  none: no freeze is shown to lose at most {loss}"
+        if choice.chosen is not None:
+            head = f"chosen  {labels[choice.chosen]}: the deepest freeze shown to lose at most {loss}"
+        rows = [_row(label, known) for label, known in zip(labels, choice.known, strict=True)]
+        return [head, *self._ending(choice, labels), *rows]
 
-    def _ending(self, found: Answer, labels: list[str]) -> Iterator[str]:
-        """Why the search ended where it did, and what it would take to go on."""
-        if found.next is None:
+    def _ending(self, choice: Answer, labels: list[str]) -> Iterator[str]:
+        """Why the search ended there, and how many more seeds would decide."""
+        if choice.next is None:
             yield f"        {_WHY['all_within']}"
             return
-        why = _WHY[found.why]
-        yield f"        {labels[found.next]} {why}"
-        if found.further_seeds is not None:
-            yield f"        about {found.further_seeds} more seeds would decide it"
-        elif found.too_near:
-            yield "        its loss is so near the tolerance that no number of seeds is likely to decide it"
+        yield f"        {labels[choice.next]} {_WHY[choice.why]}"
+        if choice.further_seeds is not None:
+            yield f"        about {counted(choice.further_seeds, 'more seed')} would decide it"
+        elif choice.too_near:
+            yield "        its loss is too close to the tolerance to be decided by more seeds"
 
     def _decision(self) -> Spend | Answer:
         return decide(self._goal, self._losses(), self._seeds)
 
     def _next_spec(self) -> TrialSpec | None:
-        """The next trial that is neither over nor running; None if there is none, or the budget is used up."""
+        """The next trial that has neither ended nor is running; None if there is none, or the budget is used up."""
         decision = self._decision()
         if isinstance(decision, Answer):
             return None
@@ -142,7 +141,7 @@ class DepthSearch:
         return None
 
     def _losses(self) -> list[dict[int, float]]:
-        """Of every freeze: the baseline's score less its own, by seed, of pairs that are over."""
+        """For every freeze, seed -> the score of the baseline less its own, for pairs that have ended."""
         base = {seed: self._scores.get(spec.trial_id) for seed, spec in self._depths.baseline.items()}
         return [
             {
@@ -160,7 +159,7 @@ def _score(score: float | None) -> float:
 
 
 def _resolution(spec: TrialSpec) -> float:
-    """The least step of a score: of an accuracy over texts one item; of tokens and of other metrics it is not known."""
+    """The smallest step of a score: one item for an accuracy over texts; 0 (unknown) for other metrics."""
     metric = spec.score or TASKS[spec.task].metrics[0]
     if metric != "accuracy" or TASKS[spec.task].head != "text" or spec.data.sizes is None:
         return 0.0
@@ -169,9 +168,10 @@ def _resolution(spec: TrialSpec) -> float:
 
 def _row(label: str, known: Known) -> str:
     if not known.n:
-        return f"        {label:<14} not looked at"
+        return f"        {label:<14} not tested"
     interval = ""
     if math.isfinite(known.low):
         interval = f" ({POINTS * known.low:.2f} to {POINTS * known.high:.2f})"
-    broken = f", {known.broken} broke" if known.broken else ""
-    return f"        {label:<14} loses {POINTS * known.mean:.2f}{interval}, {known.n} seeds{broken}: {known.verdict}"
+    broken = f", {known.broken} failed" if known.broken else ""
+    seeds = counted(known.n, "seed")
+    return f"        {label:<14} loses {POINTS * known.mean:.2f}{interval}, {seeds}{broken}: {known.verdict}"

@@ -1,4 +1,4 @@
-"""From a plan to the source of its trials."""
+"""The source of trials of a plan."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from orchestrator.sweeps.sweep import layers_of, replicates
 from trials.draft import DraftError
 from trials.spec import TrialSpec
 
-Keep = Callable[[Suggested, Sequence[TrialSpec]], None]
+Record = Callable[[Suggested, Sequence[TrialSpec]], None]
 
 
 def source_of(plan: Plan, store: ResultStore, *, before_write: Callable[[], None] = lambda: None) -> Source:
-    """What a launch of the plan takes its trials from; what the store knows is not run again.
+    """The source of trials for a launch of a plan; trials that the store has are not run again.
 
     Args:
         plan: The plan, up to date.
-        store: Where a search that learns keeps what it suggests.
-        before_write: Raises where another driver has taken over.
+        store: The store, where an adaptive search records its suggestions.
+        before_write: Raises if another driver has taken over.
     """
     sweep = plan.sweep
 
-    def keep(suggested: Suggested, specs: Sequence[TrialSpec]) -> None:
+    def record(suggested: Suggested, specs: Sequence[TrialSpec]) -> None:
         before_write()
         store.add_suggestion(plan.sweep_plan(specs), suggested.number, suggested.parameters)
 
@@ -46,28 +46,32 @@ def source_of(plan: Plan, store: ResultStore, *, before_write: Callable[[], None
     if plan.runs_all and not sweep.search.is_adaptive:
         return Listed(plan.to_run)
     if sweep.search.is_adaptive:
-        suggester = learned(plan, store.suggestions(sweep.name), keep)
+        suggester = adaptive_cells(plan, store.suggestions(sweep.name), record)
     else:
         suggester = FixedCells(as_neighbours(plan.trials))
     scheduler = scheduler_of(sweep.schedule)
     return Steering(suggester, scheduler, sweep.schedule, StoredTrials(store), sweep.search.objectives)
 
 
-def learned(plan: Plan, before: Sequence[Suggested], keep: Keep) -> Suggester:
-    """The cells of a search that learns."""
-    from orchestrator.search.suggest import LearnedCells  # importing Optuna takes a second
+def adaptive_cells(plan: Plan, before: Sequence[Suggested], record: Record) -> Suggester:
+    """The cells of an adaptive search."""
+    from orchestrator.search.suggest import AdaptiveCells  # importing Optuna takes a second
 
     def resolve(point: Point) -> Sequence[TrialSpec] | None:
         try:
             return replicates(plan.sweep, point, plan.lookup)
-        except (ValidationError, DraftError, LayersError):  # a corner of the space that the plan's samples did not meet
+        except (
+            ValidationError,
+            DraftError,
+            LayersError,
+        ):  # an invalid point that the samples of the plan did not include
             return None
 
-    return LearnedCells(
+    return AdaptiveCells(
         plan.sweep.search,
         plan.sweep.space,
         resolve,
         layers_of(plan.sweep, plan.lookup),
         before=before,
-        suggested=keep,
+        record=record,
     )

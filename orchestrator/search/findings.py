@@ -1,4 +1,4 @@
-"""What a search found, in words."""
+"""The result of a search as text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from orchestrator.analysis.cells import cell_label, varying_settings
 from orchestrator.analysis.describe import describe
 from orchestrator.analysis.pareto import front as pareto_front
+from orchestrator.config.quantities import counted, points
 from orchestrator.search.cell import Cell
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS, less_is_better
@@ -17,30 +18,30 @@ from trials.metrics.metric import metric_label
 _COSTS = {
     "train_s": "{:.1f} s of training",
     "energy_j": "{:.0f} J",
-    "peak_memory_bytes": "{:.3g} bytes",
-    "trainable_params": "{:,.0f} trainable",
+    "peak_memory_bytes": "{:,.0f} bytes",
+    "trainable_params": "{:,.0f} trainable parameters",
 }
 
 
-def found_lines(cells: Sequence[Cell], objectives: Sequence[str] = ("score",)) -> list[str]:
-    """The best cell of each objective group, or, of several objectives, those that no other is better than in all."""
+def result_lines(cells: Sequence[Cell], objectives: Sequence[str] = ("score",)) -> list[str]:
+    """The best cell of each objective group; with several objectives, the cells on the Pareto front."""
     varying = varying_settings([spec for cell in cells for spec in cell.specs[:1]])
     groups: dict[Hashable, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.group, []).append(cell)
-    found = []
+    lines = []
     for group in groups.values():
         best = front(group, objectives)
-        found += [f"best    {cell_label(cell.specs[0], varying)}: {_values(cell, objectives)}" for cell in best]
-    n_stopped = sum(state is State.PRUNED for cell in cells for state in cell.over.values())
-    n_paused = sum(len(cell.waiting) for cell in cells)
-    if n_stopped + n_paused:
-        found.append(f"        {n_stopped + n_paused} of {sum(len(cell.specs) for cell in cells)} trials stopped early")
-    return found
+        lines += [f"best    {cell_label(cell.specs[0], varying)}: {_values(cell, objectives)}" for cell in best]
+    n_early = sum(len(cell.waiting) + list(cell.over.values()).count(State.PRUNED) for cell in cells)
+    if n_early:
+        n_trials = counted(sum(len(cell.specs) for cell in cells), "trial")
+        lines.append(f"        {n_early} of {n_trials} stopped early")
+    return lines
 
 
 def front(cells: Sequence[Cell], objectives: Sequence[str]) -> list[Cell]:
-    """The cells on the Pareto front of their means over complete trials, best first; of equal ones the first."""
+    """The cells on the Pareto front of their means over complete trials, best first; of equal cells the first."""
     known = [(cell, values) for cell in cells if (values := _oriented(cell, objectives)) is not None]
     if not known:
         return []
@@ -50,7 +51,7 @@ def front(cells: Sequence[Cell], objectives: Sequence[str]) -> list[Cell]:
 
 
 def _oriented(cell: Cell, objectives: Sequence[str]) -> tuple[float, ...] | None:
-    """The means, larger is better; None where one is not known."""
+    """The means, oriented so that larger is better; None if any is unknown."""
     means = [cell.mean(name) for name in objectives]
     known = [mean for mean in means if mean is not None]
     if len(known) < len(means):
@@ -67,6 +68,5 @@ def _values(cell: Cell, objectives: Sequence[str]) -> str:
             shown.append(_COSTS[name].format(seeds.mean))
         else:
             spread = f" ± {100 * seeds.std:.2f}" if seeds.n > 1 else ""
-            shown.append(f"{metric_label(name)} {100 * seeds.mean:.2f}{spread}")
-    n = len(cell.results())
-    return f"{', '.join(shown)} ({n} seed{'s' if n > 1 else ''})"
+            shown.append(f"{metric_label(name)} {points(seeds.mean)}{spread}")
+    return f"{', '.join(shown)} ({counted(len(cell.results()), 'seed')})"

@@ -1,9 +1,9 @@
-"""Points that Optuna's samplers suggest, and its studies in a file.
+"""Points suggested by Optuna's samplers, and studies written to a file.
 
-Ray's own adapter is not used: it leaves trials running for ever where a metric is not a number, and tells pruned ones
-as complete. Here a suggestion is a function of the seed, its number and what came back so far: the study is made anew
-from that each time, the sampler is seeded with seed and number, and nothing is unpickled. So a search that was killed
-goes on as if it had not been.
+Ray's own adapter is not used: it leaves trials running forever if a metric is not a number, and reports pruned trials
+as complete. Here a suggestion is a function of the seed, its number and the results so far: the study is rebuilt from
+these each time, the sampler is seeded with seed and number, and nothing is unpickled. So a killed search resumes as if
+it had not been interrupted.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Distributions = dict[str, BaseDistribution]
 
 
 @dataclass(frozen=True)
-class Told:
-    """A cell that was suggested before, as the sampler hears of it.
+class PastCell:
+    """A cell that was suggested before, as the sampler sees it.
 
     Attributes:
-        parameters: Of its point.
-        distributions: What they were taken from.
-        values: Of each objective, the mean over seeds; None where there are none (yet).
-        state: ``running``, ``complete``, ``pruned`` (stopped, or diverged: worse than all that are complete), or
-            ``failed`` (says nothing).
-        best: Where it was pruned: the epoch it came to and its best score by then.
-        trial_ids: Of its replicates.
+        parameters: The parameters of its point.
+        distributions: The distribution of each parameter.
+        values: Mean over seeds of each objective; None without results.
+        state: ``running``, ``complete``, ``pruned`` (stopped or diverged: worse than every complete cell), or
+            ``failed`` (ignored).
+        best: For a pruned cell, its last epoch and its best score.
+        trial_ids: The ids of its replicates.
     """
 
     parameters: dict[str, int | float]
@@ -51,41 +51,41 @@ class Told:
 
 
 class OptunaPoints:
-    """Suggests points of a space by a search's sampler."""
+    """Suggests points of a space by the sampler of a search."""
 
     def __init__(self, search: SearchSpec, space: Space, n_layers: Callable[[Point], int]) -> None:
         self._search, self._space, self._n_layers = search, space, n_layers
-        self._frozen: dict[int, FrozenTrial] = {}  # those told that will not change any more, by number
+        self._frozen: dict[int, FrozenTrial] = {}  # number -> trial of an ended cell
 
-    def suggest(self, number: int, past: Sequence[Told]) -> tuple[Point, Distributions]:
-        """The point of a number, counted from 0 over all that were ever asked for.
+    def suggest(self, number: int, past: Sequence[PastCell]) -> tuple[Point, Distributions]:
+        """The point with a number, counted from 0 over all suggestions of the search.
 
         Raises:
-            LayersError: an axis has no value for the model.
+            LayersError: An axis has no value for the model.
         """
         with _quiet():
             study = optuna.create_study(directions=directions(self._search), sampler=self._sampler(number))
-            study.add_trials([self._trial(i, told) for i, told in enumerate(past)])
+            study.add_trials([self._trial(i, cell) for i, cell in enumerate(past)])
             trial = study.ask()
-            found: Distributions = {}
+            distributions: Distributions = {}
 
             def take(name: str, axis: Axis) -> Taken:
-                found[name] = distribution = distribution_of(axis)
+                distributions[name] = distribution = distribution_of(axis)
                 value = _suggested(trial, name, distribution)
                 return (int(value), axis.choice[int(value)]) if axis.choice is not None else (None, value)
 
-            return walk(self._space, take, self._n_layers), found
+            return walk(self._space, take, self._n_layers), distributions
 
     def _sampler(self, number: int) -> optuna.samplers.BaseSampler:
         seed = (self._search.seed * 1_000_003 + number) % (1 << 32)
         startup = self._search.startup
         return optuna.samplers.TPESampler(n_startup_trials=startup, multivariate=True, group=True, seed=seed)
 
-    def _trial(self, number: int, told: Told) -> FrozenTrial:
+    def _trial(self, number: int, cell: PastCell) -> FrozenTrial:
         if number in self._frozen:
             return self._frozen[number]
-        trial = frozen_trial(told, n_objectives=len(self._search.objectives))
-        if told.state != "running" and told.best is None:
+        trial = frozen_trial(cell, n_objectives=len(self._search.objectives))
+        if cell.state != "running" and cell.best is None:
             self._frozen[number] = trial
         return trial
 
@@ -100,7 +100,7 @@ def _suggested(trial: optuna.Trial, name: str, distribution: BaseDistribution) -
 
 
 def distribution_of(axis: Axis) -> BaseDistribution:
-    """An axis in Optuna's words. Ascending numbers are an order of places (YAML takes `3e-5` for a text: 3.0e-5)."""
+    """The Optuna distribution of an axis; ascending numbers become integer positions."""
     if axis.choice is not None:
         return IntDistribution(0, len(axis.choice) - 1) if _ascends(axis.choice) else CategoricalDistribution(
             tuple(range(len(axis.choice)))
@@ -117,46 +117,46 @@ def _ascends(values: Sequence[object]) -> bool:
 
 
 def directions(search: SearchSpec) -> list[StudyDirection]:
-    """Of each objective."""
+    """The direction of each objective."""
     return [StudyDirection.MINIMIZE if less_is_better(name) else StudyDirection.MAXIMIZE for name in search.objectives]
 
 
-def frozen_trial(told: Told, *, n_objectives: int) -> FrozenTrial:
-    """A cell as a trial of an Optuna study. None is left running that has ended, whatever became of it."""
+def frozen_trial(cell: PastCell, *, n_objectives: int) -> FrozenTrial:
+    """A cell as a trial of an Optuna study. An ended cell is never left running."""
     states = {"running": TrialState.RUNNING, "complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED}
-    state = states.get(told.state, TrialState.FAIL)
+    state = states.get(cell.state, TrialState.FAIL)
     if state is TrialState.PRUNED and n_objectives > 1:
-        state = TrialState.FAIL  # of several objectives Optuna knows no pruning
-    intermediate = {round(told.best[0]): told.best[1]} if told.best and n_objectives == 1 else {}
+        state = TrialState.FAIL  # Optuna has no pruning for several objectives
+    intermediate = {round(cell.best[0]): cell.best[1]} if cell.best and n_objectives == 1 else {}
     return optuna.trial.create_trial(
         state=state,
-        values=list(told.values) if state is TrialState.COMPLETE and told.values is not None else None,
-        params=dict(told.parameters),
-        distributions=dict(told.distributions),
+        values=list(cell.values) if state is TrialState.COMPLETE and cell.values is not None else None,
+        params=dict(cell.parameters),
+        distributions=dict(cell.distributions),
         intermediate_values=intermediate,
-        user_attrs={"trial_ids": list(told.trial_ids)},
+        user_attrs={"trial_ids": list(cell.trial_ids)},
     )
 
 
-def write_study(path: Path, name: str, search: SearchSpec, past: Sequence[Told]) -> int:
+def write_study(path: Path, name: str, search: SearchSpec, past: Sequence[PastCell]) -> int:
     """Write a search as an Optuna study in an SQLite file, which `optuna-dashboard sqlite:///FILE` opens.
 
-    Cells that have not ended are left out. Returns how many were written.
+    Running cells are not written. Returns the number of cells written.
     """
-    ended = [told for told in past if told.state != "running"]
+    ended = [cell for cell in past if cell.state != "running"]
     with _quiet():
         study = optuna.create_study(
             storage=f"sqlite:///{path}", study_name=name, directions=directions(search), load_if_exists=False
         )
         if len(search.objectives) > 1 or search.objectives != ("score",):
             study.set_metric_names(list(search.objectives))
-        study.add_trials([frozen_trial(told, n_objectives=len(search.objectives)) for told in ended])
+        study.add_trials([frozen_trial(cell, n_objectives=len(search.objectives)) for cell in ended])
     return len(ended)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Optuna's lines of log, and its warnings that `group` may change: the version is pinned."""
+    """Without Optuna's log and its warning that `group` may change: the version is pinned."""
     logger = logging.getLogger("optuna")
     level = logger.level
     logger.setLevel(logging.ERROR)

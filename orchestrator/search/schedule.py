@@ -1,6 +1,6 @@
-"""How far the cells of a search run: schedulers rank the replicates of a cell together, by the mean of their scores.
+"""Early stopping: schedulers decide how long cells run, by the mean score of their replicates.
 
-A cell is named by its id, `time` is in what the sweep counts (epochs or examples), `group` is its objective group, and
+`cell` is the id of a cell, `time` is in epochs or examples, as the sweep declares, and `group` is its objective group;
 only cells of one group are ranked against each other.
 """
 
@@ -9,84 +9,55 @@ from __future__ import annotations
 import statistics
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from orchestrator.sweeps.search_spec import ScheduleSpec
 
 
-class Scheduler(Protocol):
-    """Ranks cells."""
+class NoEarlyStopping:
+    """Runs every cell to its end; the base of all schedulers."""
 
     def until(self, cell: str, group: Hashable, end: float) -> float | None:
-        """The time at which the trials of a cell pause next, or None if they run to their `end`."""
-        ...
-
-    def reached(self, cell: str, score: float) -> None:
-        """All replicates of a cell have paused there, with this mean of their best scores."""
-        ...
-
-    def promoted(self) -> str | None:
-        """A paused cell that goes on now."""
-        ...
-
-    def closed(self) -> None:
-        """There will be no further cells."""
-        ...
-
-    def left(self, cell: str) -> None:
-        """A cell will not reach where it was to pause: its trials failed or ended before."""
-        ...
-
-    def goes_on(self, cell: str, group: Hashable, seed: int, time: float, score: float) -> bool:
-        """Whether a trial goes on, asked at each of its evaluations."""
-        ...
-
-
-class ToTheEnd:
-    """Every cell runs to its end."""
-
-    def until(self, cell: str, group: Hashable, end: float) -> float | None:
-        """Nothing pauses."""
+        """The time at which the trials of a cell pause next; None if they run to their `end`."""
         return None
 
     def reached(self, cell: str, score: float) -> None:
-        """Never called."""
+        """All replicates of a cell have paused, with this mean of their best scores."""
 
     def promoted(self) -> str | None:
-        """Nothing is paused."""
+        """A paused cell that resumes now; None if there is none."""
         return None
 
     def closed(self) -> None:
-        """Nothing changes."""
+        """No further cells will come."""
 
     def left(self, cell: str) -> None:
-        """Nothing changes."""
+        """A cell will not reach its pause: its trials failed or ended before."""
 
-    def goes_on(self, cell: str, group: Hashable, seed: int, time: float, score: float) -> bool:
-        """Always."""
+    def continues(self, cell: str, group: Hashable, seed: int, time: float, score: float) -> bool:
+        """Whether a trial continues; called at each of its evaluations."""
         return True
 
 
 @dataclass
 class _Rung:
-    """Cells that have reached a time: their scores, those on their way there, and those that went on."""
+    """A rung: scores of the cells that have reached it, cells on their way to it, and cells promoted from it."""
 
     scores: dict[str, float] = field(default_factory=dict)
     on_the_way: set[str] = field(default_factory=set)
     promoted: set[str] = field(default_factory=set)
 
     def best(self, n: int) -> Iterator[str]:
-        """Those of the best `n` that have not gone on; of equals the first to come."""
+        """The best `n` cells without those that are promoted; of equal scores the first to come."""
         ranked = sorted(self.scores, key=lambda cell: -self.scores[cell])[:n]
         return (cell for cell in ranked if cell not in self.promoted)
 
 
-class Asha(ToTheEnd):
+class Asha(NoEarlyStopping):
     """Asynchronous successive halving (Li et al., "A system for massively parallel hyperparameter tuning", 2020).
 
-    A cell pauses at `first`, `first * factor`, `first * factor^2`, ... Whenever there is room, rungs are searched from
-    the highest down for a cell that is among the best `1 / factor` of those there and has not gone on. When no further
-    cell comes and a rung has fewer than `factor`, its best one goes on all the same, so that something reaches its end.
+    A cell pauses at `first`, `first * factor`, `first * factor^2`, ... Whenever a slot is free, rungs are searched from
+    the highest down for a cell among the best `1 / factor` of its rung that is not yet promoted. If no further cell
+    comes and a rung has fewer than `factor` cells, its best one is promoted, so that some cell reaches its end.
     """
 
     def __init__(self, spec: ScheduleSpec) -> None:
@@ -97,7 +68,7 @@ class Asha(ToTheEnd):
         self._closed = False
 
     def until(self, cell: str, group: Hashable, end: float) -> float | None:
-        """The cell's next rung, if that is before its end."""
+        """The next rung of the cell, if it is before its end."""
         level = self._level.setdefault(cell, 0)
         self._groups[cell] = group
         time = self._first * self._factor**level
@@ -107,22 +78,22 @@ class Asha(ToTheEnd):
         return time
 
     def reached(self, cell: str, score: float) -> None:
-        """The cell is ranked with those at its rung."""
+        """Rank the cell in its rung."""
         rung = self._rung(self._groups[cell], self._level[cell])
         rung.on_the_way.discard(cell)
         rung.scores[cell] = score
 
     def left(self, cell: str) -> None:
-        """Its rung does not wait for it."""
+        """The rung no longer waits for the cell."""
         if cell in self._level:
             self._rung(self._groups[cell], self._level[cell]).on_the_way.discard(cell)
 
     def closed(self) -> None:
-        """The lowest rung grows no more."""
+        """No more cells reach the lowest rung."""
         self._closed = True
 
     def promoted(self) -> str | None:
-        """The best that may go on, from the highest rung down."""
+        """The best cell that may be promoted, from the highest rung down."""
         levels = [(level, rung) for rungs in self._rungs.values() for level, rung in rungs.items()]
         for level, rung in sorted(levels, key=lambda one: -one[0]):
             cell = next(rung.best(self._quota(rung)), None)
@@ -133,7 +104,7 @@ class Asha(ToTheEnd):
         return None
 
     def _quota(self, rung: _Rung) -> int:
-        """How many of a rung go on."""
+        """Number of cells to promote from a rung."""
         n = int(len(rung.scores) / self._factor)
         is_last = self._closed and not any(r.on_the_way for rungs in self._rungs.values() for r in rungs.values())
         return max(n, 1) if is_last else n
@@ -143,9 +114,9 @@ class Asha(ToTheEnd):
 
 
 class Halving(Asha):
-    """Successive halving (Jamieson and Talwalkar 2016): a rung is ranked when all cells that come have come.
+    """Successive halving (Jamieson and Talwalkar 2016): a rung is ranked once all its cells have arrived.
 
-    The best `1 / factor` of it go on, rounded up.
+    The best `1 / factor`, rounded up, are promoted.
     """
 
     def _quota(self, rung: _Rung) -> int:
@@ -154,17 +125,17 @@ class Halving(Asha):
         return -int(-len(rung.scores) // self._factor)
 
     def _below_is_open(self, rung: _Rung) -> bool:
-        """Whether a lower rung of the same group still has cells on their way."""
+        """Whether cells are still on their way to a lower rung of the same group."""
         rungs = next(rungs for rungs in self._rungs.values() if any(rung is one for one in rungs.values()))
         level = next(level for level, one in rungs.items() if one is rung)
         return any(one.on_the_way for at, one in rungs.items() if at < level)
 
 
-class Median(ToTheEnd):
+class Median(NoEarlyStopping):
     """The median stopping rule (Golovin et al., "Google Vizier", 2017).
 
-    A cell is stopped at time t if the mean over its seeds of their best scores up to t is below the median, over the
-    other cells of its group that have come as far, of the mean of all their scores up to t. It takes three others.
+    A cell is stopped at time t if its best score up to t, averaged over seeds, is below the median over the other cells
+    of its group that have reached t of the mean of all their scores up to t. At least three other cells are needed.
     """
 
     LEAST_OTHERS = 3
@@ -173,8 +144,8 @@ class Median(ToTheEnd):
         self._first = spec.first
         self._scores: dict[Hashable, dict[str, dict[int, dict[float, float]]]] = {}
 
-    def goes_on(self, cell: str, group: Hashable, seed: int, time: float, score: float) -> bool:
-        """Compared with the others as they are now."""
+    def continues(self, cell: str, group: Hashable, seed: int, time: float, score: float) -> bool:
+        """Compare with the other cells as they are now."""
         cells = self._scores.setdefault(group, {})
         cells.setdefault(cell, {}).setdefault(seed, {})[time] = score
         if time < self._first - 1e-9:
@@ -186,7 +157,7 @@ class Median(ToTheEnd):
 
 
 def _up_to(curve: dict[float, float], time: float) -> list[float]:
-    """The scores up to a time, of a curve that has come as far; else none."""
+    """The scores up to a time; empty if the curve has not reached it."""
     return [score for at, score in curve.items() if at <= time + 1e-9] if max(curve) >= time - 1e-9 else []
 
 
@@ -199,8 +170,9 @@ def _mean_of_best(seeds: dict[int, dict[float, float]], time: float) -> float:
     return statistics.fmean(max(scores) for curve in seeds.values() if (scores := _up_to(curve, time)))
 
 
-def scheduler_of(spec: ScheduleSpec) -> Scheduler:
-    """The scheduler that a sweep asks for."""
-    if spec.kind == "none":
-        return ToTheEnd()
-    return {"asha": Asha, "halving": Halving, "median": Median}[spec.kind](spec)
+def scheduler_of(spec: ScheduleSpec) -> NoEarlyStopping:
+    """The scheduler of a sweep."""
+    return NoEarlyStopping() if spec.kind == "none" else _SCHEDULERS[spec.kind](spec)
+
+
+_SCHEDULERS = {"asha": Asha, "halving": Halving, "median": Median}

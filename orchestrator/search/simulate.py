@@ -1,59 +1,113 @@
-"""A sweep replayed from a store without training: what a search would have found there, and what it would have spent.
+"""Replay a sweep from the finished trials of a store, without training: what its search finds and spends.
 
-Trials take as long as they took; some run at the same time. A trial that pauses or stops has spent its epochs until
-then, and one that goes on spends only those that follow, as it would from its checkpoint.
+Trials take as long as they took, several at the same time. A paused or stopped trial has spent its epochs until then; a
+resumed one spends only the following epochs, as it would from its checkpoint.
 """
 
 from __future__ import annotations
 
 import heapq
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from orchestrator.config.quantities import counted, duration
+from orchestrator.config.yaml_document import Document
 from orchestrator.execution.trial_source import Order, Source, Verdict
-from orchestrator.store import ResultStore
+from orchestrator.search.factory import source_of
+from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import METRICS, State
+from orchestrator.sweeps.plan import make_plan
+from orchestrator.sweeps.sweep import SweepSpec
+from trials.draft import Lookup
 from trials.errors import StoreError
 from trials.record import RECORD_COLUMNS, EpochRecord
-from trials.spec import TrialSpec
+
+RecordedTrials = Mapping[str, Sequence[EpochRecord]]  # trial id -> the records of a complete trial, in order
 
 
 @dataclass(frozen=True)
-class Table:
-    """The trials of a store that are complete: the records of each, in order."""
+class Replay:
+    """The result of a replayed sweep.
 
-    records: Mapping[str, Sequence[EpochRecord]]
+    Attributes:
+        sweep, store: What was replayed, and from where.
+        slots: Trials that run at the same time.
+        trials, planned: Trials begun, and trials planned.
+        epochs, all_epochs: Epochs run, and epochs if every trial ran to its end.
+        seconds: Duration of the sweep, without the start of Ray.
+        found: The conclusions of the search, one per line.
+    """
 
-    @classmethod
-    def of(cls, store: ResultStore) -> Table:
-        """Read a store. Raises StoreError."""
-        rows = store.trials(["state", "trainable_params", "total_params", "best_metrics", "device"]).to_pylist()
-        complete = {row["trial_id"]: row for row in rows if row["state"] == State.COMPLETED}
-        epochs: dict[str, list[dict[str, Any]]] = {}
-        for row in store.epochs().drop_columns(["step_losses"]).to_pylist():
-            if row["trial_id"] in complete:
-                epochs.setdefault(row["trial_id"], []).append(row)
-        return cls({i: [_record(row, complete[i], row is found[-1]) for row in found] for i, found in epochs.items()})
+    sweep: str
+    store: str
+    slots: int
+    trials: int
+    planned: int
+    epochs: float
+    all_epochs: int
+    seconds: float
+    found: tuple[str, ...]
 
-    def of_trial(self, spec: TrialSpec) -> Sequence[EpochRecord]:
-        """The records of a trial. Raises StoreError: the store does not have it complete."""
-        found = self.records.get(spec.trial_id)
-        if found is None:
-            raise StoreError(
-                f"{spec.label}: is not complete in the store that is simulated from. Run the sweep there as a grid."
-            )
-        return found
+    def lines(self) -> list[str]:
+        """The result as lines of text."""
+        share = f"{100 * self.epochs / max(self.all_epochs, 1):.0f} %"
+        return [
+            f"replayed {self.sweep} from {self.store}, without training",
+            f"spent   {self.trials:,} of {counted(self.planned, 'trial')}, "
+            f"{self.epochs:g} of {counted(self.all_epochs, 'epoch')} ({share})",
+            f"        {duration(self.seconds)} with {counted(self.slots, 'trial')} at a time",
+            *self.found,
+        ]
+
+
+def replay(sweep: SweepSpec, document: Document, store: str, lookup: Lookup, *, slots: int = 1) -> Replay:
+    """Replay a sweep from the finished trials of a store. The store is only read.
+
+    Raises:
+        ConfigError: The sweep is invalid.
+        StoreError: The store cannot be read, or lacks a trial of the sweep.
+    """
+    recorded = recorded_trials(open_store(store))
+    with tempfile.TemporaryDirectory(prefix="permafrost-simulated-") as folder:
+        empty = ResultStore(Path(folder) / "store")
+        plan = make_plan(sweep, document, empty, lookup)
+        source = source_of(plan, empty)
+        spent = simulate(source, recorded, slots=slots)
+    return Replay(
+        sweep=sweep.name,
+        store=store,
+        slots=slots,
+        trials=spent.trials,
+        planned=plan.n_trials,
+        epochs=spent.epochs,
+        all_epochs=sum(spec.optim.epochs for spec in plan.ahead),
+        seconds=spent.seconds,
+        found=tuple(source.found()),
+    )
+
+
+def recorded_trials(store: ResultStore) -> RecordedTrials:
+    """The complete trials of a store. Raises StoreError."""
+    rows = store.trials(["state", "trainable_params", "total_params", "best_metrics", "device"]).to_pylist()
+    complete = {row["trial_id"]: row for row in rows if row["state"] == State.COMPLETED}
+    epochs: dict[str, list[dict[str, Any]]] = {}
+    for row in store.epochs().drop_columns(["step_losses"]).to_pylist():
+        if row["trial_id"] in complete:
+            epochs.setdefault(row["trial_id"], []).append(row)
+    return {i: [_record(row, complete[i], row is rows[-1]) for row in rows] for i, rows in epochs.items()}
 
 
 @dataclass
-class Spent:
-    """What a simulated sweep came to.
+class SimulatedCost:
+    """What a simulated sweep spends.
 
     Attributes:
-        epochs: That were run, each once.
-        trials: That were begun.
-        seconds: From the first trial's start to the last one's end.
+        epochs: Epochs run, each counted once.
+        trials: Trials begun.
+        seconds: From the start of the first trial to the end of the last.
     """
 
     epochs: float = 0.0
@@ -63,43 +117,44 @@ class Spent:
 
 @dataclass(order=True)
 class _Running:
-    """A trial on a slot: when its next evaluation is told, and which that is."""
+    """A trial on a slot: the time of its next evaluation, and the index of that evaluation."""
 
     at_s: float
-    number: int  # so that equals come in the order they began
+    number: int  # so that ties are in the order of their start
     order: Order = field(compare=False)
     records: Sequence[EpochRecord] = field(compare=False)
     index: int = field(compare=False)
 
 
-def simulate(source: Source, table: Table, *, slots: int = 1) -> Spent:
-    """Run a source to its end on a table, with so many trials at the same time.
+def simulate(source: Source, recorded: RecordedTrials, *, slots: int = 1) -> SimulatedCost:
+    """Run a source to its end on recorded trials, with `slots` trials at the same time.
 
     Raises:
-        StoreError: the source gives a trial that the table does not have.
+        StoreError: The source asks for a trial that is not recorded.
     """
-    spent, running, done, now = Spent(), list[_Running](), dict[str, float](), 0.0
+    spent, running, done, now = SimulatedCost(), list[_Running](), dict[str, float](), 0.0
     n_begun = 0
     while True:
         while len(running) < slots and (order := source.next()) is not None:
-            records = table.of_trial(order.spec)
+            records = recorded.get(order.spec.trial_id)
+            if records is None:
+                raise StoreError(f"{order.spec.label}: not complete in the store. Run the sweep there as a grid.")
             begun = done.setdefault(order.spec.trial_id, 0.0)
             spent.trials += begun == 0.0
             n_begun += 1
-            heapq.heappush(running, _Running(now + _took(records, 0, begun), n_begun, order, records, 0))
+            heapq.heappush(running, _Running(now + _seconds(records, 0, begun), n_begun, order, records, 0))
         if not running:
             return spent
         one = heapq.heappop(running)
         now = spent.seconds = one.at_s
-        if _told(one, source, done, spent):
+        if _continues(one, source, done, spent):
             one.index += 1
-            trial = one.order.spec.trial_id
-            one.at_s = now + _took(one.records, one.index, done[trial])
+            one.at_s = now + _seconds(one.records, one.index, done[one.order.spec.trial_id])
             heapq.heappush(running, one)
 
 
-def _told(one: _Running, source: Source, done: dict[str, float], spent: Spent) -> bool:
-    """Tell of an evaluation; whether the trial goes on."""
+def _continues(one: _Running, source: Source, done: dict[str, float], spent: SimulatedCost) -> bool:
+    """Report an evaluation to the source; whether the trial continues."""
     record, spec = one.records[one.index], one.order.spec
     spent.epochs += max(0.0, record.epoch - done[spec.trial_id])
     done[spec.trial_id] = max(done[spec.trial_id], record.epoch)
@@ -111,14 +166,14 @@ def _told(one: _Running, source: Source, done: dict[str, float], spent: Spent) -
     return not record.last and verdict is Verdict.CONTINUE
 
 
-def _took(records: Sequence[EpochRecord], index: int, done: float) -> float:
-    """Seconds to an evaluation from the one before; of one that was told before the trial was paused: none."""
+def _seconds(records: Sequence[EpochRecord], index: int, done: float) -> float:
+    """Seconds to an evaluation from the one before; 0 if it was made before the trial paused."""
     record = records[index]
     return 0.0 if record.epoch <= done + 1e-9 else record.setup_s + record.prefix_s + record.train_s + record.eval_s
 
 
 def _record(row: Mapping[str, Any], trial: Mapping[str, Any], last: bool) -> EpochRecord:
-    """An epoch's row as the record it was; what no search asks for is left at nothing."""
+    """The record of an epoch from its row; fields that no search reads are empty."""
     stored = {name: row[name] for name, column in RECORD_COLUMNS.items() if column.per_epoch and name in row}
     values = stored | {
         "step_losses": (),

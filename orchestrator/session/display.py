@@ -1,4 +1,4 @@
-"""What a launch shows while the sweep runs: one live display on a terminal, else a plain line a finished trial."""
+"""The output of a running sweep: a live display on a terminal, else one line per ended trial."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.config.quantities import counted, duration, points
 from orchestrator.execution.events import last_line
-from orchestrator.forecast.live_curves import WatchedCurves, reach_words
+from orchestrator.forecast.live_curves import LiveCurves, expected_best
 from orchestrator.forecast.pace import Pace
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
@@ -21,15 +22,15 @@ from trials.spec import TrialSpec
 
 
 class LiveDisplay:
-    """A `Listener` that shows the running sweep. Use it as a context."""
+    """A `Listener` that shows the running sweep. Use it as a context manager."""
 
     def __init__(self, plan: Plan, console: Console) -> None:
         self._console, self._started = console, time.monotonic()
         self._total = len(plan.ahead)
         self._freezes = list(dict.fromkeys(spec.freeze.label for spec in plan.ahead))
-        self._pace, self._curves = Pace(plan.ahead), WatchedCurves()
+        self._pace, self._curves = Pace(plan.ahead), LiveCurves()
         self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
-        self._scores: dict[str, float] = {}  # the best dev score of every running trial
+        self._scores: dict[str, float] = {}  # the best dev score of each running trial
         self._best: dict[tuple[str, str], float] = {}
         self._ended, self._failed = 0, 0
         self._live = Live(
@@ -51,25 +52,25 @@ class LiveDisplay:
         self._running[spec.trial_id] = (spec, None)
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
-        """Show its newest score, and keep the best."""
+        """Show the newest score."""
         self._curves.evaluated(spec, record.epoch, record.score)
         self._pace.evaluated(spec, record)
         self._running[spec.trial_id] = (spec, record)
         self._scores[spec.trial_id] = max(self._scores.get(spec.trial_id, record.score), record.score)
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Say that it will run again, and why; of one that is paused only where there is no display."""
+        """Print that the trial will run again, and why; for a paused trial only if there is no display."""
         self._curves.forget(spec)
         self._pace.forget(spec)
         _, record = self._running.pop(spec.trial_id, (spec, None))
         if state is State.PRUNED:
             if not self._console.is_terminal and record is not None:
-                self._console.print(Text(f"paused: {spec.label}  epoch {record.epoch:g}  score {record.score:.4f}"))
+                self._console.print(Text(f"paused: {spec.label}  epoch {record.epoch:g}  score {points(record.score)}"))
             return
-        self._console.print(Text(f"again: {spec.label}  {state.value}: {last_line(error)}"), soft_wrap=True)
+        self._console.print(Text(f"retry: {spec.label}  {state.value}: {last_line(error)}"), soft_wrap=True)
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Count it, and keep its strategy's best score."""
+        """Count the trial, and update the best score of its strategy."""
         _, record = self._running.pop(spec.trial_id, (spec, None))
         self._ended += 1
         self._pace.ended(spec, is_complete=state is State.COMPLETED)
@@ -84,39 +85,38 @@ class LiveDisplay:
             self._console.print(self._line(spec, state, record, error), soft_wrap=True)
 
     def tick(self) -> None:
-        """Nothing: the display redraws itself."""
+        """Do nothing; the display redraws itself."""
 
     def _line(self, spec: TrialSpec, state: State, record: EpochRecord | None, error: str | None) -> Text:
-        score = f"  score {record.score:.4f}" if record else ""
+        score = f"  score {points(record.score)}" if record else ""
         reason = f"  {last_line(error)}" if error else ""
         return Text(f"{self._ended}/{self._total} {state.value:<9} {spec.label}{score}{reason}  ETA {self._eta()}")
 
     def _eta(self) -> str:
         left = self._pace.seconds_to_end(time.monotonic() - self._started)
-        return "-:--" if left is None else _minutes(left)
+        return "unknown" if left is None else duration(left)
 
     def _draw(self) -> RenderableType:
         head = Table.grid(padding=(0, 2))
         failed = f", {self._failed} failed" if self._failed else ""
         bar = ProgressBar(total=1.0, completed=self._pace.share_done(), width=40)
-        head.add_row(bar, f"{self._ended} of {self._total} trials{failed}", f"ETA {self._eta()}")
+        head.add_row(bar, f"{self._ended} of {counted(self._total, 'trial')}{failed}", f"ETA {self._eta()}")
         return Group(head, self._running_table(), self._best_table())
 
     def _running_table(self) -> Table:
         table = Table.grid(padding=(0, 2))
-        table.add_column(overflow="fold")  # a narrow terminal folds the label, not the figures
+        table.add_column(overflow="fold")  # a narrow terminal folds the label, not the numbers
         for _ in range(4):
             table.add_column(no_wrap=True)
         for spec, record in list(self._running.values()):
-            epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else "setting up"
-            score = f"score {record.score:.4f}" if record else ""
+            epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else "set-up"
+            score = f"score {points(record.score)}" if record else ""
             left = self._pace.seconds_left(spec)
-            end = f"{_minutes(left)} left" if left is not None else ""
-            table.add_row(Text(f"  {spec.label}", style="cyan"), epoch, score, self._reach(spec), end)
+            end = f"{duration(left)} left" if left is not None else ""
+            table.add_row(
+                Text(f"  {spec.label}", style="cyan"), epoch, score, expected_best(self._curves.outlook(spec)), end
+            )
         return table
-
-    def _reach(self, spec: TrialSpec) -> str:
-        return reach_words(self._curves.outlook(spec))
 
     def _best_table(self) -> Table:
         best = dict(self._best)  # the display draws in a thread of its own
@@ -127,9 +127,5 @@ class LiveDisplay:
             table.add_column(Text(corpus), justify="right")
         for freeze in self._freezes:
             scores = (best.get((corpus, freeze)) for corpus in corpora)
-            table.add_row(freeze, *(f"{score:.4f}" if score is not None else "" for score in scores))
+            table.add_row(freeze, *(points(score) if score is not None else "" for score in scores))
         return table
-
-
-def _minutes(seconds: float) -> str:
-    return f"{int(seconds // 60)}:{int(seconds % 60):02d}"

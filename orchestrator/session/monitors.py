@@ -1,8 +1,8 @@
-"""Puts the watchers of a launch together.
+"""Connect the monitors of a launch: progress, metrics, log and notifications.
 
 with watched(plan, store, settings, cluster="local", stop=stop, say=say) as watch:
     recorder = Recorder(results, committed=watch.flushed)
-    with watch.exporting():        # while Ray is up; without Ray it is left out
+    with watch.exporting():        # while Ray is up; not used without Ray
         run_sweep(queue, Listeners(recorder, *watch.listeners), ...)
 """
 
@@ -26,10 +26,10 @@ from orchestrator.sweeps.plan import Plan
 
 
 class Watch:
-    """The watchers of one launch.
+    """The monitors of one launch.
 
     Attributes:
-        listeners: For the driver, after the recorder: what they tell of is held by then.
+        listeners: For the driver, after the recorder, so that they report only recorded events.
     """
 
     def __init__(self, tally: Tally, metrics: MetricsListener, log: JsonLog | None, stop: StopRequest) -> None:
@@ -37,13 +37,13 @@ class Watch:
         self.listeners: tuple[Listener, ...] = (tally, metrics, *([log] if log else []))
 
     def flushed(self, seconds: float) -> None:
-        """The recorder has committed rows in so many seconds."""
+        """Note that the recorder took `seconds` to commit rows."""
         self._metrics.flushed(seconds)
 
     @contextmanager
     def exporting(self) -> Iterator[None]:
-        """Export metrics while the block runs. Ray must be up before it and after it: the last numbers count."""
-        from orchestrator.ray_backend.prometheus import RayMeters  # only here: Ray reads its settings when imported
+        """Export metrics while the block runs. Ray must outlive the block, so that the last values are exported."""
+        from orchestrator.ray_backend.prometheus import RayMeters  # imported late: Ray reads its settings on import
 
         error: BaseException | None = None
         with RayMeters() as meters:
@@ -57,17 +57,17 @@ class Watch:
                 self._metrics.over(self.ending(error))
 
     def ending(self, error: BaseException | None) -> Ending:
-        """How the launch ends, now."""
+        """How the launch ends, if it ended now."""
         stop, left = self._stop, self._tally.left
         if isinstance(error, Exception):
             reason = f"{type(error).__name__}: {scrubbed(last_line(str(error)))}"
             return self._tally.ending(reason=reason, interrupted=False)
-        if left and (stop.signal == signal.SIGTERM or isinstance(error, SystemExit)):  # the latter while Ray starts
-            reason = "asked to leave by SIGTERM; the same command goes on"
+        if left and (stop.signal == signal.SIGTERM or isinstance(error, SystemExit)):  # SystemExit while Ray starts
+            reason = "stopped by SIGTERM; run the same command to resume"
             return self._tally.ending(reason=reason, interrupted=False)
         asked = f"{stop.asker} asked to stop" if left and stop.asker else None
         by_person = stop.signal is not None or stop.asker is not None or error is not None
-        bound = f"{stop.bound}; the same command goes on" if left and stop.bound else None
+        bound = f"{stop.bound}; run the same command to resume" if left and stop.bound else None
         return self._tally.ending(reason=stop.reason or asked or bound, interrupted=by_person or stop.bound is not None)
 
 
@@ -75,10 +75,10 @@ class Watch:
 def watched(
     plan: Plan, store: Storage, settings: WatchSpec, *, cluster: str, stop: StopRequest, say: Callable[[str], None]
 ) -> Iterator[Watch]:
-    """Watch a launch from here to the end of the block, and tell how it ended, errors included.
+    """Monitor a launch until the end of the block, and report how it ended, errors included.
 
     Raises:
-        ConfigError: a secret that the settings name is not there; before anything has begun.
+        ConfigError: A secret that the settings name is missing; raised before the launch begins.
     """
     name, address = plan.sweep.name, store.address
     disk = store.folder if isinstance(store, FolderStorage) else None
@@ -86,12 +86,12 @@ def watched(
     metrics = MetricsListener(Launch(name, len(plan.ahead), plan.n_skipped, address, cluster, disk))
     log = JsonLog(Path(settings.log), name, say) if settings.log else None
     notify = settings.notify
-    told = notify and Notifier(notify, senders_of(notify), tally, sweep=name, store=address, say=say)
+    notifier = notify and Notifier(notify, senders_of(notify), tally, sweep=name, store=address, say=say)
     watch = Watch(tally, metrics, log, stop)
     if log:
         log.launched(planned=len(plan.ahead), skipped=plan.n_skipped, store=address)
-    if told:
-        told.begin()
+    if notifier:
+        notifier.begin()
     error: BaseException | None = None
     try:
         yield watch
@@ -102,5 +102,5 @@ def watched(
         ending = watch.ending(error)
         if log:
             log.over(ending)
-        if told:
-            told.over(ending)
+        if notifier:
+            notifier.over(ending)

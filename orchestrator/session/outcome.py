@@ -1,4 +1,4 @@
-"""What came of a launch, told from the store."""
+"""The outcome of a launch, from its store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.config.console import say, sibling_command, stderr, typed_command
+from orchestrator.config.quantities import counted
 from orchestrator.execution.events import last_line
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.tables import failure_table
@@ -19,7 +20,7 @@ from trials.spec import TrialSpec
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `--json` prints, in trials; `failed` are those that ended neither completed nor pruned."""
+    """The output of `--json`, in trials; `failed` counts those that ended neither completed nor pruned."""
 
     sweep: str
     store: str
@@ -32,7 +33,7 @@ class Outcome:
 
 
 def outcome_of(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool) -> Outcome:
-    """Counted in the store, which is the only truth: rows of this launch's attempts."""
+    """Count the rows in the store of the attempts of this launch."""
     states = Counter(row["state"] for row in ([] if dry_run else _ended(plan, results, ["state"])))
     completed, pruned = states.pop(State.COMPLETED, 0), states.pop(State.PRUNED, 0)
     return Outcome(
@@ -48,38 +49,39 @@ def outcome_of(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool
 
 
 def say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopRequest) -> None:
-    """Tell the person what failed, why the launch ended before its end if it did, and how to go on."""
+    """Print which trials failed, why the launch stopped early if it did, and how to resume."""
     if outcome.failed:
-        say(f"{outcome.failed} trials failed; the same command tries them again:")
+        say(f"{counted(outcome.failed, 'trial')} failed; run the same command to retry:")
         stderr.print(failure_table(_failures(plan, results)))
     command = typed_command()
-    left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
+    left = f"{counted(len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed, 'trial')} left"
+    resume = f"{left}; finished trials are in the store. Resume with:\n  {command}"
     if stop.reason is not None:
-        say(f"given up with {left} trials to go: {stop.reason}")
+        say(f"stopped with {left}: {stop.reason}")
     elif stop.bound is not None:
-        say(f"{stop.bound}, with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
+        say(f"{stop.bound}, {resume}")
     elif stop.asked:
-        say(f"interrupted with {left} trials to go; what is finished is in the store. Go on with:\n  {command}")
-    say(f"results {outcome.store}; look again with: {sibling_command('status', '--store', outcome.store)}")
+        say(f"interrupted, {resume}")
+    say(f"results {outcome.store}; show them again with: {sibling_command('status', '--store', outcome.store)}")
 
 
 def trials_of(plan: Plan, results: ResultStore) -> list[TrialSpec]:
-    """All trials of the sweep, those that its search has suggested by now too."""
+    """All trials of the sweep, including those that its search has suggested so far."""
     if not plan.sweep.search.is_adaptive:
         return list(plan.trials)
-    found = next((one for one in results.sweeps() if one.name == plan.sweep.name), None)
-    return [stored_spec(spec, trial_id) for trial_id, spec in found.trials] if found else []
+    stored = next((sweep for sweep in results.sweeps() if sweep.name == plan.sweep.name), None)
+    return [stored_spec(spec, trial_id) for trial_id, spec in stored.trials] if stored else []
 
 
 def _ended(plan: Plan, results: ResultStore, columns: list[str]) -> list[dict[str, Any]]:
-    """The rows that this launch's attempts have left."""
+    """The rows of the attempts of this launch."""
     ids = {spec.trial_id for spec in trials_of(plan, results)}
     rows = results.trials().select(["trial_id", "attempt", *columns]).to_pylist()
     return [row for row in rows if row["trial_id"] in ids and row["attempt"] >= plan.next_attempt(row["trial_id"])]
 
 
 def _failures(plan: Plan, results: ResultStore) -> list[tuple[str, str, str]]:
-    """(state, what was said last, label) of every trial of this launch that failed."""
+    """(state, last line of the error, label) of each trial of this launch that failed."""
     labels = {spec.trial_id: spec.label for spec in trials_of(plan, results)}
     return [
         (row["state"], last_line(row["error"]), labels[row["trial_id"]])

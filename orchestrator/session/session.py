@@ -1,4 +1,4 @@
-"""Run what a launch has planned, inline or on Ray, with everything that listens."""
+"""Run a planned launch, inline or on Ray, with its listeners."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from orchestrator.sweeps.plan import Plan
 
 @dataclass(frozen=True)
 class Running:
-    """A launch that has the sweep's lease.
+    """A launch that holds the lease of its sweep.
 
     Attributes:
-        plan: What is to run.
-        cluster: Where.
-        results: The store.
-        lease: Of the sweep.
-        stop: Ends it before its end.
-        source: What decides which trials run.
+        plan: The trials to run.
+        cluster: Where they run.
+        results: The results store.
+        lease: The lease of the sweep.
+        stop: The request to stop early.
+        source: Decides which trials run.
+        queue: Hands out the trials of the source.
     """
 
     plan: Plan
@@ -54,23 +55,23 @@ class Running:
         *,
         most: int | None = None,
     ) -> Running:
-        """A launch of at most so many trials of a plan, up to date."""
+        """A launch of at most `most` trials of a plan that is up to date."""
         source = source_of(plan, results, before_write=lease.check)
         queue = TrialQueue(source, plan.attempts, plan.sweep.limits, most=most)
         return cls(plan, cluster, results, lease, stop, source, queue)
 
     @property
     def has_work(self) -> bool:
-        """Whether anything is to run. A search goes as far as the store knows its trials."""
+        """Whether any trial is left to run. A search is replayed as far as its trials are stored."""
         return not self.queue.is_exhausted
 
     def go(self, bounds: Bounds, *, hourly: float, began: float) -> None:
-        """Run the trials until they are over or the sweep is stopped.
+        """Run the trials until all have ended or the sweep is stopped.
 
         Args:
-            bounds: Where it stops by itself.
-            hourly: The price of one trial for an hour.
-            began: When the launch did, by the monotonic clock.
+            bounds: Limits of the launch.
+            hourly: The price of one hour of one trial.
+            began: Start of the launch on the monotonic clock.
         """
         sweep, meter = self.plan.sweep, Meter(hourly)
         with (
@@ -81,7 +82,7 @@ class Running:
             self.stop.on_requests(self.results.storage, sweep.name, say),
         ):
             self._run(watch, meter)
-            if self.queue.is_exhausted:  # not stopped, nor at a bound: nobody will go on with those that are paused
+            if self.queue.is_exhausted:  # neither stopped nor at a limit: paused trials will never resume
                 forget(self.results.storage, {spec.trial_id for spec in trials_of(self.plan, self.results)})
 
     def _run(self, watch: Watch, meter: Meter) -> None:
@@ -119,21 +120,16 @@ class Running:
 
         sweep, where = self.plan.sweep, self.cluster
         ray = own_cluster if where.address == "auto" else local_cluster
-        metadata = job_metadata(sweep.name, self.results.address)
-        with (
-            ray(metadata) as found,
-            self.stop.on_signals(say),
-        ):  # after Ray, which takes SIGTERM for itself when it starts
-            from orchestrator.ray_backend.driver import (
-                run_sweep,  # Ray reads the cluster's settings when it is imported
-            )
+        # Signals after Ray, which installs its own SIGTERM handler.
+        with ray(job_metadata(sweep.name, self.results.address)) as cluster, self.stop.on_signals(say):
+            from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
             from orchestrator.ray_backend.trainable import WorkerSettings
 
-            slots = slots_for(found, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
-            say(f"ray     {slots.described()}; dashboard {found.dashboard} ({found.token_hint})")
+            slots = slots_for(cluster, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
+            say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
             if not sweep.checkpoint.is_off and (note := unshared_note(self.results.storage)):
                 say(f"note    {note}")
-            self.lease.announce(found.dashboard if found.dashboard.startswith("http") else "")
-            settings = WorkerSettings(sweep.predictions, self.results.address, sweep.checkpoint.times, found.node_id)
+            self.lease.announce(cluster.dashboard if cluster.dashboard.startswith("http") else "")
+            settings = WorkerSettings(sweep.predictions, self.results.address, sweep.checkpoint.times, cluster.node_id)
             with display, watch.exporting():
                 run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)

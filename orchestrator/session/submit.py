@@ -1,4 +1,4 @@
-"""Launch a sweep on a cluster somewhere else: what it needs is sent, and what its driver says comes back."""
+"""Launch a sweep on a remote cluster: submit a job with its files and show the output of its driver."""
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ _URL = re.compile(r"[a-z0-9]+://")
 def submit(
     spec: ClusterSpec, document: Document, *, sweep: str, store: str | None, flags: Sequence[str], detach: bool
 ) -> int:
-    """Have a cluster launch a sweep, and follow it unless detached; the exit code of its launch.
+    """Submit a sweep to a cluster, and follow it unless detached; returns the exit code of its launch.
 
     Args:
         spec: The cluster, with its address.
-        document: The sweep's file with what was put over it.
-        sweep: Its name.
-        store: Where its results go; it must mean the same on every node.
-        flags: Of the launch there.
-        detach: Whether to return as soon as it is submitted.
+        document: The YAML file of the sweep, with overrides.
+        sweep: The name of the sweep.
+        store: The results store; an address that every node can reach.
+        flags: Further options of the launch.
+        detach: Whether to return right after submission.
 
     Raises:
-        ConfigError: the store or local files mean nothing there.
-        MissingError, RefusedError: the cluster does not answer, or not to us.
+        ConfigError: The cluster cannot reach the store or local files.
+        MissingError, RefusedError: The cluster does not answer, or refuses the request.
     """
     if store is None or not (_URL.match(store) or Path(store).is_absolute()):
         raise ConfigError(
-            f"--store {store or 'is missing'}: a cluster's nodes do not share this folder. Give s3://, gs:// or "
-            "hdfs://, or the absolute path of a folder that all of them have."
+            f"--store {store or 'is missing'}: the nodes of a cluster do not share this folder. Give s3://, gs:// or "
+            "hdfs://, or the absolute path of a folder that all nodes share."
         )
     jobs = Jobs(spec.address)
     with tempfile.TemporaryDirectory() as folder:
         name = package_sweep(Path(folder), document, spec, Path.cwd())
         words = ["python", "-m", "orchestrator.launch", "--sweep", name, "--cluster", CLUSTER_FILE, "--store", store]
         job = jobs.submit(Path(folder), [*words, *flags], spec, sweep=sweep, store=store)
-    say(f"job     {job} at {spec.address}; it goes on whatever happens here")
+    say(f"job     {job} at {spec.address}; it runs independently of this terminal")
     if detach:
-        say(_how_to_go_on(spec.address, sweep))
+        say(_next_commands(spec.address, sweep))
         return 0
     return follow(jobs, job, sweep)
 
 
 def follow_newest(address: str, sweep: str | None) -> int:
-    """Show what the driver of the sweep that was submitted last, or of that name, has said and goes on to say."""
+    """Show the output of the newest job of a sweep, or of the newest job of any, to its end."""
     jobs = Jobs(address)
     job = jobs.newest(sweep)
     return follow(jobs, job.id, job.sweep)
 
 
 def follow(jobs: Jobs, job_id: str, sweep: str) -> int:
-    """Show what a submitted sweep's driver says, to its end; Ctrl-C ends only the showing."""
+    """Show the output of a job to its end; returns its exit code. Ctrl-C stops watching; the sweep continues."""
     try:
         return jobs.follow(job_id, _write, say).code
     except KeyboardInterrupt:
-        say(f"The sweep goes on without you.\n{_how_to_go_on(jobs.address, sweep)}")
+        say(f"Stopped watching; the sweep continues.\n{_next_commands(jobs.address, sweep)}")
         return INTERRUPTED
 
 
@@ -73,8 +73,8 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
-def _how_to_go_on(address: str, sweep: str) -> str:
+def _next_commands(address: str, sweep: str) -> str:
     return (
         f"  permafrost status --follow --cluster {address}   # look again\n"
-        f"  permafrost stop {sweep} --cluster {address}      # stop it gracefully"
+        f"  permafrost stop {sweep} --cluster {address}      # stop the sweep"
     )

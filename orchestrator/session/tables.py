@@ -1,4 +1,4 @@
-"""What a launch shows before and after the sweep runs: the plan, and the tables of its cells."""
+"""The output of a launch before and after the sweep: its plan, and tables of results."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from orchestrator.analysis.cells import Group, cell_label, objective_group, varying_settings
 from orchestrator.analysis.summary import CellSummary
+from orchestrator.config.quantities import counted
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
 from trials.metrics.metric import metric_label
@@ -19,15 +20,16 @@ from trials.tasks import TASKS
 
 
 def plan_lines(plan: Plan, store: str) -> list[str]:
-    """What is about to happen."""
+    """The plan as lines of text."""
     epochs = sum(spec.optim.epochs for spec in plan.ahead)
     sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead)
     most = "" if plan.runs_all else "at most "
+    seeds = counted(len(set(plan.sweep.seeds)), "seed")
     return [
         f"sweep   {plan.sweep.name} ({plan.source})",
-        f"trials  {plan.n_trials} = {plan.n_cells} cells x {len(set(plan.sweep.seeds))} seeds; "
-        f"{plan.n_skipped} complete in the store, {most}{len(plan.ahead)} to run",
-        f"work    {most}{epochs} epochs, {sentences:,} train sentences",
+        f"trials  {plan.n_trials:,} = {counted(plan.n_cells, 'setting')} x {seeds}; "
+        f"{plan.n_skipped:,} complete in the store, {most}{len(plan.ahead):,} to run",
+        f"work    {most}{counted(epochs, 'epoch')}, {counted(sentences, 'training sentence')}",
         *(f"search  {words}" for words in plan.sweep.search_words()),
         f"store   {store}",
         *(f"note    {note}" for note in plan.notes),
@@ -35,7 +37,7 @@ def plan_lines(plan: Plan, store: str) -> list[str]:
 
 
 def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
-    """A table for each objective group, a row a cell: score over seeds, parameters, time, what freezing saves."""
+    """One table per objective group, one row per setting: score over seeds, parameters, time, savings of freezing."""
     varying = varying_settings([cell.spec for cell in cells])
     width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
     for (task, metric, corpus, size), group in _grouped(cells).items():
@@ -51,11 +53,11 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
 
 
 def _lost(cell: CellSummary) -> str:
-    """The replicates that ended otherwise than completed."""
+    """Counts of the trials that ended in another state than completed."""
     return ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
 
 
-# Column names and the widths at which the tables of a sweep stand under one another, in 80 columns.
+# Column names and widths, so that the tables of a sweep align in 80 columns.
 _ITEMS = {"tokens": "sentences", "text": "texts"}
 _FREEZE_WIDTH = 13
 _FIGURES = {"seeds": 5, "dev score": 12, "test": 5, "trainable": 9, "saved": 6, "time s": 7, "saved s": 7}
@@ -91,7 +93,7 @@ def _share(value: float | None, digits: int) -> str:
 
 
 def _count(n: int) -> str:
-    """Three digits or so: `2.23 M`, `795 k`."""
+    """About three digits: `2.23 M`, `795 k`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if n >= size:
             return f"{n / size:.3g} {unit}"
@@ -99,12 +101,12 @@ def _count(n: int) -> str:
 
 
 def failure_table(failures: Sequence[tuple[str, str, str]]) -> Table:
-    """Failures of one state with the same words in one row: (state, what was said last, label) of each trial."""
+    """One row for all failures with the same state and error; `failures` are (state, last line of the error, label)."""
     groups: dict[tuple[str, str], list[str]] = {}
     for state, error, label in failures:
         groups.setdefault((state, error), []).append(label)
     table = Table(box=None, padding=(0, 2))
-    for column in ("trials", "state", "error", "the first of them"):
+    for column in ("trials", "state", "error", "first trial"):
         table.add_column(column, overflow="fold", justify="right" if column == "trials" else "left")
     for (state, error), labels in sorted(groups.items(), key=lambda group: -len(group[1])):
         table.add_row(str(len(labels)), state, Text(error), Text(labels[0]))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from orchestrator.search.depth_search import Depths, DepthSearch
-from orchestrator.search.simulate import Table, simulate
+from orchestrator.search.simulate import simulate
 from orchestrator.sweeps.search_spec import DepthGoalSpec
 from tests.benchmarks.choose_depth import wilson
 from tests.benchmarks.search_table import POINTS, World, score_of
@@ -92,9 +92,12 @@ def deepest(world: World, chain: Chain, tolerance: float, number: int, draw: Dra
     """Search a chain whose replicates are drawn."""
     scores = chain.drawn(np.random.default_rng([number, 3]), draw)
     cells = [chain.depths.baseline, *chain.depths.freezes]
-    last = world.table.of_trial(world.cells[0][0])[-1]
-    table = Table({spec.trial_id: [replace(last, score=float(scores[i, seed]))]
-                   for i, one in enumerate(cells) for seed, spec in one.items()})  # fmt: skip
+    last = world.table[world.cells[0][0].trial_id][-1]
+    table = {
+        spec.trial_id: [replace(last, score=float(scores[i, seed]))]
+        for i, one in enumerate(cells)
+        for seed, spec in one.items()
+    }
     goal = DepthGoalSpec(tolerance=tolerance)
     source = DepthSearch(goal, chain.depths, world.known)
     spent, found = simulate(source, table), source.answer().chosen

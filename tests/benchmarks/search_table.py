@@ -20,11 +20,11 @@ from orchestrator.execution.trial_source import Source
 from orchestrator.search.cell import Cell
 from orchestrator.search.findings import front
 from orchestrator.search.race import Race
-from orchestrator.search.schedule import ToTheEnd, scheduler_of
-from orchestrator.search.simulate import Table, simulate
+from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
+from orchestrator.search.simulate import RecordedTrials, recorded_trials, simulate
 from orchestrator.search.steering import FixedCells, Steering, Suggester
-from orchestrator.search.suggest import LearnedCells
-from orchestrator.search.trial_results import Seen, StoredTrials, results_of
+from orchestrator.search.suggest import AdaptiveCells
+from orchestrator.search.trial_results import StoredTrials, TrialProgress, results_of
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.samplers import points_of
 from orchestrator.sweeps.search_spec import COSTS, RacingSpec, ScheduleSpec, SearchSpec
@@ -51,7 +51,7 @@ class World:
     """
 
     sweep: SweepSpec
-    table: Table
+    table: RecordedTrials
     cells: list[list[TrialSpec]]
     truth: dict[str, Cell]
     lookup: Lookup
@@ -61,7 +61,7 @@ class World:
     def of(cls, sweep: Path = SWEEP, store: Path = STORE, settings: Sequence[str] = ()) -> World:
         """From a sweep's file, a finished store of it, and settings to lay over the file."""
         spec, document = load_sweep(sweep, list(settings))
-        lookup, table = Lookup(offline=True), Table.of(open_store(store))
+        lookup, table = Lookup(offline=True), recorded_trials(open_store(store))
         cells = list(by_cell(expand(spec, document, lookup)).values())
         truth = {specs[0].cell_id: _complete(specs, table) for specs in cells}
         return cls(spec, table, cells, truth, lookup)
@@ -100,8 +100,8 @@ class World:
         return POINTS * (self.true(self.winner) - self.true(cell))
 
 
-def _complete(specs: Sequence[TrialSpec], table: Table) -> Cell:
-    return Cell(specs, {one.trial_id: Seen(results=results_of(table.of_trial(one))) for one in specs})
+def _complete(specs: Sequence[TrialSpec], table: RecordedTrials) -> Cell:
+    return Cell(specs, {one.trial_id: TrialProgress(results=results_of(table[one.trial_id])) for one in specs})
 
 
 def in_order(world: World, kind: Kind, number: int, n: int, objectives: tuple[str, ...] = ("score",)) -> list[Cell]:
@@ -118,11 +118,11 @@ def in_order(world: World, kind: Kind, number: int, n: int, objectives: tuple[st
     suggester: Suggester
     if kind in ("tpe", "pareto"):
         search = SearchSpec(kind=kind, cells=n, seed=number, objectives=objectives)
-        suggester = LearnedCells(search, space, resolve, layers)
+        suggester = AdaptiveCells(search, space, resolve, layers)
     else:
         points = points_of(SearchSpec(kind=kind, cells=64 * n, seed=number), space, layers)
         suggester = FixedCells(_different(map(resolve, points), n))
-    source = Steering(suggester, ToTheEnd(), ScheduleSpec(), world.known, objectives)
+    source = Steering(suggester, NoEarlyStopping(), ScheduleSpec(), world.known, objectives)
     simulate(source, world.table)
     assert len(source.cells) == n
     return source.cells
@@ -221,6 +221,6 @@ def _as_good(world: World, cell: Cell) -> bool:
 
 def score_of(world: World, spec: TrialSpec) -> float:
     """What a trial came to."""
-    found = results_of(world.table.of_trial(spec))["score"]
+    found = results_of(world.table[spec.trial_id])["score"]
     assert found is not None
     return found

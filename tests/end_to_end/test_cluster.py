@@ -130,7 +130,7 @@ def test_stop_ends_a_submitted_sweep_gracefully_and_launching_again_goes_on(
     assert stopped.wait(120) == 0, stopped.communicate()[0]
     said = running.communicate(timeout=60)[0]
     assert running.returncode == 143, said
-    assert re.search(r"interrupted with \d trials to go", said)
+    assert re.search(r"interrupted, \d trials? left", said)
     again = client(*words)
     assert again.wait(300) == 0, again.communicate()[0]
     assert len(open_store(store).completed_ids()) == 8

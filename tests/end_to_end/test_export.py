@@ -174,17 +174,17 @@ def test_the_header_of_the_card_is_the_hubs(exported: Exported) -> None:
 
 def test_the_card_tells_data_freezing_scores_and_seeds(exported: Exported) -> None:
     row, (_, text) = exported.rows["tagger"], exported.card("tagger")
-    assert "bank: 64 train, 30 dev, 10 test items, of which 64 were trained on. Licence: Free for tests." in text
+    assert "bank: 64 train, 30 dev, 10 test items, of which 64 were used for training. Licence: Free for tests." in text
     assert "Frozen encoder layers, counted from the embeddings: 0, 1, 2, 3 of 6; embeddings frozen." in text
     assert f"{row['trainable_params']:,} of {row['total_params']:,} parameters were trained" in text
-    assert f"| accuracy | {row['best_score']:.4f} | {row['test_score']:.4f} |" in text
-    assert re.search(r"Over the seeds [01], [01] of the same settings: 0\.\d{4} ± 0\.\d{4}", text)
+    assert f"| accuracy | {100 * row['best_score']:.2f} | {100 * row['test_score']:.2f} |" in text
+    assert re.search(r"Dev score over the seeds [01], [01]: \d+\.\d\d ± \d+\.\d\d", text)
     assert f"trial `{row['trial_id']}`, seed 0" in text
-    assert "Trained again for this folder" not in text  # on a CPU the same bits
+    assert "Retrained for this folder" not in text  # on a CPU the same bits
 
 
-def test_the_card_of_one_seed_says_that_luck_is_not_known(exported: Exported) -> None:
-    assert "One seed: how much of the score is luck is not known." in exported.card("ner")[1]
+def test_the_card_of_one_seed_says_that_the_variation_is_not_known(exported: Exported) -> None:
+    assert "One seed: the variation over seeds is not known." in exported.card("ner")[1]
 
 
 def test_a_licence_may_be_given_and_an_empty_folder_used(exported: Exported, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_folder_that_holds_something_is_not_written_to(exported: Exported, tmp
     (tmp_path / "thesis.tex").write_text("years of work")
     done = exported.export("tagger", tmp_path)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "is there already. Give a new folder with -o" in done.stderr
+    assert "already exists. Choose a new folder with -o" in done.stderr
     assert "again" not in done.stderr.partition("error")[0]  # nothing was trained in vain
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

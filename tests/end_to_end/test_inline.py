@@ -30,7 +30,7 @@ def test_a_sweep_runs_its_table_is_printed_and_a_second_launch_has_nothing_to_do
     arguments = ("--sweep", folder / "small.yaml", "--store", folder / "store", "--cluster", "inline")
     second = run_in(folder, "launch", *arguments)
     assert (first.returncode, second.returncode) == (0, 0), first.stderr
-    assert "8 = 4 cells x 2 seeds; 0 complete in the store, 8 to run" in first.stderr
+    assert "8 = 4 settings x 2 seeds; 0 complete in the store, 8 to run" in first.stderr
     assert "two, 24 train sentences" in first.stdout
     assert "first 4+E" in first.stdout
     assert "±" in first.stdout

@@ -208,7 +208,7 @@ def test_sigterm_before_the_first_trial_leaves_in_order(
     launched.send_signal(signal.SIGTERM)
     _, err = launched.communicate()
     assert launched.returncode == 143, err
-    assert "the same command goes on" in err or "Go on with:" in err
+    assert "Run the same command to resume" in err or "Resume with:" in err
     assert "Traceback" not in err
     assert not list(lease.glob("*.json"))
 

@@ -101,7 +101,7 @@ def test_on_ray_a_paused_trial_goes_on_to_the_same_bits_and_nothing_is_left_runn
     assert len(resumed) == 4 * len(complete) > 0
     assert resumed == [whole[row["trial_id"], row["epoch"]] for row in resumed]
     again = permafrost("launch", "--sweep", sweep(folder, ASHA), "--store", folder / "ray")
-    assert "nothing to do: what this sweep asks for is in the store" in again.stderr
+    assert "nothing to do: all trials that this sweep needs are complete in the store" in again.stderr
 
 
 @pytest.mark.cluster
@@ -125,7 +125,7 @@ def test_choose_depth_spends_seeds_until_it_knows_or_says_what_it_would_take(fol
     done = here("launch", "--sweep", sweep(folder, text), "--store", folder / "s", "--cluster", "inline")
     assert done.exit_code == 0, done.stderr
     assert "chosen  " in done.stdout
-    assert "the deepest freeze shown to lose at most 60 points at 95%" in done.stdout
+    assert "the deepest freeze shown to lose at most 60 points at 95 % confidence" in done.stdout
     assert len(states(open_store(folder / "s"))) <= 16
 
 
@@ -133,7 +133,7 @@ def test_a_sweep_is_written_as_an_optuna_study_and_simulated_from_its_store(fold
     path = sweep(folder, GRID)
     assert here("launch", "--sweep", path, "--store", folder / "s", "--cluster", "inline").exit_code == 0
     wrote = here("study", "--sweep", path, "--store", folder / "s", "-o", folder / "study.db")
-    assert "wrote 8 of 8 cells" in wrote.stdout
+    assert "wrote 8 of 8 settings" in wrote.stdout
     with sqlite3.connect(folder / "study.db") as file:
         assert file.execute("select state, count(*) from trials group by state").fetchall() == [("COMPLETE", 8)]
     simulated = here("launch", "--sweep", sweep(folder, ASHA, "asha"), "--simulate", folder / "s")

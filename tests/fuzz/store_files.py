@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from orchestrator.commands.optuna_study import cells_told
+from orchestrator.commands.optuna_study import past_cells
 from orchestrator.commands.status_command import status
 from orchestrator.execution.rerun import find_trial
-from orchestrator.forecast.archive import keep_forecast, kept_forecasts
+from orchestrator.forecast.archive import save_forecast, stored_forecasts
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.values import CellForecast, Forecast
 from orchestrator.lease.claims import ClaimFolder
@@ -99,7 +99,7 @@ def _beside(folder: Path) -> dict[str, Kind]:
     store = open_store(folder)
     figure = Figure(1.0, 2.0, 3.0, "from a test")
     cell = CellForecast("one", "one", ("a", "b"), 2, 4, figure, None, "from a test")
-    keep_forecast(
+    save_forecast(
         store.storage, Forecast("tiny", 1.0, "cpu", 1, "a test", (cell,), figure, figure, None, None, None, None)
     )
     (forecast,) = (folder / "sweeps" / "tiny").glob("forecast-*")
@@ -113,7 +113,7 @@ def _beside(folder: Path) -> dict[str, Kind]:
             status(str(folder), debug=True)
 
     return {
-        "forecast": Kind(forecast, lambda: kept_forecasts(store.storage, "tiny"), mutated_json),
+        "forecast": Kind(forecast, lambda: stored_forecasts(store.storage, "tiny"), mutated_json),
         "lease": Kind(lease, driver, mutated_json),
     }
 
@@ -128,7 +128,7 @@ def _searched(folder: Path) -> dict[str, Kind]:
 
     def read() -> None:
         make_plan(sweep, document, store, lookup)
-        list(cells_told(sweep, store, lookup))
+        list(past_cells(sweep, store, lookup))
 
     return {"suggestion": Kind(suggested, read, mutated_json)}
 

@@ -69,15 +69,15 @@ def test_a_running_trial_is_drawn_on_to_its_end_with_a_dotted_band(store: Result
 def test_its_page_says_where_it_will_end_and_what_another_epoch_is_worth(store: ResultStore) -> None:
     frames = Frames(store)
     page = str(trial_page(frames.refresh(), RUNNING.trial_id, LIGHT))
-    assert "By epoch 9 its best score will probably be" in page
-    assert "told from its own curve and 4 other trials." in page
-    assert "Another epoch is worth about" in page
+    assert "Expected best score by epoch 9:" in page
+    assert "estimated from its own curve and 4 other trials." in page
+    assert "Planning one more epoch would gain about" in page
 
 
 def test_the_page_of_a_complete_trial_says_whether_another_epoch_would_have_helped(store: ResultStore) -> None:
     frames = Frames(store)
     page = str(trial_page(frames.refresh(), DONE[0].trial_id, LIGHT))
-    assert "By epoch 9" not in page
+    assert "Expected best score" not in page
     assert "score to come" not in page
     assert page.count("Another epoch") == 1
 
@@ -95,9 +95,9 @@ def _outlook(low: float, median: float, high: float, *, over: bool) -> Outlook:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ((0.001, 0.003, 0.006), "likely have helped: about +0.3 points (80 %: +0.1 to +0.6)"),
-        ((-0.004, -0.0001, 0.0004), "hardly have helped: about 0.0 points (80 %: -0.4 to 0.0)"),
-        ((-0.001, 0.001, 0.004), "might have helped: about +0.1 points (80 %: -0.1 to +0.4)"),
+        ((0.001, 0.003, 0.006), "likely have helped: about +0.3 points (80 % interval +0.1 to +0.6)"),
+        ((-0.004, -0.0001, 0.0004), "hardly have helped: about 0.0 points (80 % interval -0.4 to 0.0)"),
+        ((-0.001, 0.001, 0.004), "might have helped: about +0.1 points (80 % interval -0.1 to +0.4)"),
     ],
 )
 def test_the_sentence_of_a_complete_trial_follows_its_interval(more: tuple[float, float, float], said: str) -> None:
@@ -106,9 +106,11 @@ def test_the_sentence_of_a_complete_trial_follows_its_interval(more: tuple[float
 
 def test_of_a_running_trial_the_worth_is_told_without_a_verdict() -> None:
     found = _outlook(-0.001, 0.001, 0.004, over=False)
-    assert more_sentence(found).startswith("Another epoch is worth about +0.1 points (80 %: -0.1 to +0.4):")
+    assert more_sentence(found).startswith(
+        "Planning one more epoch would gain about +0.1 points (80 % interval -0.1 to +0.4)."
+    )
     assert end_sentence(found) == (
-        "By epoch 9 its best score will probably be 81.00 % (80 %: 80.00 to 82.00), told from its own curve."
+        "Expected best score by epoch 9: 81.00 points (80 % interval 80.00 to 82.00), estimated from its own curve."
     )
 
 

@@ -72,7 +72,7 @@ def test_a_name_on_the_command_line_means_a_corpus(name: str, means: DataDraft) 
 
 @pytest.mark.parametrize("name", ["ud:UD_English-EWT", "hub:nyu-mll/glue/sst2", "ud:@2.16", "hub:a/b@"])
 def test_a_name_without_its_version_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"has no version\. Write ud:NAME@RELEASE or hub:OWNER/NAME"):
+    with pytest.raises(ConfigError, match=r"lacks a version\. Write ud:NAME@RELEASE or hub:OWNER/NAME"):
         parse_name(name)
 
 
@@ -95,7 +95,7 @@ def test_a_treebank_is_fetched_listed_and_not_asked_for_again(server: UdServer) 
     assert first.exit_code == 0, first.output
     assert f"{EWT} (new)" in flat(first.stdout)
     assert "download en_ewt-ud-train.conllu" in first.stderr
-    assert "everything asked for is on this machine" in first.stderr
+    assert "all requested files are on this machine" in first.stderr
     assert server.asked()
     again = data("fetch", EWT)
     assert again.exit_code == 0
@@ -137,8 +137,8 @@ def test_a_bundled_sample_is_counted(server: UdServer) -> None:
     done = data("check", "UD_English-EWT-sample")
     shown = flat(done.stdout)
     assert (done.exit_code, done.stderr) == (0, "")
-    assert shown.startswith("UD_English-EWT-sample (conllu, read for pos), SHA-256 ")
-    assert "split items words longest repeated train 800 " in shown
+    assert shown.startswith("UD_English-EWT-sample (conllu, task pos), SHA-256 ")
+    assert "split items words longest duplicates train 800 " in shown
     assert "…" not in shown  # all figures fit eighty columns
     assert "PUNCT" in shown
 
@@ -156,7 +156,7 @@ def test_json_holds_what_the_tables_show(server: UdServer) -> None:
 def test_a_fetched_treebank_is_checked_by_its_name(server: UdServer) -> None:
     data("fetch", EWT)
     server.asked()
-    assert "UD_English-EWT (conllu, read for pos)" in data("check", EWT).stdout
+    assert "UD_English-EWT (conllu, task pos)" in data("check", EWT).stdout
     assert server.asked() == []
 
 
@@ -165,9 +165,9 @@ def test_texts_that_stand_in_two_splits_and_labels_unseen_in_train_are_told(text
     done = data("check", texts, *task, "--text", "0", "--label", "1")
     shown = flat(done.stdout)
     assert done.exit_code == 0, done.output
-    assert "1 of 2 dev items (50.0 %) stand word for word in train." in shown
-    assert "dev has labels that train lacks, each counted as an error: mixed (1)." in shown
-    assert "train 3 7 3 1" in shown  # items, words, longest, repeated
+    assert "1 of 2 dev items (50.0 %) also occurs in train." in shown
+    assert "dev has labels that train lacks, each of which counts as an error: mixed (1)." in shown
+    assert "train 3 7 3 1" in shown  # items, words, longest, duplicates
     assert "words <= 5 <= 10 <= 20 <= 40 <= 80 > 80 train 3 0 0 0 0 0 dev 1 1 0 0 0 0" in shown
 
 
@@ -182,7 +182,7 @@ def test_a_column_is_named_where_the_table_has_a_header(tmp_path: Path) -> None:
 def test_entities_are_checked_for_ner(tmp_path: Path) -> None:
     for split in ("train", "dev"):
         (tmp_path / f"{split}.bio").write_text(f"Ada B-PER\nin O\n{split} B-LOC\n")
-    assert "(columns, read for ner)" in data("check", str(tmp_path)).stdout
+    assert "(columns, task ner)" in data("check", str(tmp_path)).stdout
 
 
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:

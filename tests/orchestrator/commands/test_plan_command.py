@@ -9,7 +9,8 @@ import pytest
 import typer
 
 from orchestrator.commands.plan_command import plan
-from orchestrator.forecast.text import duration, energy, forecast_line, forecast_shown, size
+from orchestrator.config.quantities import duration, energy, size
+from orchestrator.forecast.text import forecast_line, forecast_tables
 from orchestrator.store import ResultStore
 from tests.builders import write_sweep
 from tests.orchestrator.forecast.test_archive import small_forecast
@@ -44,8 +45,8 @@ def test_for_a_person_it_stands_on_a_screen_with_its_sources(
 ) -> None:
     plan(next_sweep(store, "[2, 3]"), "inline", store.address)
     shown = capsys.readouterr().out
-    assert "wall time, 1 at once" in shown
-    assert "told from 2 trials on this device" in shown
+    assert "wall time, 1 slot" in shown
+    assert "estimated from 2 trials on this device" in shown
     assert len(shown.splitlines()) <= 24
 
 
@@ -53,13 +54,15 @@ def test_without_trials_of_the_device_it_says_how_to_know(
     store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan(next_sweep(store, "[2]"), "inline", str(tmp_path / "empty"))
-    assert "forecast not known" in (shown := " ".join(capsys.readouterr().out.split()))
-    assert "add --pilot" in shown
+    assert "no forecast: the store has no trial with this device" in (
+        shown := " ".join(capsys.readouterr().out.split())
+    )
+    assert "Add --pilot" in shown
 
 
 def test_nothing_to_run_is_nothing_to_forecast(store: ResultStore, capsys: pytest.CaptureFixture[str]) -> None:
     plan(next_sweep(store, "[0]"), "inline", store.address)
-    assert "nothing to run, so nothing to forecast" in capsys.readouterr().out
+    assert "nothing to run and nothing to forecast" in capsys.readouterr().out
 
 
 def test_a_pilot_is_not_run_here_for_a_cluster_elsewhere(store: ResultStore) -> None:
@@ -70,7 +73,7 @@ def test_a_pilot_is_not_run_here_for_a_cluster_elsewhere(store: ResultStore) -> 
 
 def test_a_line_tells_the_interval_and_from_what() -> None:
     assert forecast_line(small_forecast()) == "forecast 32 - 50 s on cpu (from a test)"
-    assert len(list(forecast_shown(small_forecast()))) == 1
+    assert len(list(forecast_tables(small_forecast()))) == 1
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def test_a_trial_comes_out_the_same_to_the_bit_and_leaves_the_store_alone(traine
     trial_id = first_trial(trained)["trial_id"]
     done = reproduce(trial_id[:8], trained)
     assert done.exit_code == 0, done.output
-    assert done.stdout == "the same to the bit: every number of 2 evaluations.\n"
-    assert f"_{trial_id[:6]}, with 1 threads; recorded on cpu" in done.stderr
+    assert done.stdout == "bit-identical: every number of 2 evaluations.\n"
+    assert f"_{trial_id[:6]}, 1 thread; recorded on cpu" in done.stderr
     assert done.stderr.count("epoch   ") == 2
     assert sorted(trained.root.rglob("*")) == before
 
@@ -61,9 +61,10 @@ def test_a_number_that_was_changed_is_named(store: ResultStore) -> None:
     done = reproduce(row["trial_id"], store)
     assert done.exit_code == 1
     assert (
-        f"1 number differs, of those of 2 evaluations; the score by at most {row['score'] - 0.125:.2e}" in done.stdout
+        f"1 number differs in 2 evaluations; the score differs by at most {100 * (row['score'] - 0.125):.2e} points"
+        in done.stdout
     )
-    assert f"the first: score at step {row['step']}, stored 0.125, now {row['score']}." in done.stdout
+    assert f"first: score at step {row['step']}, stored 0.125, now {row['score']}." in done.stdout
 
 
 def test_json_lists_every_difference(store: ResultStore) -> None:
@@ -84,8 +85,8 @@ def test_other_versions_of_the_packages_are_told(store: ResultStore) -> None:
     store.append("trials", [row | {"versions": [("torch", "1.0"), ("python", "3.0")]}])
     done = reproduce(row["trial_id"], store)
     assert done.exit_code == 0
-    assert "note    torch was 1.0, here it is " in done.stderr
-    assert "note    python was 3.0, here it is " in done.stderr
+    assert "note    torch was 1.0 when recorded and is " in done.stderr
+    assert "note    python was 3.0 when recorded and is " in done.stderr
 
 
 def test_a_corpus_that_changed_since_is_refused(store: ResultStore, tmp_path: Path) -> None:

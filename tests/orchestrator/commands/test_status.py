@@ -40,7 +40,7 @@ def test_every_trial_is_listed_with_id_state_score_and_label(store: ResultStore)
     done = status(store.root, "--trials")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        f"{DONE.trial_id}  completed      0.9613  a-[bank]_none_n200_s0_{DONE.trial_id[:6]}",
+        f"{DONE.trial_id}  completed       96.12  a-[bank]_none_n200_s0_{DONE.trial_id[:6]}",
         f"{FAILED.trial_id}  failed                 a-[bank]_none_n200_s1_{FAILED.trial_id[:6]}",
     ]
 
@@ -62,7 +62,7 @@ def _evaluated(store: ResultStore, *scores: float, attempt: int = 1, spec: Trial
 def test_a_trial_that_has_not_ended_is_listed_with_what_it_will_reach(store: ResultStore) -> None:
     _evaluated(store, 0.5, 0.6, 0.65)
     line = status(store.root, "--trials").stdout.splitlines()[-1]
-    assert line.startswith(f"{LATER.trial_id}  interrupted    0.6500  {LATER.label}  epoch 3/5  -> 0.6")
+    assert line.startswith(f"{LATER.trial_id}  interrupted     65.00  {LATER.label}  epoch 3/5  expected best 6")
     last = json.loads(status(store.root, "--trials", "--json").stdout)["trials"][-1]
     assert (last["state"], last["score"], last["epoch"], last["epochs"]) == ("interrupted", 0.65, 3.0, 5)
     assert 0.65 <= last["best"]["low"] <= last["best"]["median"] <= last["best"]["high"]
@@ -72,7 +72,7 @@ def test_it_is_running_where_a_driver_holds_its_sweep(store: ResultStore) -> Non
     _evaluated(store, 0.5)
     with take_lease(store.storage, "mine", say=print):
         line = status(store.root, "--trials").stdout.splitlines()[-1]
-    assert line == f"{LATER.trial_id}  running        0.5000  {LATER.label}  epoch 1/5"
+    assert line == f"{LATER.trial_id}  running         50.00  {LATER.label}  epoch 1/5"
 
 
 def test_only_its_newest_attempt_counts_and_a_trial_is_listed_once(store: ResultStore) -> None:
@@ -81,7 +81,7 @@ def test_only_its_newest_attempt_counts_and_a_trial_is_listed_once(store: Result
     _evaluated(store, 0.7, attempt=2, spec=FAILED)
     lines = status(store.root, "--trials").stdout.splitlines()
     assert len(lines) == 2
-    assert lines[-1].endswith(f"interrupted    0.7000  {FAILED.label}  epoch 1/5")
+    assert lines[-1].endswith(f"interrupted     70.00  {FAILED.label}  epoch 1/5")
 
 
 def test_a_sweep_is_shown_with_its_states(store: ResultStore) -> None:

@@ -60,7 +60,7 @@ def test_a_clean_store_is_counted_and_called_clean(store: ResultStore) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     assert lines[0] == "table parts rows bytes"
     assert lines[1].startswith("epochs 2 4 ")
-    assert lines[-2:] == ["completed 2", f"{store.address}: clean."]
+    assert lines[-2:] == ["completed 2", f"{store.address}: intact."]
 
 
 def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> None:
@@ -71,7 +71,7 @@ def test_each_finding_is_a_line_and_the_exit_code_is_1(store: ResultStore) -> No
     assert (
         f"\ntrial {FIRST.trial_id}: attempt 1 is completed, but the per-tag table of dev counts 0 of 4" in done.stdout
     )
-    assert done.stdout.endswith("2 findings; `permafrost store repair` sees to them.\n")
+    assert done.stdout.endswith("2 problems. Fix with `permafrost store repair`.\n")
 
 
 def test_verify_as_json_is_one_object(store: ResultStore) -> None:
@@ -123,7 +123,7 @@ def test_it_is_a_program_of_its_own_that_loads_neither_torch_nor_ray(tmp_path: P
 def test_compact_puts_the_parts_together(store: ResultStore) -> None:
     done = command("compact", "--store", store.address)
     assert done.exit_code == 0, done.output
-    assert "epochs: 2 parts, now 1" in done.stdout
+    assert "epochs: 2 parts before, 1 now" in done.stdout
     assert check_store(store.storage).ok
 
 
@@ -146,7 +146,7 @@ def test_gc_lists_what_nobody_needs_and_deletes_it_only_when_told_to(littered: P
     assert listed.exit_code == 0, listed.output
     assert "epochs/.part-1.parquet.01234567.tmp  4 bytes, temporary file of a killed writer\n" in listed.stdout
     assert "checkpoint of a completed trial\n2 files, " in listed.stdout
-    assert listed.stdout.endswith("delete them with --yes.\n")
+    assert listed.stdout.endswith("delete with --yes.\n")
     assert sorted(littered.rglob("*")) == before
     assert "deleted 2 files" in command("gc", "--store", littered, "--yes").stdout
     assert len(list((littered / "checkpoints").iterdir())) == 1
@@ -319,11 +319,11 @@ def test_merge_tells_what_was_added_and_again_that_nothing_was(store: ResultStor
     complete(ResultStore(tmp_path / "theirs"), make_spec(seed=7, data={"sizes": (200, 2, 2)}, optim={"epochs": 2}))
     first, again = (command("merge", tmp_path / "theirs", store.address) for _ in range(2))
     assert (first.exit_code, again.exit_code) == (0, 0), first.output
-    assert (
-        first.stdout
-        == "added 2 of epochs, 4 of tags, 4 of predictions, 2 of contributions, 1 of trials: 1 attempts; 0 plans\n"
+    assert first.stdout == (
+        "added 2 rows of epochs, 4 rows of tags, 4 rows of predictions, 2 rows of contributions, 1 row of trials "
+        "(1 attempt), and 0 plans\n"
     )
-    assert again.stdout == "added no rows: 0 attempts; 0 plans\n"
+    assert again.stdout == "added no rows (0 attempts), and 0 plans\n"
     assert command("verify", "--store", store.address).exit_code == 0
 
 
@@ -339,4 +339,4 @@ def test_other_numbers_are_told_and_the_exit_code_is_1(store: ResultStore, tmp_p
 def test_a_store_is_not_merged_into_itself(store: ResultStore) -> None:
     done = command("merge", store.address, store.address)
     assert done.exit_code == 2
-    assert "FROM and INTO are the same store. Give two." in done.stderr
+    assert "FROM and INTO are the same store. Give two different stores." in done.stderr

@@ -87,7 +87,7 @@ def test_a_sweep_whose_first_trials_fail_alike_is_given_up_with_one_report(
     assert code == 1
     assert len(rows) == 3
     assert all("Traceback" in row["error"] for row in rows)
-    assert "given up with 5 trials to go: the first 3 trials all failed alike: KeyError: 'no such thing'" in said
+    assert "stopped with 5 trials left: the first 3 trials all failed alike: KeyError: 'no such thing'" in said
     assert re.search(r"\n +3 +failed +KeyError", said)
 
 

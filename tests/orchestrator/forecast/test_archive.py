@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.forecast.archive import as_json, decoded_forecast, keep_forecast, kept_forecasts
+from orchestrator.forecast.archive import as_json, decoded_forecast, save_forecast, stored_forecasts
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.pilot import chosen_pilots, pilot_spec, run_pilots
 from orchestrator.forecast.plan_forecast import forecast_of, slots_of
@@ -70,7 +70,7 @@ def row(trial_id: str, seconds: float, ended: float) -> dict[str, object]:
 
 
 def test_the_first_launch_keeps_no_forecast_and_the_second_one_does(store: ResultStore) -> None:
-    kept = kept_forecasts(store.storage, "small")
+    kept = stored_forecasts(store.storage, "small")
     assert [one.source for one in kept] == ["from 2 trials on this device"]
     assert kept[0].cells[0].source == "from 2 trials on this device"
     assert [len(cell.trials) for cell in kept[0].cells] == [2]
@@ -103,7 +103,7 @@ def test_a_pilot_runs_the_shapes_that_were_not_seen(folder: Path, tmp_path: Path
     empty, told = open_store(tmp_path / "none", must_exist=False), list[str]()
     found = forecast_of(planned(folder, empty, "seeds=[0]"), empty, INLINE, pilot=told.append)
     assert found.is_known
-    assert told == ["pilot   1 shapes, 48 steps each"]
+    assert told == ["pilot   1 shape, 48 steps each"]
     assert found.cells[0].source == "from a pilot of 2 steps"  # an epoch of 24 sentences in batches of 16
     assert not (tmp_path / "none").exists()
 
@@ -134,8 +134,8 @@ def test_a_pilot_is_a_trial_of_the_same_shape_and_few_steps() -> None:
 
 def test_a_forecast_reads_back_as_it_was_kept(tmp_path: Path) -> None:
     storage = open_store(tmp_path, must_exist=False).storage
-    keep_forecast(storage, small_forecast())
-    assert kept_forecasts(storage, "s") == [small_forecast()]
+    save_forecast(storage, small_forecast())
+    assert stored_forecasts(storage, "s") == [small_forecast()]
 
 
 def test_a_forecast_of_a_newer_format_is_left_out_and_a_broken_one_told() -> None:
@@ -148,7 +148,7 @@ def test_a_forecast_of_a_newer_format_is_left_out_and_a_broken_one_told() -> Non
 def test_a_flipped_byte_of_a_kept_forecast_is_found(tmp_path: Path) -> None:
     store = open_store(tmp_path, must_exist=False)
     store.create()
-    keep_forecast(store.storage, small_forecast())
+    save_forecast(store.storage, small_forecast())
     (path,) = (tmp_path / "sweeps" / "s").glob("forecast-*.json")
     path.write_bytes(path.read_bytes().replace(b"100.0", b"100.1"))
     assert [finding.place for finding in check_store(store.storage).findings] == [f"sweeps/s/{path.name}"]
@@ -156,7 +156,7 @@ def test_a_flipped_byte_of_a_kept_forecast_is_found(tmp_path: Path) -> None:
 
 def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no name of a sweep"):
-        keep_forecast(open_store(tmp_path, must_exist=False).storage, replace(small_forecast(), sweep="../up"))
+        save_forecast(open_store(tmp_path, must_exist=False).storage, replace(small_forecast(), sweep="../up"))
 
 
 def test_a_score_compares_each_cell_and_the_whole() -> None:

@@ -11,16 +11,16 @@ from orchestrator.forecast.cost_regression import Prior, fit_spread, fit_terms
 from orchestrator.forecast.forecast import forecast
 from orchestrator.forecast.makespan import scheduled_s
 from orchestrator.forecast.observation import Observation
-from orchestrator.forecast.values import Forecast, Where
+from orchestrator.forecast.values import Forecast, Hardware
 from orchestrator.sweeps.cluster_spec import Prices
 from tests.examples import examples
 from tests.orchestrator.forecast.worlds import KnownInputs, history_of, observed, spec_of
 from trials.spec import TrialSpec
 
-HERE = Where(slots=2, cpus=1, gpus=0.0, start_s=1.0, prices=Prices(cpu_hour=0.5))
+HERE = Hardware(slots=2, cpus=1, gpus=0.0, start_s=1.0, prices=Prices(cpu_hour=0.5))
 
 
-def forecast_of(specs: list[TrialSpec], seen: list[Observation], where: Where = HERE) -> Forecast:
+def forecast_of(specs: list[TrialSpec], seen: list[Observation], where: Hardware = HERE) -> Forecast:
     return forecast("test", specs, history_of(seen), [], where, KnownInputs())
 
 
@@ -114,7 +114,7 @@ def test_money_is_the_price_of_all_trials_time() -> None:
     assert found.cost is not None
     assert found.device_hours is not None
     assert found.cost.median == pytest.approx(0.5 * found.device_hours.median)
-    assert forecast_of([spec_of(0)], seen, Where(1, 1, 0.0, 1.0, Prices())).cost is None
+    assert forecast_of([spec_of(0)], seen, Hardware(1, 1, 0.0, 1.0, Prices())).cost is None
 
 
 def test_without_an_observation_nothing_is_guessed() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.forecast.cost_inputs import lengths_of, padded_length, sizes_of
-from orchestrator.forecast.work import PrefixLedger, cached_depth, memory_of, nothing_kept, shape_key, work_of
+from orchestrator.forecast.work import PrefixLedger, cached_depth, memory_of, nothing_cached, shape_key, work_of
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
 from trials.models.load import load_tokenizer
 from trials.spec import TrialSpec
@@ -79,7 +79,7 @@ def test_shape_is_the_same_for_other_seeds_sizes_epochs_and_rates_and_differs_by
 
 
 def test_states_of_frozen_layers_are_computed_by_the_first_trial_that_needs_them() -> None:
-    ledger, spec = PrefixLedger(nothing_kept), spec_of(4, train_size=800)
+    ledger, spec = PrefixLedger(nothing_cached), spec_of(4, train_size=800)
     assert cached_depth(spec) == 4
     first, again = ledger.take(spec, SIZES, LENGTHS), ledger.take(spec_of(4, train_size=800, seed=1), SIZES, LENGTHS)
     assert first.items == 1_200

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.forecast.cost_inputs import Lengths, Sizes
+from orchestrator.forecast.cost_inputs import EncoderSizes, Lengths
 from orchestrator.forecast.history import History, Target
 from orchestrator.forecast.observation import Inputs, Observation
 from orchestrator.forecast.work import PrefixWork, memory_of, work_of
@@ -15,7 +15,7 @@ from tests.builders import make_spec
 from trials.spec import TrialSpec
 from trials.starter import model_path, treebank_path
 
-SIZES = Sizes(layers=6, width=128, inner=512, table=1_000_000, table_width=128)
+SIZES = EncoderSizes(layers=6, width=128, inner=512, table=1_000_000, table_width=128)
 LENGTHS = Lengths(np.arange(5, 60), np.arange(5, 60), np.arange(5, 60), 800, 200, 200)
 DEVICE = "cpu of a test"
 
@@ -52,7 +52,7 @@ class KnownInputs(Inputs):
     def __init__(self) -> None:
         super().__init__([])
 
-    def of(self, spec: TrialSpec) -> tuple[Sizes, Lengths] | None:
+    def of(self, spec: TrialSpec) -> tuple[EncoderSizes, Lengths] | None:
         """The test's."""
         return SIZES, LENGTHS
 

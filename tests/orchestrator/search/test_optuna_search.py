@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 
-from orchestrator.search.optuna_search import OptunaPoints, Told, distribution_of, frozen_trial, write_study
+from orchestrator.search.optuna_search import OptunaPoints, PastCell, distribution_of, frozen_trial, write_study
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.search_spec import SearchSpec
 from tests.examples import examples
@@ -23,9 +23,9 @@ DISTRIBUTIONS = {name: distribution_of(axis) for name, axis in SPACE.items()}
 STATES = ["running", "complete", "pruned", "failed"]
 
 
-def told(lr: float, state: str = "complete", score: float = 0.5, *, n: int = 1) -> Told:
+def told(lr: float, state: str = "complete", score: float = 0.5, *, n: int = 1) -> PastCell:
     values = (score, 2.0)[:n] if state == "complete" else None
-    return Told(
+    return PastCell(
         {"lr": lr, "freeze": 0}, DISTRIBUTIONS, values, state, (3.0, score) if state == "pruned" else None, ("a",)
     )
 

@@ -76,12 +76,12 @@ def test_cells_of_different_groups_are_not_ranked_against_each_other() -> None:
 
 def test_the_median_rule_waits_for_three_others_and_for_its_first_time() -> None:
     median = Median(ScheduleSpec(kind="median", first=2))
-    others = [median.goes_on(cell, "group", 0, time, 0.5) for cell in "abc" for time in (1.0, 2.0)]
+    others = [median.continues(cell, "group", 0, time, 0.5) for cell in "abc" for time in (1.0, 2.0)]
     assert all(others)
-    assert median.goes_on("d", "group", 0, 1.0, 0.1)
-    assert not median.goes_on("d", "group", 0, 2.0, 0.1)
-    assert median.goes_on("e", "group", 0, 2.0, 0.6)
-    assert median.goes_on("f", "another", 0, 2.0, 0.1)
+    assert median.continues("d", "group", 0, 1.0, 0.1)
+    assert not median.continues("d", "group", 0, 2.0, 0.1)
+    assert median.continues("e", "group", 0, 2.0, 0.6)
+    assert median.continues("f", "another", 0, 2.0, 0.1)
 
 
 # --- Between a source and the drivers

@@ -9,10 +9,10 @@ import pytest
 from orchestrator.analysis.cells import by_cell
 from orchestrator.search.findings import front
 from orchestrator.search.race import Race
-from orchestrator.search.schedule import ToTheEnd, scheduler_of
-from orchestrator.search.simulate import Spent, simulate
+from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
+from orchestrator.search.simulate import SimulatedCost, simulate
 from orchestrator.search.steering import FixedCells, Steering
-from orchestrator.search.suggest import LearnedCells
+from orchestrator.search.suggest import AdaptiveCells
 from orchestrator.store.schema import State
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec, SearchSpec
@@ -23,7 +23,7 @@ SPACE = {"freeze.depth": Axis(choice=list(DEPTHS)), "optim.lr": Axis(choice=list
 GRID = len(DEPTHS) * len(RATES) * EPOCHS  # epochs, with one seed
 
 
-def scheduled(folder: Path, schedule: ScheduleSpec, seeds: tuple[int, ...] = (0,)) -> tuple[Steering, Spent]:
+def scheduled(folder: Path, schedule: ScheduleSpec, seeds: tuple[int, ...] = (0,)) -> tuple[Steering, SimulatedCost]:
     source = Steering(FixedCells(grid_of(seeds)), scheduler_of(schedule), schedule, nothing_known(folder))
     return source, simulate(source, table(seeds), slots=4)
 
@@ -53,7 +53,7 @@ def test_halving_finds_the_best_cell_with_a_third_of_the_epochs(
 @pytest.mark.parametrize("kind", ["asha", "halving"])
 def test_rungs_between_two_evaluations_are_those_of_the_next_one(tmp_path: Path, kind: str) -> None:
     fine, spent = scheduled(tmp_path, ScheduleSpec.model_validate({"kind": kind, "first": 0.25}))
-    assert {len(seen.evaluations) for cell in fine.cells for seen in cell.seen.values()} >= {1, EPOCHS}
+    assert {len(seen.evaluations) for cell in fine.cells for seen in cell.progress.values()} >= {1, EPOCHS}
     assert best(fine) == (2, 1e-3)
     assert spent.epochs < GRID
 
@@ -61,7 +61,7 @@ def test_rungs_between_two_evaluations_are_those_of_the_next_one(tmp_path: Path,
 def test_promoted_cells_go_on_with_all_their_seeds(tmp_path: Path) -> None:
     source, _ = scheduled(tmp_path, ScheduleSpec(kind="asha"), (0, 1, 2))
     for cell in source.cells:
-        lengths = {len(seen.evaluations) for seen in cell.seen.values()}
+        lengths = {len(seen.evaluations) for seen in cell.progress.values()}
         assert lengths <= {1, 3, EPOCHS}
         assert len(lengths) == 1
 
@@ -85,8 +85,8 @@ def test_a_race_leaves_the_best_cells_all_seeds_and_the_worst_one(tmp_path: Path
 
 def learning(folder: Path, seed: int = 0, cells: int = 20) -> Steering:
     search = SearchSpec(kind="tpe", cells=cells, seed=seed, startup=5)
-    cells_ = LearnedCells(search, SPACE, resolver((0,)), SIX_LAYERS)
-    return Steering(cells_, ToTheEnd(), ScheduleSpec(), nothing_known(folder))
+    cells_ = AdaptiveCells(search, SPACE, resolver((0,)), SIX_LAYERS)
+    return Steering(cells_, NoEarlyStopping(), ScheduleSpec(), nothing_known(folder))
 
 
 def suggested(source: Steering) -> list[TrialSpec]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.search.simulate import Table
+from orchestrator.search.simulate import RecordedTrials
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.samplers import Layers
@@ -54,9 +54,9 @@ def grid_of(seeds: Sequence[int] = (0,)) -> list[TrialSpec]:
     return [spec_of(depth, lr, seed) for depth in DEPTHS for lr in RATES for seed in seeds]
 
 
-def table(seeds: Sequence[int] = (0,), *, noise: float = 0.002) -> Table:
+def table(seeds: Sequence[int] = (0,), *, noise: float = 0.002) -> RecordedTrials:
     cells = [(depth, lr, seed) for depth in DEPTHS for lr in RATES for seed in seeds]
-    return Table({spec_of(*cell).trial_id: records(*cell, noise=noise) for cell in cells})
+    return {spec_of(*cell).trial_id: records(*cell, noise=noise) for cell in cells}
 
 
 def nothing_known(folder: Path) -> StoredTrials:

@@ -1,4 +1,4 @@
-"""Bounds of a launch: it stops at them, says so, and the same command goes on."""
+"""Limits of a launch: it stops at them, says so, and the same command resumes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from orchestrator.commands.launch_command import launch
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.session.budget import Bounds, Meter, hourly_price, on_bounds, too_small
+from orchestrator.session.budget import Bounds, Meter, hourly_price, limit_note, on_bounds
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import Prices
@@ -43,11 +43,11 @@ def launched_with(folder: Path, capsys: pytest.CaptureFixture[str], **bounds: fl
     return ended.value.exit_code, json.loads(out.strip().splitlines()[-1]), err
 
 
-def test_so_many_trials_run_and_the_same_command_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_so_many_trials_run_and_the_same_command_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_bank(tmp_path / "bank", train=24, dev=8, test=8)
     code, outcome, said = launched_with(tmp_path, capsys, max_trials=1)
     assert (code, outcome["completed"]) == (143, 1)
-    assert "the 1 trials of --max-trials have run, with 1 trials to go" in said
+    assert "--max-trials 1 reached, 1 trial left; finished trials are in the store" in said
     code, outcome, said = launched_with(tmp_path, capsys, max_trials=1)
     assert (code, outcome["completed"], outcome["skipped"]) == (0, 1, 1)
     assert len(open_store(tmp_path / "results").completed_ids()) == 2
@@ -57,7 +57,7 @@ def test_hours_that_are_over_stop_at_the_next_evaluation(tmp_path: Path, capsys:
     write_bank(tmp_path / "bank", train=24, dev=8, test=8)
     code, outcome, said = launched_with(tmp_path, capsys, max_hours=1e-9)
     assert (code, outcome["completed"]) == (143, 0)
-    assert "Stopping, as the 1e-09 hours of --max-hours have passed" in said
+    assert "Stopping, --max-hours 1e-09 reached" in said
     assert launched_with(tmp_path, capsys)[0] == 0
 
 
@@ -66,7 +66,7 @@ def test_hours_that_are_over_stop_at_the_next_evaluation(tmp_path: Path, capsys:
     [
         (Bounds(hours=0.0), "--max-hours 0: must be above 0"),
         (Bounds(trials=-1), "--max-trials -1: must be above 0"),
-        (Bounds(cost=5.0), "without prices nothing is known to cost"),
+        (Bounds(cost=5.0), "--max-cost 5: needs prices"),
     ],
 )
 def test_a_bound_that_means_nothing_is_refused(bounds: Bounds, message: str) -> None:
@@ -96,7 +96,7 @@ def test_money_that_is_spent_asks_to_stop() -> None:
         clock.now = 3 * 3_600.0
         while not stop.asked:
             time.sleep(0.05)
-    assert stop.bound == "3 has been spent of --max-cost 2"
+    assert stop.bound == "--max-cost 2 reached with 3 spent"
     assert (stop.exit_code, len(said)) == (143, 1)
 
 
@@ -108,9 +108,11 @@ def test_of_a_kind_without_a_price_the_highest_is_taken() -> None:
 
 def test_a_bound_below_the_longest_trial_is_told_before() -> None:
     found = forecast_of([spec_of()], [observed(spec_of(), np.random.default_rng(0), noise=0.0)])
-    assert "less than the" in str(too_small(Bounds(hours=1e-6), found, 1.0))
-    assert "forecast to cost" in str(too_small(Bounds(cost=1e-9), found, 1.0))
-    assert too_small(Bounds(hours=1.0), found, 1.0) is None
+    assert "--max-hours 1e-06 is less than the forecast for the longest trial" in str(
+        limit_note(Bounds(hours=1e-6), found, 1.0)
+    )
+    assert "less than the forecast cost of the longest trial" in str(limit_note(Bounds(cost=1e-9), found, 1.0))
+    assert limit_note(Bounds(hours=1.0), found, 1.0) is None
 
 
 def test_a_bound_that_is_reached_with_nothing_to_go_is_no_interruption() -> None:
@@ -121,4 +123,4 @@ def test_a_bound_that_is_reached_with_nothing_to_go_is_no_interruption() -> None
 
 
 def test_bounds_go_along_to_a_cluster() -> None:
-    assert Bounds(8.0, 3, None).words() == ["--max-hours", "8", "--max-trials", "3"]
+    assert Bounds(8.0, 3, None).options() == ["--max-hours", "8", "--max-trials", "3"]

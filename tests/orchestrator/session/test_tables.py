@@ -135,8 +135,8 @@ def plan(tmp_path: Path) -> Plan:
 def test_the_plan_says_what_is_about_to_happen(plan: Plan) -> None:
     lines = plan_lines(plan, "/results")
     assert lines[0] == f"sweep   tiny ({plan.source})"
-    assert lines[1] == "trials  2 = 1 cells x 2 seeds; 0 complete in the store, 2 to run"
-    assert lines[2].startswith("work    4 epochs, 32 train sentences")
+    assert lines[1] == "trials  2 = 1 setting x 2 seeds; 0 complete in the store, 2 to run"
+    assert lines[2].startswith("work    4 epochs, 32 training sentences")
     assert lines[3] == "store   /results"
 
 
@@ -149,8 +149,8 @@ def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> N
         display.ended(spec, State.COMPLETED, None)
         display.ended(other, State.FAILED, "Traceback\nValueError: [no] such thing")
     first, second = file.getvalue().splitlines()
-    assert first.startswith(f"1/2 completed {spec.label}  score 0.8765  ETA ")
-    assert second.startswith(f"2/2 failed    {other.label}  ValueError: [no] such thing  ETA 0:00")
+    assert first.startswith(f"1/2 completed {spec.label}  score 87.65  ETA ")
+    assert second.startswith(f"2/2 failed    {other.label}  ValueError: [no] such thing  ETA 0.0 s")
 
 
 def test_on_a_terminal_the_display_shows_running_trials_and_the_best_scores(plan: Plan) -> None:
@@ -162,7 +162,7 @@ def test_on_a_terminal_the_display_shows_running_trials_and_the_best_scores(plan
         display.started(other, 1)
         display.evaluated(other, make_record(score=0.5, last=False))
     text = file.getvalue()
-    for part in ("1 of 2 trials", other.label, "epoch 1/2", "score 0.5000", "best score so far", "0.8765"):
+    for part in ("1 of 2 trials", other.label, "epoch 1/2", "score 50.00", "best score so far", "87.65"):
         assert part in text
 
 
@@ -176,4 +176,4 @@ def test_a_running_trial_shows_what_it_will_reach_and_the_seconds_it_has_left(tm
         display.started(spec, 1)
         for epoch, score in ((1.0, 0.5), (2.0, 0.6)):
             display.evaluated(spec, make_record(epoch=epoch, score=score, train_s=8.0, eval_s=2.0, last=False))
-    assert re.search(r"epoch 2/9 +score 0\.6000 +-> 0\.\d{3} ±0\.\d{3} +1:10 left", file.getvalue())
+    assert re.search(r"epoch 2/9 +score 60\.00 +expected best \d\d\.\d ± \d+\.\d +1 min 10 s left", file.getvalue())

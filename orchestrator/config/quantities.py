@@ -1,0 +1,37 @@
+"""Quantities as people read them: counts with their noun, durations, sizes, energies, scores in points."""
+
+from __future__ import annotations
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 trial`, `2,192 trials`."""
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
+def points(share: float, digits: int = 2) -> str:
+    """A score between 0 and 1 in points: `67.24`."""
+    return f"{100 * share:.{digits}f}"
+
+
+def duration(seconds: float) -> str:
+    """`4.2 s`, `26 s`, `3 min 10 s`, `5 h 20 min`, `3 d 4 h`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    for size_s, unit, part_s, part in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        whole, rest = divmod(round(seconds / part_s) * part_s, size_s)
+        if whole:
+            return f"{whole:.0f} {unit} {rest / part_s:.0f} {part}"
+    return "60 s"
+
+
+def size(n_bytes: float) -> str:
+    """`820 MB`, `1.3 GB`."""
+    for unit_bytes, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if n_bytes >= unit_bytes:
+            return f"{n_bytes / unit_bytes:.3g} {unit}"
+    return f"{n_bytes:.0f} B"
+
+
+def energy(joules: float) -> str:
+    """`430 J`, `1.2 kWh`; a kilowatt-hour is 3.6 MJ."""
+    return f"{joules / 3.6e6:.3g} kWh" if joules >= 36_000 else f"{joules:.3g} J"
