@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.two_way import ends, estimate, interval, p_at_least, p_at_most
+from orchestrator.analysis.two_way import DECIDING, SINGLE, Guard, ends, estimate, interval, p_at_least, p_at_most
 from tests.orchestrator.analysis.frames import Floats
 
 SAMPLES = 20_000  # an error rate of 5 % has a standard error of 0.15 %
@@ -88,7 +88,7 @@ def test_no_sentences_are_refused() -> None:
 @given(st.integers(0, 10**6), st.integers(2, 8), st.integers(1, 40), st.floats(0.0005, 0.4))
 def test_a_p_value_is_the_tail_whose_end_lies_on_the_limit(seed: int, n: int, sentences: int, tail: float) -> None:
     of = estimate(losses(np.random.default_rng(seed), n, sentences) + 0.3)
-    low, high = ends(of, tail)
+    low, high = ends(of, tail, DECIDING)
     assert p_at_least(of, high) == pytest.approx(tail, rel=1e-6)
     assert p_at_most(of, low) == pytest.approx(tail, rel=1e-6)
 
@@ -103,7 +103,21 @@ def test_the_interval_does_not_depend_on_the_unit(seed: int, unit: float) -> Non
 @pytest.mark.parametrize("n", [3, 5, 10])
 def test_a_large_loss_is_ruled_out_wrongly_in_5_percent_of_exponential_samples(n: int) -> None:
     of = estimate(np.random.default_rng(n).exponential(1, (SAMPLES, n, 1)))
-    assert (p_at_least(of, 1.0) <= 0.025).mean() <= 0.055  # 5 % and three standard errors
+    assert (p_at_least(of, 1.0, SINGLE) <= 0.025).mean() <= 0.055  # 5 % and three standard errors
+
+
+def test_a_decision_presumes_no_less_than_a_single_interval() -> None:
+    of = estimate(losses(np.random.default_rng(5), 50, 4, 30))
+    share = of.seeds_share(DECIDING)
+    assert (share >= of.seeds_share()).all()
+    assert (share <= 1).all()
+    assert (ends(of, 0.025, DECIDING)[1] >= ends(of, 0.025)[1]).all()
+
+
+def test_the_bound_on_the_seeds_part_is_chi_squareds() -> None:
+    of = estimate(losses(np.random.default_rng(6), 5, 30))
+    part = of.seeds * 4 / stats.chi2.ppf(0.05, 4)
+    assert of.seeds_share(Guard(0.0, 0.95)) == pytest.approx(part / (of.variance - of.seeds + part))
 
 
 @pytest.mark.parametrize("n", [3, 5, 10])

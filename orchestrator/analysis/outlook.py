@@ -1,0 +1,105 @@
+"""What a decision still takes: further seeds, or more dev sentences.
+
+Further seeds shrink the seeds' part of the variance and more sentences shrink theirs; a decision needs both parts small
+enough. The chance to decide is that of the data to come, if the true loss and the variances are the observed ones: with
+N instead of n seeds the mean then moves by a standard deviation of sqrt(Vs n (N - n)) / N, with more sentences
+accordingly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from orchestrator.analysis.looks import Looks, tails
+from orchestrator.analysis.rows import Floats
+from orchestrator.analysis.two_way import DECIDING, Estimate, ends, verdict
+
+MOST_SEEDS = 1000  # nobody runs more
+MOST_TIMES = 100  # nobody has so many times the sentences
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What it takes to decide on which side of the tolerance a loss lies.
+
+    Attributes:
+        further_seeds: The fewest further seeds, on this dev set, that decide with the wanted chance; 0 if it is
+            decided, None if not even `MOST_SEEDS` would.
+        further_sentences: The fewest further dev sentences, with the present seeds; 0 if it is decided, None if
+            `MOST_TIMES` as many would not, or if the interval is over seeds alone.
+        half_width: How far the end towards the tolerance would stay from the mean with infinitely many seeds.
+    """
+
+    further_seeds: int | None
+    further_sentences: int | None
+    half_width: float
+
+
+def outlook(of: Estimate, looks: Looks, tolerance: float, tail: float = 0.025, power: float = 0.8) -> Outlook:
+    """What decides on one loss.
+
+    Args:
+        of: Of one setting, with a variance.
+        looks: When it is looked at. More seeds than `most` have the tail of its last look.
+        tolerance: The largest acceptable loss.
+        tail: As of `looks.tails`.
+        power: The wanted chance.
+
+    Raises:
+        ValueError: There is no variance.
+    """
+    if not of.variance > 0:
+        raise ValueError("without a variance nothing is known of what a decision takes")
+    n, n_i = float(of.n_seeds), float(of.n_sentences)
+    low, high = ends(of, tails(of, looks, tail), DECIDING)
+    decided = verdict(float(low), float(high), tolerance) != "not decided"
+    seeds = np.arange(n + 1, n + 1 + MOST_SEEDS)
+    sentences = np.unique(np.ceil(n_i * np.geomspace(1.02, MOST_TIMES, 200)))
+    of_seeds = np.sqrt(of.seeds * n * (seeds - n)) / seeds * special.ndtri(power)
+    theirs = of.variance - _seeds_alone(of)
+    of_sentences = np.sqrt(theirs * n_i * (sentences - n_i)) / sentences * special.ndtri(power)
+    more_seeds = _first(seeds, _room(_expected(of, seeds, n_i), looks, tolerance, tail) >= of_seeds)
+    more_sentences = _first(sentences, _room(_expected(of, n, sentences), looks, tolerance, tail) >= of_sentences)
+    forever = _expected(of, np.array([1e9]), n_i)
+    return Outlook(
+        further_seeds=0 if decided else None if more_seeds is None else int(more_seeds - n),
+        further_sentences=0 if decided else None if more_sentences is None else int(more_sentences - n_i),
+        half_width=float(abs(tolerance - of.mean) - _room(forever, looks, tolerance, tail)[0]),
+    )
+
+
+def _seeds_alone(of: Estimate) -> Floats:
+    """What of the seeds' part more sentences do not shrink; all of it where the interval is over seeds alone."""
+    found: Floats = np.where(of.n_sentences > 1, np.maximum(of.seeds - of.both, 0), of.seeds)
+    return found
+
+
+def _expected(of: Estimate, n_seeds: float | Floats, n_sentences: float | Floats) -> Estimate:
+    """The estimate as it is expected with so many seeds and sentences; arrays broadcast."""
+    seeds, sentences = np.broadcast_arrays(np.asarray(n_seeds, np.float64), np.asarray(n_sentences, np.float64))
+    times = of.n_sentences / sentences
+    alone = _seeds_alone(of)
+    v_s = (alone + (of.seeds - alone) * times) * of.n_seeds / seeds
+    v_i = (of.variance - of.seeds) * times
+    v = v_s + v_i
+    rest = np.maximum(of.variance**2 / of.df - of.seeds**2 / (of.n_seeds - 1), 0)  # Vi^2 by its degrees of freedom
+    df = v**2 / (v_s**2 / (seeds - 1) + rest * times**3)
+    skew = of.sentence_skew * (of.variance / v) ** 1.5 * times**2
+    return Estimate(np.broadcast_to(of.mean, v.shape), v, df, v_s, of.seeds - alone, skew, seeds, sentences)
+
+
+def _room(of: Estimate, looks: Looks, tolerance: float, tail: float) -> Floats:
+    """How far the end towards the tolerance stays from it; negative where it is beyond."""
+    # The share alone matters past the plan, where the last look's tail is taken.
+    planned = of._replace(n_seeds=np.clip(of.n_seeds, looks.first, looks.most))
+    low, high = ends(of, tails(planned, looks, tail), DECIDING)
+    room: Floats = np.where(of.mean <= tolerance, tolerance - high, low - tolerance)
+    return np.where(of.n_seeds >= looks.first, room, -np.inf)
+
+
+def _first(candidates: Floats, enough: np.ndarray) -> float | None:
+    where = np.flatnonzero(enough)
+    return float(candidates[where[0]]) if len(where) else None

@@ -1,0 +1,110 @@
+"""Looking again: critical values against exact Brownian motion, the error over all looks, what a decision takes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import special
+
+from orchestrator.analysis.looks import Looks, readings, tails
+from orchestrator.analysis.outlook import outlook
+from orchestrator.analysis.two_way import DECIDING, ends, estimate
+from tests.orchestrator.analysis.test_two_way import losses
+
+LOOKS = Looks(3, 10)
+SEEDS_ALONE = np.arange(1.0, 11.0)[:, None]  # ten losses of whole seeds
+
+
+def test_looks_at_seeds_alone_stop_brownian_motion_with_the_promised_error() -> None:
+    """Each look's boundary, against simulated paths of the mean of known variance."""
+    bars = [float(tails(estimate(SEEDS_ALONE[:n]), LOOKS, 0.025)) for n in range(3, 11)]
+    paths = np.random.default_rng(0).standard_normal((200_000, 10)).cumsum(axis=1) / np.sqrt(np.arange(1, 11))
+    stopped = (paths[:, 2:] > -special.ndtri(bars)).any(axis=1).mean()
+    assert stopped == pytest.approx(0.025, abs=0.0012)  # three standard errors and 2 %
+    assert bars == sorted(bars)
+
+
+def test_without_a_seed_effect_looking_again_costs_nothing() -> None:
+    x = np.repeat(np.random.default_rng(1).standard_normal((1, 100)), 10, axis=0)
+    assert [float(tails(estimate(x[:n]), LOOKS, 0.025)) for n in (3, 6, 10)] == pytest.approx([0.025] * 3)
+
+
+def test_one_look_alone_has_the_whole_error() -> None:
+    assert tails(estimate(SEEDS_ALONE[:5]), Looks(5, 5), 0.025) == pytest.approx(0.025)
+
+
+def test_before_the_first_look_and_after_the_last_nothing_is_shown() -> None:
+    for n in (2, 10):
+        of = estimate(SEEDS_ALONE[:n])
+        low, high = ends(of, tails(of, Looks(3, 9), 0.025), DECIDING)
+        assert np.isneginf(low)
+        assert np.isposinf(high)
+
+
+@pytest.mark.parametrize(("seeds", "sentences"), [(1.0, 0.0), (1.0, 4.0), (0.2, 4.0)])
+def test_all_looks_together_hold_their_error_on_normal_losses(seeds: float, sentences: float) -> None:
+    x = losses(np.random.default_rng(2), 3000, 10, 40, seeds=seeds, sentences=sentences)
+    wrong = np.zeros(len(x), dtype=bool)
+    for n in range(3, 11):
+        of = estimate(x[:, :n])
+        wrong |= ends(of, tails(of, LOOKS, 0.025), DECIDING)[1] < 0
+    assert wrong.mean() <= 0.025 + 0.0086  # three standard errors
+
+
+def test_a_reading_keeps_the_tightest_ends_and_the_first_verdict() -> None:
+    x = 0.002 + 0.001 * losses(np.random.default_rng(3), 10, 50)
+    found = readings(x, LOOKS, 0.01)
+    assert [reading.n_seeds for reading in found] == list(range(1, 11))
+    assert (found[1].low, found[1].high, found[1].verdict) == (-np.inf, np.inf, "not decided")
+    assert all(after.high <= before.high for before, after in itertools.pairwise(found))
+    assert found[-1].verdict == "shown to lose at most the tolerance"
+    assert readings(x[:4], LOOKS, 0.01) == found[:4]
+
+
+def test_looks_out_of_order_are_refused() -> None:
+    with pytest.raises(ValueError, match="looks from 5 to 4 seeds"):
+        Looks(5, 4)
+
+
+def test_more_seeds_are_missing_where_seeds_vary() -> None:
+    of = estimate(0.005 + 0.004 * losses(np.random.default_rng(4), 5, 400))
+    found = outlook(of, LOOKS, 0.01)
+    assert found.further_seeds is not None
+    assert found.further_seeds > 0
+    assert found.further_sentences is None
+    assert found.half_width < 0.002
+
+
+def test_more_sentences_are_missing_where_they_vary() -> None:
+    x = losses(np.random.default_rng(4), 5, 400, seeds=0.01)
+    found = outlook(estimate(0.005 + 0.1 * (x - x.mean())), LOOKS, 0.01)
+    assert found.further_seeds is None
+    assert found.further_sentences is not None
+    assert 400 < found.further_sentences < 40_000
+    assert found.half_width > 0.005
+
+
+def test_further_seeds_decide_in_about_the_promised_share() -> None:
+    """From five seeds whose mean and spread happen to be the true ones."""
+    rng = np.random.default_rng(5)
+    first = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    first = 0.002 + 0.004 * first[:, None] / first.std(ddof=1)
+    plan = Looks(3, 30)
+    further = outlook(estimate(first), plan, 0.01).further_seeds
+    assert further is not None
+    more = 0.002 + 0.004 * rng.standard_normal((2000, further, 1))
+    of = estimate(np.concatenate([np.broadcast_to(first, (2000, 5, 1)), more], axis=1))
+    share = (ends(of, tails(of, plan, 0.025), DECIDING)[1] <= 0.01).mean()
+    assert 0.7 <= share <= 0.99  # of noncentral t, not normal, and shares of V that vary
+
+
+def test_a_decided_loss_needs_nothing() -> None:
+    found = outlook(estimate(0.001 * losses(np.random.default_rng(6), 10, 400)), LOOKS, 0.05)
+    assert (found.further_seeds, found.further_sentences) == (0, 0)
+
+
+def test_without_a_variance_there_is_no_outlook() -> None:
+    with pytest.raises(ValueError, match="nothing is known"):
+        outlook(estimate(np.zeros((3, 5))), LOOKS, 0.01)
