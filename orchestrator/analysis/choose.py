@@ -29,13 +29,14 @@ import pandas as pd
 from orchestrator.analysis.moments import Moments, guarded_above, hall_ends, moments, t_ends, wider
 from orchestrator.analysis.paired import pair
 from orchestrator.analysis.power import seeds_needed
-from orchestrator.analysis.rows import COMPLETED, Floats, numbers, require
+from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, require
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.stability import BROKEN
 from orchestrator.analysis.wording import (
     NO_CANDIDATES,
     NO_PAIRS,
     chosen_sentence,
+    left_out_sentence,
     open_sentence,
     ruled_out_sentence,
 )
@@ -100,7 +101,7 @@ def recommend(
         return Recommendation(False, None, NO_CANDIDATES, None, None, table)
     n_layers = int(frame["n_layers"].iloc[0]) if "n_layers" in frame.columns else None
     fit = table[table["in_budget"] & (table["saved"] > 0)]
-    qualified = fit[fit["shown"]]
+    qualified, left_out = fit[fit["shown"]], left_out_sentence(table, saving)
     best = None if qualified.empty else qualified.iloc[0]
     # What saves more than the answer and has not been shown; all that fits, where there is no answer.
     larger = fit[~fit["shown"] & (fit["saved"] > (best["saved"] if best is not None else 0))]
@@ -109,14 +110,14 @@ def recommend(
     if best is not None:
         runner_up = qualified["cell"].iloc[1] if len(qualified) > 1 else None
         next_one = hopeful.iloc[0] if len(hopeful) else None
-        sentence = chosen_sentence(best, tolerance, error, saving, next_one, n_layers)
+        sentence = chosen_sentence(best, tolerance, error, saving, next_one, n_layers) + left_out
         return Recommendation(True, best["cell"], sentence, runner_up, 0 if larger.empty else more, table)
     if not table["n_pairs"].any():
         return Recommendation(False, None, NO_PAIRS, None, None, table)
     if hopeful.empty:
-        sentence = ruled_out_sentence(fit, tolerance, saving, table["note"])
+        sentence = ruled_out_sentence(fit, tolerance, saving, table["note"]) + (left_out if len(fit) else "")
         return Recommendation(False, None, sentence, None, None, table)
-    sentence = open_sentence(hopeful.iloc[0], tolerance, n_layers)
+    sentence = open_sentence(hopeful.iloc[0], tolerance, n_layers) + left_out
     return Recommendation(False, None, sentence, hopeful["cell"].iloc[0], more, table)
 
 
@@ -181,7 +182,7 @@ def _p_worse(m: Moments, tolerance: float) -> Floats:
     Equal differences are a sign of a coarse metric (two hundred dev examples step by half a point), not of certainty: a
     t statistic without limit would let them pass.
     """
-    return np.where(m.std > 0, guarded_above(m, -tolerance), np.nan)
+    return np.where(m.std > 0, guarded_above(m, -tolerance - ROUNDING), np.nan)
 
 
 def fixed_sequence(p: Floats, chain: np.ndarray, order: np.ndarray, error: float) -> _Test:

@@ -11,8 +11,8 @@ from scipy import special
 from orchestrator.analysis.rows import Floats, finite, numbers, require
 
 BIAS_NOTE = (
-    "`expected` treats the trials at hand as the whole population, so it lies below the truth, the more the nearer the "
-    "budget comes to their number; `unbiased` draws without putting back and ends at that number."
+    "`expected` samples the trials with replacement and is biased low, the more so the nearer the budget is to the "
+    "number of trials; `unbiased` samples without replacement and ends at that number."
 )
 _DIGITS = 6  # of an epoch: evaluations at thirds of an epoch must fall together
 _REACHED = 1e-12  # a score this little below its target has reached it: share x best is rounded
@@ -71,7 +71,7 @@ def expected_best(scores: Sequence[float] | Floats, budgets: Sequence[int]) -> p
     """The best score to be expected of n trials, for each n of `budgets`; NaN without scores.
 
     Columns: `budget`, `expected` (maximum of n draws from the empirical distribution: J. Dodge et al., "Show Your
-    Work", 2019, arXiv 1909.03004), `unbiased` (n draws without putting back; NaN above the number of
+    Work", 2019, arXiv 1909.03004), `unbiased` (n draws without replacement; NaN above the number of
     scores; R. Tang et al., "Showing Your Work Doesn't Always Work", 2020, arXiv 2004.13705). See `BIAS_NOTE`.
 
     Raises:

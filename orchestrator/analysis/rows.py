@@ -10,6 +10,7 @@ import pandas as pd
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
+ROUNDING = 1e-9  # of a score: scores are ratios of counts, so what differs by less is equal
 COMPLETED = "completed"  # the state of a trial that ran to its end
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator.analysis.rows import number
+from orchestrator.analysis.rows import ROUNDING, number
 
 Row = Mapping[str, Any]  # a row of `Recommendation.candidates`
 
@@ -19,13 +19,23 @@ SAVED = {
     "peak_memory_bytes": "peak memory",
     "energy_j": "energy",
 }
-NO_CANDIDATES = "Nothing to choose from: no cell freezes anything."
+NO_CANDIDATES = "Nothing to choose from: no setting freezes anything."
 NO_PAIRS = "Not decidable: no completed trial has a completed baseline of the same seed."
+_MAX_LEFT_OUT = 4  # settings named in a sentence
 
 
 def points(difference: float) -> str:
-    """A difference of scores in points (hundredths), without a sign: `0.42 points`."""
-    return f"{abs(100 * difference):.2f} points"
+    """A measured difference of scores in points (hundredths), one decimal and no sign: `0.4 points`."""
+    return _points(f"{abs(100 * difference):.1f}".removesuffix(".0"))
+
+
+def exact_points(tolerance: float) -> str:
+    """A given number of points, as it was given: `1 point`, `0.25 points`."""
+    return _points(f"{100 * tolerance:.6g}")
+
+
+def _points(shown: str) -> str:
+    return f"{shown} point{'s' * (shown != '1')}"
 
 
 def parts(label: str, n_layers: int | None = None) -> str:
@@ -47,14 +57,15 @@ def chosen_sentence(
     text = (
         f"Freeze {parts(row['freeze'], n_layers)}: it saves {_share(row)} of the {SAVED[saving]} and {change} "
         f"{points(row['mean'])} on average over {number(row['n_pairs'], 'seed')}; "
-        f"a loss of more than {points(tolerance)} is ruled out (error rate {100 * error:g} %)."
+        f"a loss of more than {exact_points(tolerance)} is ruled out (error rate {100 * error:g} %)."
     )
     if row["broken"]:
-        text += f" {number(int(row['broken']), 'trial')} of it broke and left no score to count."
+        failed = int(row["broken"])
+        text += f" {number(failed, 'trial')} of this setting failed and {'has' if failed == 1 else 'have'} no score."
     if larger is None:
         return text
     return (
-        f"{text} {_about(larger)} may show the same of {parts(larger['freeze'], n_layers)}, "
+        f"{text} {_about(larger)} may show the same for {parts(larger['freeze'], n_layers)}, "
         f"which would save {100 * larger['saved']:.0f} %."
     )
 
@@ -64,8 +75,8 @@ def open_sentence(row: Row, tolerance: float, n_layers: int | None) -> str:
     change = "gain" if row["mean"] > 0 else "loss"
     return (
         f"Not decidable with {number(row['n_pairs'], 'seed')}: "
-        f"no eligible cell is shown to lose at most {points(tolerance)}. "
-        f"{_about(row)} would probably show it of {parts(row['freeze'], n_layers)} "
+        f"no setting is shown to lose at most {exact_points(tolerance)}. "
+        f"{_about(row)} would probably show it for {parts(row['freeze'], n_layers)} "
         f"(mean {change} so far: {points(row['mean'])})."
     )
 
@@ -73,29 +84,52 @@ def open_sentence(row: Row, tolerance: float, n_layers: int | None) -> str:
 def ruled_out_sentence(fit: pd.DataFrame, tolerance: float, saving: str, notes: pd.Series) -> str:
     """Why nothing is recommended where further seeds are not likely to help, or their number is unknown.
 
-    `fit` are the cells within the budget that save, `notes` what stands beside the savings of all.
+    `fit` holds the settings within the budget that save, `notes` why savings of settings are not known.
     """
     if fit.empty:
         why = "; ".join(dict.fromkeys(note for note in notes if note))
-        text = f"Not decidable: no cell within the budget is known to save {SAVED[saving]}"
+        text = f"Not decidable: no setting within the budget is known to save {SAVED[saving]}"
         return f"{text} ({why})." if why else f"{text}."
     if (fit["n_pairs"] < 2).all():
-        return "Not decidable with 1 seed: a spread needs two pairs or more."
+        return "Not decidable with 1 seed: an interval needs two pairs or more."
     if (fit["std"] == 0).any():
         return (
-            "Not decidable: where all pairs differ by the same there is no spread to judge by; "
-            "a larger dev set tells more."
+            "Not decidable: all pairs differ by the same amount, so the spread over seeds is unknown; "
+            "a larger dev set helps."
         )
     least = fit.loc[fit["mean"].idxmax()]
-    if least["mean"] < -tolerance:
+    if least["mean"] < -tolerance - ROUNDING:
         return (
-            f"Freeze nothing: every cell that saves loses more than {points(tolerance)} on average "
-            f"(the least: {points(least['mean'])}), and further seeds are not likely to change that."
+            f"Freeze nothing: every setting that saves loses more than {exact_points(tolerance)} on average "
+            f"(the smallest loss: {points(least['mean'])}); further seeds are unlikely to change that."
         )
     return (
-        f"Not decidable: {least['freeze']} is within {points(tolerance)} on average, but not by enough, or a cell that "
-        "freezes less is not, which speaks for chance; further seeds are not likely to help."
+        f"Not decidable: {parts(least['freeze'])} is within {exact_points(tolerance)} on average, but not by enough, "
+        "or a setting that freezes less is not, which suggests chance; further seeds are unlikely to help."
     )
+
+
+def left_out_sentence(table: pd.DataFrame, saving: str) -> str:
+    """Which settings with results the answer does not consider, and why; empty if none, else begins with a space."""
+    out = [
+        f"{parts(row['freeze'])} ({why})"
+        for row in table.to_dict("records")
+        if row["n_pairs"] and (why := _why(row, saving))
+    ]
+    if not out:
+        return ""
+    more = f" and {len(out) - _MAX_LEFT_OUT} more" if len(out) > _MAX_LEFT_OUT else ""
+    return f" Not considered: {'; '.join(out[:_MAX_LEFT_OUT])}{more}."
+
+
+def _why(row: Row, saving: str) -> str:
+    if not row["in_budget"]:
+        return "over the budget"
+    if pd.isna(row["saved"]):
+        return f"{SAVED[saving]} not known: {row['note']}" if row["note"] else f"{SAVED[saving]} not known"
+    if row["saved"] <= 0:
+        return f"{-100 * row['saved']:.0f} % more {SAVED[saving]}" if row["saved"] < 0 else f"saves no {SAVED[saving]}"
+    return ""
 
 
 def _share(row: Row) -> str:
