@@ -13,6 +13,13 @@ from trials.tasks import TASKS
 
 Group = tuple[str, str, str, int]  # objective group: task, metric, corpus, train size; scores compare inside it only
 
+# Columns of the store's `trials` table that a frame holds, in the store's units.
+MEASURED = (
+    "best_score", "test_score", "setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes",
+    "total_params", "trainable_params",
+)  # fmt: skip
+TRIAL_COLUMNS = ("trial_id", "attempt", "state", "device", *MEASURED)
+
 
 def by_cell(specs: Iterable[TrialSpec]) -> dict[str, list[TrialSpec]]:
     """The replicates of each cell by cell id, in order of first appearance."""

@@ -6,17 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.analysis.cells import by_cell
-from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.rows import COMPLETED
-from orchestrator.analysis.savings import savings
-from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame
 from trials.errors import StoreError
 from trials.spec import TrialSpec
+
+if TYPE_CHECKING:  # plans, help texts and the follower load without pandas
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class CellSummary:
     @property
     def n(self) -> int:
         """Completed replicates."""
-        return self.states[COMPLETED]
+        return self.states["completed"]
 
 
 def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> list[CellSummary]:
@@ -58,11 +55,15 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
 
     Args:
         specs: The planned trials.
-        rows: Rows of the store's `trials` table, also of other sweeps, with the columns `trial_frame.COLUMNS`.
+        rows: Rows of the store's `trials` table, also of other sweeps, with the columns `cells.TRIAL_COLUMNS`.
 
     Raises:
         StoreError: A completed trial lacks what every completed trial has.
     """
+    from orchestrator.analysis.describe import describe_cells
+    from orchestrator.analysis.savings import savings
+    from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame
+
     frame = trial_frame(specs, rows)
     if frame.empty:
         return []
@@ -107,7 +108,7 @@ def _count(value: float) -> int | None:
 
 
 def _check_completed(frame: pd.DataFrame) -> None:
-    done = frame[frame["state"] == COMPLETED]
+    done = frame[frame["state"] == "completed"]
     for name in ("score", "train_s", "trainable_params", "total_params"):
         wrong = done[done[name].isna() | ((name == "total_params") & (done[name] < 1))]
         if len(wrong):

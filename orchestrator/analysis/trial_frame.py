@@ -8,24 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.cells import cell_columns
+from orchestrator.analysis.cells import MEASURED, cell_columns
 from orchestrator.analysis.rows import numbers
 from trials.spec import TrialSpec
 
 TRAINING_COST = "training_cost_s"
-# Columns of the store's `trials` table that a frame holds, in the store's units.
-MEASURED = (
-    "best_score", "test_score", "setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes",
-    "total_params", "trainable_params",
-)  # fmt: skip
-COLUMNS = ("trial_id", "attempt", "state", "device", *MEASURED)
 
 
 def trial_frame(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """One row a spec, in their order; a trial without a row in the store has no state.
 
     Columns: those of `cells.cell_columns`, `trial_id`, `seed`, `state`, `device`, `score` (best on dev), `test_score`,
-    `MEASURED` in the store's units (float, NaN if not recorded), `training_cost_s`.
+    `cells.MEASURED` in the store's units (float, NaN if not recorded), `training_cost_s`.
     """
     by_id = {row["trial_id"]: row for row in rows}
     shared: dict[str, dict[str, object]] = {}  # a cell's columns are the same for all of its seeds

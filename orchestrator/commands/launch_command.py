@@ -16,8 +16,8 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.analysis.summary import summarise
-from orchestrator.analysis.trial_frame import COLUMNS
 from orchestrator.config.configs_folder import configs_folder
 from orchestrator.config.console import (
     DEFAULT_STORE,
@@ -190,7 +190,7 @@ def _run(running: Running, bounds: Bounds, forecast: Forecast | None, started: f
 
 
 def _show(plan: Plan, results: ResultStore, answer: Sequence[str]) -> None:
-    for table in cell_tables(summarise(trials_of(plan, results), results.trials(list(COLUMNS)).to_pylist())):
+    for table in cell_tables(summarise(trials_of(plan, results), results.trials(list(TRIAL_COLUMNS)).to_pylist())):
         stdout.print(table)
     for line in answer:
         stdout.print(line, markup=False, highlight=False, soft_wrap=True)

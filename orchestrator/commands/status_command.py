@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
+from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.analysis.summary import CellSummary, summarise
-from orchestrator.analysis.trial_frame import COLUMNS
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
@@ -73,7 +73,7 @@ def status(
         if each_trial:
             _list_trials(results, results.trials().to_pylist(), as_json=as_json)
             return
-        trials = results.trials(list(COLUMNS)).to_pylist()
+        trials = results.trials(list(TRIAL_COLUMNS)).to_pylist()
         sweeps = [(plan, summarise(_specs(plan), trials)) for plan in results.sweeps()]
         if as_json:
             print(

@@ -7,8 +7,6 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from orchestrator.analysis.cells import cell_label, varying_settings
-from orchestrator.analysis.describe import describe
-from orchestrator.analysis.pareto import front as pareto_front
 from orchestrator.config.quantities import counted, points
 from orchestrator.search.cell import Cell
 from orchestrator.store.schema import State
@@ -42,6 +40,8 @@ def result_lines(cells: Sequence[Cell], objectives: Sequence[str] = ("score",)) 
 
 def front(cells: Sequence[Cell], objectives: Sequence[str]) -> list[Cell]:
     """The cells on the Pareto front of their means over complete trials, best first; of equal cells the first."""
+    from orchestrator.analysis.pareto import front as pareto_front  # loads pandas
+
     known = [(cell, values) for cell in cells if (values := _oriented(cell, objectives)) is not None]
     if not known:
         return []
@@ -60,6 +60,8 @@ def _oriented(cell: Cell, objectives: Sequence[str]) -> tuple[float, ...] | None
 
 
 def _values(cell: Cell, objectives: Sequence[str]) -> str:
+    from orchestrator.analysis.describe import describe  # loads pandas
+
     shown = []
     for name in objectives:
         values = [value for results in cell.results() if (value := results.get(name)) is not None]
