@@ -19,6 +19,7 @@ from rich.text import Text
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
+    ClusterStoreOption,
     DebugOption,
     JsonOption,
     SettingsOption,
@@ -36,15 +37,7 @@ def doctor(
         Path | None, typer.Option(metavar="FILE", help="Also check the data and models of this sweep.")
     ] = None,
     cluster: ClusterOption = "local",
-    store: Annotated[
-        str | None,
-        typer.Option(
-            "--store",
-            metavar="DIR",
-            help="The results store.",
-            show_default=f"the cluster file's, else {DEFAULT_STORE}",
-        ),
-    ] = None,
+    store: ClusterStoreOption = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,

@@ -22,6 +22,7 @@ from orchestrator.config.configs_folder import configs_folder
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
+    ClusterStoreOption,
     DebugOption,
     JsonOption,
     OfflineOption,
@@ -55,15 +56,7 @@ def launch(
         Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
     ] = DEFAULT_SWEEP,
     cluster: ClusterOption = "local",
-    store: Annotated[
-        str | None,
-        typer.Option(
-            "--store",
-            metavar="DIR",
-            help="The results store: a folder, s3://bucket/prefix, gs:// or hdfs://.",
-            show_default=f"the cluster file's, else {DEFAULT_STORE}",
-        ),
-    ] = None,
+    store: ClusterStoreOption = None,
     settings: SettingsOption = None,
     offline: OfflineOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and exit.")] = False,
@@ -104,8 +97,8 @@ def launch(
 
         permafrost launch --sweep asha.yaml --simulate results
 
-    Exit codes: 0 complete, 1 some trials failed, 2 invalid setting, 3 missing or broken file, 130 or 143 interrupted,
-    143 also at a limit.
+    Exit codes: 0 complete, 1 some trials failed, 2 invalid setting, 3 missing or broken file, 130 interrupted,
+    143 terminated or at a limit.
     """
     with reported(debug=debug):
         started = time.monotonic()

@@ -17,6 +17,7 @@ from orchestrator.commands.launch_command import DEFAULT_SWEEP
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
+    ClusterStoreOption,
     DebugOption,
     JsonOption,
     OfflineOption,
@@ -44,15 +45,7 @@ def plan(
         Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
     ] = DEFAULT_SWEEP,
     cluster: ClusterOption = "local",
-    store: Annotated[
-        str | None,
-        typer.Option(
-            "--store",
-            metavar="DIR",
-            help="The results store; the forecast is estimated from its trials.",
-            show_default=f"the cluster file's, else {DEFAULT_STORE}",
-        ),
-    ] = None,
+    store: ClusterStoreOption = None,
     settings: SettingsOption = None,
     pilot: Annotated[
         bool, typer.Option("--pilot", help="Time a few dozen steps of each kind of trial that the store lacks.")

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.config.console import DEFAULT_STORE, ClusterOption, DebugOption, reported, say
+from orchestrator.config.console import DEFAULT_STORE, ClusterOption, ClusterStoreOption, DebugOption, reported, say
 from orchestrator.execution.stop_request import ask_to_stop
 from orchestrator.lease.claims import LEASES
 from orchestrator.lease.holder import this_driver
@@ -26,10 +26,7 @@ _POLL_S = 1.0
 
 def stop(
     sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="The sweep's name.")],
-    store: Annotated[
-        str | None,
-        typer.Option("--store", metavar="DIR", help="The results store of the sweep.", show_default=DEFAULT_STORE),
-    ] = None,
+    store: ClusterStoreOption = None,
     cluster: ClusterOption = "local",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the driver has ended.")] = True,
     debug: DebugOption = False,

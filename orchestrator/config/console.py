@@ -19,12 +19,23 @@ from rich.progress import Progress as RichProgress
 from trials.errors import PermafrostError
 from trials.sources.cache import Progress
 
+DEFAULT_STORE = "results"
+
 stdout = Console(highlight=False)
 stderr = Console(stderr=True, highlight=False)
 
 StoreOption = Annotated[
     str,
     typer.Option("--store", metavar="DIR", help="The results store: a folder, s3://bucket/prefix, gs:// or hdfs://."),
+]
+ClusterStoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        help="The results store: a folder, s3://bucket/prefix, gs:// or hdfs://.",
+        show_default=f"the cluster file's, else {DEFAULT_STORE}",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -44,7 +55,6 @@ SettingsOption = Annotated[
 ]
 OfflineOption = Annotated[bool, typer.Option("--offline", help="Download nothing; fail if a file is missing.")]
 
-DEFAULT_STORE = "results"
 INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143
 
 _STOPPED = "stopped; finished trials are in the store. Run the same command to resume."
