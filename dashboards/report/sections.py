@@ -12,7 +12,7 @@ from dashboards.data.provenance import Provenance, provenance
 from dashboards.data.selection import Selection, select
 from dashboards.views.part import Drawn, Part, compute
 from dashboards.views.registry import PARTS
-from dashboards.views.report import answers, method
+from dashboards.views.report_page import answers, method
 from dashboards.views.theme import LIGHT
 from trials.errors import NothingMatchedError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dashboards.views import choose, cost, curves, depth, overview, report, tags, trials
+from dashboards.views import choose, cost, curves, depth, overview, report_page, tags, trials
 from dashboards.views.part import Part
 from dashboards.views.view import ItemPage, View
 
@@ -17,7 +17,7 @@ _ORDERED = (
     choose.VIEW,
     tags.VIEW,
     trials.VIEW,
-    report.VIEW,
+    report_page.VIEW,
 )
 VIEWS: Mapping[str, View] = {view.path: view for view in _ORDERED}
 PARTS: Mapping[str, Part[Any]] = {part.name: part for view in _ORDERED for part in view.parts}

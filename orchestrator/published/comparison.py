@@ -19,7 +19,7 @@ from orchestrator.published.differences import (
     protocol_differences,
     seeds,
 )
-from orchestrator.published.our_results import COUNTED, Estimate, Row, Setup, completed, measure, setups
+from orchestrator.published.our_results import COUNTED, Row, SeedMean, Setup, completed, measure, setups
 from orchestrator.published.rules import (
     UNKNOWN_LEVEL,
     allowed,
@@ -49,7 +49,7 @@ class Line:
     unit: str
     freeze: str
     theirs: PublishedNumber
-    ours: Estimate
+    ours: SeedMean
     counted: bool
     difference: float
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.published.comparison import Comparison, Line, Refusal, Side
-from orchestrator.published.our_results import COUNTED, Estimate
+from orchestrator.published.our_results import COUNTED, SeedMean
 from orchestrator.published.study import PublishedNumber, Study
 from orchestrator.published.study_parts import Metric
 
@@ -73,7 +73,7 @@ def _figures(line: Line) -> tuple[str, str, str, str]:
     )
 
 
-def _interval(ours: Estimate, unit: str) -> str:
+def _interval(ours: SeedMean, unit: str) -> str:
     if ours.low is None or ours.high is None:
         return "1 seed, no interval"
     return f"{_number(ours.low, unit)}..{_number(ours.high, unit)} n={ours.n}"

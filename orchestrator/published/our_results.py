@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SeedMean:
     """A mean over seeds.
 
     Attributes:
@@ -106,7 +106,7 @@ def setups(trials: Sequence[Trial]) -> list[Setup]:
 
 def measure(
     metric: Metric, at_epoch: int | None, cell: Sequence[Trial], baseline: Sequence[Trial], *, column: str | None = None
-) -> Estimate | None:
+) -> SeedMean | None:
     """What a published metric is in a cell of ours; None where our rows do not have it.
 
     A quality is that of the published split and evaluation (or of the one after `at_epoch` epochs), a difference is
@@ -121,7 +121,7 @@ def measure(
         return _saved(frame, cell_id, _SAVED[column])
     if column in COUNTED:
         counts = _COUNTS[column](frame).dropna()
-        return Estimate(float(counts.iloc[0]), None, None, 1) if len(counts) else None
+        return SeedMean(float(counts.iloc[0]), None, None, 1) if len(counts) else None
     frame = frame.assign(score=[_score(trial, column, metric, at_epoch) for trial in trials]).astype({"score": float})
     if metric.to_baseline:
         found = differences(frame)
@@ -129,20 +129,20 @@ def measure(
     return _estimate(describe_cells(frame, ["cell"], "score"), "n")
 
 
-def _estimate(rows: pd.DataFrame, n: str) -> Estimate | None:
+def _estimate(rows: pd.DataFrame, n: str) -> SeedMean | None:
     """Of a table with at most one row and the columns `mean`, `low`, `high`."""
     if rows.empty or math.isnan(rows["mean"].iloc[0]):
         return None
     row = rows.iloc[0]
     has_interval = not math.isnan(row["low"])
     low, high = (float(row[end]) if has_interval else None for end in ("low", "high"))
-    return Estimate(float(row["mean"]), low, high, int(row[n]))
+    return SeedMean(float(row["mean"]), low, high, int(row[n]))
 
 
-def _saved(frame: pd.DataFrame, cell_id: str, cost: str) -> Estimate | None:
+def _saved(frame: pd.DataFrame, cell_id: str, cost: str) -> SeedMean | None:
     """The share that a cell saves of its baseline's cost; 0 for the baseline itself."""
     if (frame["baseline"] == cell_id).all() and len(frame):
-        return Estimate(0.0, None, None, int(frame[cost].notna().sum()))
+        return SeedMean(0.0, None, None, int(frame[cost].notna().sum()))
     found = savings(frame, [cost])
     return _estimate(found[found["cell"] == cell_id].rename(columns={"saved": "mean"}), "n_pairs")
 
