@@ -28,6 +28,7 @@ pytestmark = [
     pytest.mark.skipif(not namespaces_allowed(), reason="this user may not make network namespaces"),
 ]
 
+SCRIPT = Path(sys.executable).with_name("permafrost")
 SWEEP = """
 name: away
 trial:
@@ -69,7 +70,7 @@ def client(nodes: Nodes, laptop: Path) -> Iterator[Client]:
         here = {name: value for name, value in nodes.environment.items() if name != "RAY_ADDRESS"} | environment
         started.append(
             subprocess.Popen(
-                [*nodes.client_prefix, sys.executable, "-m", f"orchestrator.{command}", *map(str, words)],
+                [*nodes.client_prefix, str(SCRIPT), command, *map(str, words)],
                 cwd=laptop, env=here, stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             )
@@ -78,8 +79,8 @@ def client(nodes: Nodes, laptop: Path) -> Iterator[Client]:
 
     yield run
     for process in started:
-        process.kill()
-        process.communicate()
+        with process:
+            process.kill()
 
 
 def test_a_submitted_sweep_survives_a_lost_node_a_new_one_and_a_cut_and_ends_as_on_one_machine(
@@ -126,7 +127,7 @@ def test_stop_ends_a_submitted_sweep_gracefully_and_launching_again_goes_on(
     words = ("launch", "--sweep", "away.yaml", "--offline", "--store", store, "--cluster", nodes.dashboard)
     running = client(*words)
     _until(lambda: _n_epochs(store) >= 2)
-    stopped = client("stop_command", "away", "--cluster", nodes.dashboard)
+    stopped = client("stop", "away", "--cluster", nodes.dashboard)
     assert stopped.wait(120) == 0, stopped.communicate()[0]
     said = running.communicate(timeout=60)[0]
     assert running.returncode == 143, said
