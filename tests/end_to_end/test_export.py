@@ -224,7 +224,7 @@ def test_predicting_without_a_model_folder_says_how_to_make_one(tmp_path: Path) 
     [
         ("absent.txt", None, "absent.txt: cannot be read"),
         ("a.conllu", b"1\tonly\tthree\n", "a.conllu:1: a token line has 3 columns, CoNLL-U needs 10"),
-        ("a.conllu", b"# x\nJust text.\n", "a.conllu:2: starts with 'Just text.', which no line of CoNLL-U does"),
+        ("a.conllu", b"# x\nJust text.\n", "a.conllu:2: a line of CoNLL-U cannot start with 'Just text.'"),
         ("a.txt", b"fine\n\xff\n", "a.txt:2: not UTF-8 text"),
     ],
 )  # fmt: skip
@@ -377,7 +377,7 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("adapted", "text
 @pytest.mark.parametrize("name", ["ner", *SLOW])
 def test_every_kind_of_trial_comes_out_the_same_to_the_bit(name: str, exported: Exported) -> None:
     done = run("reproduce", exported.rows[name]["trial_id"], "--store", exported.store.root)
-    assert (done.exit_code, done.stdout) == (0, "the same to the bit: every number of 3 evaluations.\n")
+    assert (done.exit_code, done.stdout) == (0, "bit-identical: every number of 3 evaluations.\n")
 
 
 @pytest.mark.slow
