@@ -1,8 +1,8 @@
-"""A published study beside trials of ours: pure functions on the store's rows.
+"""Comparison of a published study with our trials: pure functions on the store's rows.
 
-Numbers stand side by side only where metric, split and corpus agree; what differs in one of these is refused with its
-reason and never given a difference. Any other difference (model, optimiser, epochs, seeds, device) is told beside the
-table. Times are compared as shares of the own baseline's time, never as seconds.
+Numbers are compared only if metric, split and corpus agree; otherwise the comparison is refused with a reason and shows
+no difference. Any other difference (model, optimiser, epochs, seeds, device) is listed beside the table. Times are
+compared as shares of the own baseline's time, never as seconds.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from orchestrator.published.study_parts import UNKNOWN
 
 @dataclass(frozen=True)
 class Line:
-    """One number of theirs and ours.
+    """One published number and ours.
 
     Attributes:
         metric: Key of the study's metrics.
         freeze: Our label of what is frozen.
-        counted: Whether ours follows from model and freeze alone, so that seeds do not matter.
+        counted: Whether ours is determined by model and freeze alone, not by seeds.
         difference: Ours minus theirs in the metric's unit; to the nearer end where theirs is a range.
     """
 
@@ -56,17 +56,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Side:
-    """A published table beside one set-up of ours.
+    """A published table and one of our set-ups.
 
     Attributes:
         group, source: Which table of the study.
         corpus: Its name and release.
         lines: By metric, then freeze.
         differs: How the protocols differ.
-        silent: Settings that the study does not tell.
+        silent: Settings that the study does not state.
         errata: Texts of those that concern a number shown.
-        absent: Published freezes that no trial of ours has.
-        extra: Freezes of ours that the table does not have.
+        absent: Published freezes that none of our trials has.
+        extra: Our freezes that the table does not have.
         detail: Whether it repeats other tables.
     """
 
@@ -86,12 +86,12 @@ class Side:
 
 @dataclass
 class Refusal:
-    """What is not set side by side.
+    """A refused comparison.
 
     Attributes:
         reason: Why not.
         theirs: The published numbers: table, metric, freeze, value.
-        ours: Ours, where the study leaves open which of them is meant.
+        ours: Ours, if the study does not say which of them it means.
     """
 
     reason: str
@@ -101,11 +101,11 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that a study and a store have to say to each other.
+    """The comparison of a study with a store.
 
     Attributes:
-        trials: Completed trials of ours with a task of the study.
-        missing: Published tables for which there is no trial of ours, in words.
+        trials: Our completed trials with a task of the study.
+        missing: Sentences about published tables for which we have no trial.
         about_the_text: Errata that concern no number.
     """
 
@@ -119,7 +119,7 @@ class Comparison:
 
 
 def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row]) -> Comparison:
-    """Set a study beside the completed trials of a store, given as the rows of its tables."""
+    """Compare a study with the completed trials of a store, given as the rows of its tables."""
     tasks = {corpus.task for corpus in study.corpora.values()}
     ours = [setup for setup in setups(completed(trials, epochs)) if setup.spec.task in tasks]
     refusals: dict[str, Refusal] = {}
@@ -143,13 +143,13 @@ def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row]) ->
         sides=tuple(sides),
         refusals=tuple(refusals.values()),
         missing=tuple(
-            f"{corpus}: no trial of ours on {', '.join(sizes)} train sentences" for corpus, sizes in missing.items()
+            f"{corpus}: we have no trial with {', '.join(sizes)} train sentences" for corpus, sizes in missing.items()
         ),
         about_the_text=tuple(erratum.text for erratum in study.errata if not erratum.concerns),
     )
 
 
-# --- What may not stand side by side
+# --- Refused comparisons
 
 
 def _refuse(refusals: dict[str, Refusal], reason: str, study: Study, result: Published, ours: list[Setup]) -> None:
@@ -163,7 +163,7 @@ def _refuse(refusals: dict[str, Refusal], reason: str, study: Study, result: Pub
 
 
 def _candidates(study: Study, result: Published, setup: Setup) -> Iterator[str]:
-    """What each metric that may be meant is in the cells of ours that may be meant."""
+    """The value of each metric that may be meant, in each of our cells that may be meant."""
     metric = study.metrics[result.metric]
     for cell in setup.cells.values():
         spec = cell[0].spec
@@ -176,26 +176,26 @@ def _candidates(study: Study, result: Published, setup: Setup) -> Iterator[str]:
 
 
 def _refuse_corpora(refusals: dict[str, Refusal], study: Study, ours: list[Setup]) -> None:
-    """Tell of corpora and train sizes of ours that are none of the study's."""
+    """Report our corpora and train sizes that the study does not have."""
     for setup in ours:
         data, size = setup.spec.data, setup.spec.train_size
         of_task = [corpus for corpus in study.corpora.values() if corpus.task == setup.spec.task]
         reasons = [corpus_refusal(corpus, data) for corpus in of_task]
         if None not in reasons:
-            told = _joined([reason for reason in dict.fromkeys(reasons) if reason])
-            refusals.setdefault(told, Refusal(told))
+            text = _joined([reason for reason in dict.fromkeys(reasons) if reason])
+            refusals.setdefault(text, Refusal(text))
         elif not any(group.corpus is not None and fits(study, group, setup) for group in study.results):
-            reason = f"ours are trained on {size:,} of {data.name}: the study has no such train size"
+            reason = f"our trials use {size:,} train items of {data.name}, a train size that the study does not have"
             refusals.setdefault(reason, Refusal(reason))
 
 
 def _joined(reasons: list[str]) -> str:
-    """Several reasons as one, without saying again what of ours they are about."""
+    """Several reasons as one, without repeating the subject."""
     start, is_not, _ = reasons[0].partition(" is not ")
     return "; ".join([reasons[0], *(reason.removeprefix(start + is_not[:4]) for reason in reasons[1:])])
 
 
-# --- What may
+# --- Comparisons
 
 
 def _side(
@@ -214,15 +214,15 @@ def _side(
     if not lines:
         return None
     trials = [setup.spec, *(trial.spec for trial in setup.trials)]
-    devices = [trial.row.get("device") or "an unnamed device" for trial in setup.trials]
+    devices = [trial.row.get("device") or "an unknown device" for trial in setup.trials]
     differs, silent = protocol_differences(study.protocol, trials, devices)
     corpus = study.corpora[group.corpus] if group.corpus else None
     if corpus and not known_as(corpus, setup.spec.data.name):
-        differs.insert(0, f"our corpus is named {setup.spec.data.name}")
+        differs.insert(0, f"our corpus is called {setup.spec.data.name}")
     if any(study.metrics[r.metric].split == "test" and study.metrics[r.metric].epoch != "best" for r in shown):
-        differs.append("our test score is that of the best epoch on dev")
+        differs.append("our test score is from the best epoch on dev")
     elif any(study.metrics[r.metric].epoch == UNKNOWN for r in shown):
-        differs.append("which epoch is reported is unknown, ours is the last")
+        differs.append("the study does not say which epoch it reports; ours is the last")
     return Side(
         group=group.id,
         source=group.source,
@@ -252,7 +252,7 @@ def _lines(study: Study, result: Published, setup: Setup) -> Iterator[Line]:
 
 
 def _difference(ours: float, theirs: PublishedNumber) -> float:
-    """Ours minus theirs; 0 inside a range, else to its nearer end."""
+    """Ours minus theirs; 0 within a range, else to its nearer end."""
     return max(ours - theirs.high, 0.0) + min(ours - theirs.low, 0.0)
 
 
@@ -274,7 +274,7 @@ def _extra(study: Study, group: Group, setup: Setup) -> tuple[str, ...]:
 
 
 def _wanted(study: Study, group: Group) -> tuple[str, str]:
-    """Corpus and train size of a table, in words."""
+    """Corpus and train size of a table, as a sentence needs them."""
     if group.corpus is None:
         return "any corpus", "any number of"
     corpus = study.corpora[group.corpus]

@@ -1,4 +1,4 @@
-"""What `permafrost compare` prints: a table for each published table and set-up of ours, then what was refused."""
+"""What `permafrost compare` prints: a table for each published table and set-up of ours, then the refusals."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from orchestrator.published.study import PublishedNumber, Study
 from orchestrator.published.study_parts import Metric
 
 
-def comparison_tables(found: Comparison, study: Study) -> Iterator[RenderableType]:
+def comparison_tables(comparison: Comparison, study: Study) -> Iterator[RenderableType]:
     """The whole comparison; shares in percent, differences of shares in points."""
-    yield Text(found.citation)
-    for sides in _alike([side for side in found.sides if not side.detail]):
+    yield Text(comparison.citation)
+    for sides in _alike([side for side in comparison.sides if not side.detail]):
         title = Text(f"{sides[0].corpus}, {sides[0].train_size:,} train sentences, {sides[0].model}", style="bold")
         tables = [part for side in sides for part in (Text(f"theirs: {side.source}"), _table(side, study))]
         yield Padding(Group(title, *tables, *_notes(sides)), (1, 0, 0, 0))
-    if found.refusals:
-        refused = [_item(_refused(refusal)) for refusal in found.refusals]
-        yield Padding(Group(Text("not set side by side", style="bold"), *refused), (1, 0, 0, 0))
-    hidden = sum(side.detail for side in found.sides)
-    notes = list(found.missing)
+    if comparison.refusals:
+        refused = [_item(_refused(refusal)) for refusal in comparison.refusals]
+        yield Padding(Group(Text("not compared", style="bold"), *refused), (1, 0, 0, 0))
+    hidden = sum(side.detail for side in comparison.sides)
+    notes = list(comparison.missing)
     if hidden:
-        notes.append(f"{hidden} more tables, which repeat these numbers in another form, with --json")
-    notes += [f"erratum of the text: {text}" for text in found.about_the_text]
+        notes.append(f"{hidden} more table{'s' * (hidden != 1)} repeating these numbers: see --json")
+    notes += [f"erratum in the text: {text}" for text in comparison.about_the_text]
     if notes:
         yield Padding(Group(*map(_item, notes)), (1, 0, 0, 0))
 
 
 def _alike(sides: list[Side]) -> list[list[Side]]:
-    """Tables of one set-up of ours on one corpus, which share their notes."""
-    found: dict[tuple[object, ...], list[Side]] = {}
+    """Tables of one of our set-ups on one corpus, which share their notes."""
+    alike: dict[tuple[object, ...], list[Side]] = {}
     for side in sides:
-        found.setdefault((side.corpus, side.train_size, side.model, side.differs, side.silent), []).append(side)
-    return list(found.values())
+        alike.setdefault((side.corpus, side.train_size, side.model, side.differs, side.silent), []).append(side)
+    return list(alike.values())
 
 
-# Widths at which the tables stand under one another, in 80 columns.
+# Fixed widths, so that tables align within 80 columns.
 _NAMES = {"metric": 15, "freeze": 11}
 _NUMBERS = {"ours": 7, "95 % interval": 19, "theirs": 7, "difference": 13}
 
@@ -86,7 +86,7 @@ def _published(theirs: PublishedNumber, unit: str) -> str:
 
 
 def _number(value: float, unit: str) -> str:
-    """A share in percent, a count in thousands or millions, four digits."""
+    """A share in percent, a count in thousands or millions, with four digits."""
     if unit == "share":
         return f"{100 * value:.2f}"
     if unit == "count" and abs(value) >= 1e3:
@@ -95,20 +95,20 @@ def _number(value: float, unit: str) -> str:
 
 
 def _notes(sides: list[Side]) -> Iterator[RenderableType]:
-    """What stands under tables that share their protocol, each sentence once."""
+    """The notes below tables that share their protocol, each sentence once."""
     differs, silent = sides[0].differs, sides[0].silent
     absent = dict.fromkeys(label for side in sides for label in side.absent)
     extra = dict.fromkeys(label for side in sides for label in side.extra)
     errata = dict.fromkeys(text for side in sides for text in side.errata)
-    told = {"protocol differs": differs, "the study does not tell": silent}
-    freezes = {"no trial of ours freezes as": absent, "of ours, not in the study": extra}
-    yield from (_item(f"{what}: {'; '.join(words)}") for what, words in told.items() if words)
+    notes = {"protocol differs": differs, "not stated by the study": silent}
+    freezes = {"not in our trials": absent, "only in our trials": extra}
+    yield from (_item(f"{what}: {'; '.join(words)}") for what, words in notes.items() if words)
     yield from (_item(f"{what}: {', '.join(words)}") for what, words in freezes.items() if words)
     yield from (_item(f"erratum: {text}") for text in errata)
 
 
 def _refused(refusal: Refusal) -> str:
-    """The reason, which numbers, and ours where several may be meant."""
+    """The reason, the numbers, and ours if several may be meant."""
     tables: dict[str, dict[str, None]] = {}
     for group, metric, _, _ in refusal.theirs:
         tables.setdefault(metric, {})[group] = None

@@ -1,7 +1,7 @@
-"""What a published study and trials of ours do differently: what forbids a comparison, and what must be told beside it.
+"""Differences between a published study and our trials: those that forbid a comparison, and those shown beside it.
 
-A corpus is the same if the counts of every split that both sides know agree, and the release where ours has one. Its
-name is the person's to choose: another one is told, not refused, unless it is that of a known lookalike.
+Corpora are the same if the sizes of all splits that both sides know agree, and the release if ours has one. Users
+choose names freely: a different name is shown, not refused, unless it is that of a known lookalike.
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ SETTINGS = {
 
 
 def corpus_refusal(theirs: PublishedCorpus, ours: DataSpec, scored: str = "dev") -> str | None:
-    """Why numbers of the `scored` split must not stand side by side; None if they may."""
+    """Why numbers of the `scored` split must not be compared; None if they may."""
     if theirs.sizes == UNKNOWN:
         return f"the study does not say which corpus it used ({theirs.name})"
     if ours.sizes is None:
-        return (
-            f"our trials do not say how many sentences {ours.name} has, so it cannot be told from {corpus_name(theirs)}"
-        )
+        return f"our trials do not record the size of {ours.name}, so it cannot be matched with {corpus_name(theirs)}"
     if any(a is not None and b and a != b for a, b in zip(theirs.sizes, ours.sizes, strict=True)):
         return f"ours, {ours.name} ({counts(ours.sizes)}), is not {corpus_name(theirs)} ({counts(theirs.sizes)})"
     release = _release(ours)
@@ -64,7 +62,7 @@ def corpus_name(corpus: PublishedCorpus) -> str:
 
 
 def known_as(corpus: PublishedCorpus, name: str) -> bool:
-    """Whether a name of ours is plainly the corpus's: `sst2` of `GLUE SST-2`, `UD_English-EWT`."""
+    """Whether our name is plainly the corpus's: `sst2` of `GLUE SST-2`, `UD_English-EWT`."""
     ours, theirs = ("".join(c for c in text.lower() if c.isalnum()) for text in (name, corpus.name))
     return ours in theirs
 
@@ -80,9 +78,9 @@ def seeds(n: int) -> str:
 
 
 def may_be(theirs: PublishedFreeze, n_layers: int | str, ours: TrialSpec) -> bool:
-    """Whether a trial freezes what a study froze, or what it may have frozen where it does not say.
+    """Whether a trial freezes what a study froze, or may have frozen if it does not say.
 
-    Layers of models of different height are never the same, except none of them and all of them.
+    Layers of models of different depth are never the same, except none and all of them.
     """
     freeze, same_height = ours.freeze, n_layers == ours.model.n_layers
     if theirs.embeddings not in (UNKNOWN, freeze.embeddings):
@@ -97,18 +95,18 @@ def may_be(theirs: PublishedFreeze, n_layers: int | str, ours: TrialSpec) -> boo
 
 
 def same_model(theirs: str, ours: str) -> bool:
-    """Whether two names are of one checkpoint; the organisation before it and the revision behind it do not count."""
+    """Whether two names denote one checkpoint; organisation and revision are ignored."""
     return _checkpoint(theirs) == _checkpoint(ours)
 
 
 def protocol_differences(
     protocol: Protocol, specs: Sequence[TrialSpec], devices: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """(what is done otherwise, what the study does not tell) for trials that differ in freeze and seed only."""
+    """(differences, settings that the study does not state) for trials that differ in freeze and seed only."""
     first = specs[0]
-    told: list[str] = []
+    differing: list[str] = []
     if not same_model(protocol.model, first.model.name):
-        told.append(f"model {first.model.name} instead of {protocol.model}")
+        differing.append(f"model {first.model.name} instead of {protocol.model}")
     silent = []
     for name, path in SETTINGS.items():
         theirs, ours = getattr(protocol, name), _setting(first, path)
@@ -117,18 +115,18 @@ def protocol_differences(
         if theirs == UNKNOWN:
             silent.append(name)
         elif theirs != ours:
-            told.append(f"{name} {_word(ours)} instead of {_word(theirs)}")
+            differing.append(f"{name} {_word(ours)} instead of {_word(theirs)}")
     n_seeds = len({spec.seed for spec in specs})
     if protocol.n_seeds == UNKNOWN:
         silent.append("seeds")
     elif protocol.n_seeds != n_seeds:
-        told.append(f"{seeds(n_seeds)} instead of {protocol.n_seeds}")
-    ran_on = " and ".join(sorted(set(devices))) or "an unnamed device"
+        differing.append(f"{seeds(n_seeds)} instead of {protocol.n_seeds}")
+    ran_on = " and ".join(sorted(set(devices))) or "an unknown device"
     if protocol.hardware == UNKNOWN:
         silent.append("hardware")
     elif not _same_device(protocol.hardware, ran_on):
-        told.append(f"{ran_on} instead of {protocol.hardware}")
-    return told, silent
+        differing.append(f"{ran_on} instead of {protocol.hardware}")
+    return differing, silent
 
 
 def _release(data: DataSpec) -> str:

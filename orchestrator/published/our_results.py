@@ -1,4 +1,4 @@
-"""Our side of a comparison: completed trials, put together by set-up and cell, and what each metric is over seeds."""
+"""Our side of a comparison: completed trials by set-up and cell, and each metric over seeds."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class SeedMean:
     """A mean over seeds.
 
     Attributes:
-        low, high: Ends of its 95 % interval (`analysis.describe`, `analysis.paired`, `analysis.savings`); None where
-            there is none, as with one seed.
+        low, high: Ends of its 95 % interval (`analysis.describe`, `analysis.paired`, `analysis.savings`); None with one
+            seed.
         n: Seeds, or pairs of seeds.
     """
 
@@ -49,13 +49,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Setup:
-    """Trials that differ in nothing but freeze and seed; `cells` are those of one freeze, by cell id."""
+    """Trials that differ only in freeze and seed; `cells` maps cell ids to the trials of one freeze."""
 
     cells: Mapping[str, tuple[Trial, ...]]
 
     @property
     def spec(self) -> TrialSpec:
-        """Any of its specs, a frozen one where there is one: its settings are those of all."""
+        """One of its specs, a frozen one if there is any; the shared settings are those of all."""
         specs = [trials[0].spec for trials in self.cells.values()]
         return next((spec for spec in specs if not spec.freeze.is_baseline), specs[0])
 
@@ -87,7 +87,7 @@ def completed(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Trial]:
 
 
 def setups(trials: Sequence[Trial]) -> list[Setup]:
-    """The trials by set-up; a baseline belongs to every set-up it is the baseline of."""
+    """The trials by set-up; a baseline belongs to every set-up whose baseline it is."""
     by_id = {trial.spec.trial_id: trial for trial in trials}
     found: dict[tuple[str, bool | None], dict[str, tuple[Trial, ...]]] = {}
     baselines = {}
@@ -107,10 +107,10 @@ def setups(trials: Sequence[Trial]) -> list[Setup]:
 def measure(
     metric: Metric, at_epoch: int | None, cell: Sequence[Trial], baseline: Sequence[Trial], *, column: str | None = None
 ) -> SeedMean | None:
-    """What a published metric is in a cell of ours; None where our rows do not have it.
+    """The value of a published metric in one of our cells; None if our rows do not have it.
 
-    A quality is that of the published split and evaluation (or of the one after `at_epoch` epochs), a difference is
-    paired by seed, a saving is paired by seed on the same device. `column` is the metric's first, if not given.
+    A quality is taken at the published split and evaluation (or after `at_epoch` epochs); differences and savings are
+    paired by seed, savings on the same device. `column` defaults to the metric's first.
     """
     column = column or metric.columns[0]
     beside = baseline if column in _SAVED or metric.to_baseline else ()
@@ -130,7 +130,7 @@ def measure(
 
 
 def _estimate(rows: pd.DataFrame, n: str) -> SeedMean | None:
-    """Of a table with at most one row and the columns `mean`, `low`, `high`."""
+    """The estimate in a table of at most one row with columns `mean`, `low`, `high`."""
     if rows.empty or math.isnan(rows["mean"].iloc[0]):
         return None
     row = rows.iloc[0]
@@ -140,7 +140,7 @@ def _estimate(rows: pd.DataFrame, n: str) -> SeedMean | None:
 
 
 def _saved(frame: pd.DataFrame, cell_id: str, cost: str) -> SeedMean | None:
-    """The share that a cell saves of its baseline's cost; 0 for the baseline itself."""
+    """The share of its baseline's cost that a cell saves; 0 for the baseline itself."""
     if (frame["baseline"] == cell_id).all() and len(frame):
         return SeedMean(0.0, None, None, int(frame[cost].notna().sum()))
     found = savings(frame, [cost])
@@ -148,7 +148,7 @@ def _saved(frame: pd.DataFrame, cell_id: str, cost: str) -> SeedMean | None:
 
 
 def _score(trial: Trial, column: str, metric: Metric, at_epoch: int | None) -> float | None:
-    """A quality of one trial; where the published evaluation is unknown, the last one."""
+    """The quality of one trial; at the last evaluation if the published one is unknown."""
     if metric.split == "test":
         value = dict(trial.row.get("test_metrics") or ()).get(column)
         return None if value is None else float(value)
@@ -160,11 +160,11 @@ def _score(trial: Trial, column: str, metric: Metric, at_epoch: int | None) -> f
     return float(max(row[column] for row in rows) if metric.epoch == "best" else rows[-1][column])
 
 
-_SAVED = {"saved_params": "trainable_params", "saved_train": TRAINING_COST}  # a published saving -> the cost it saves
+_SAVED = {"saved_params": "trainable_params", "saved_train": TRAINING_COST}  # published saving -> the cost saved
 _COUNTS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
     "total_params": lambda frame: frame["total_params"],
     "trainable_params": lambda frame: frame["trainable_params"],
     "trainable_share": lambda frame: frame["trainable_params"] / frame["total_params"],
 }
-COUNTED = frozenset({*_COUNTS, "saved_params"})  # the same under every seed: no interval to speak of
+COUNTED = frozenset({*_COUNTS, "saved_params"})  # equal under every seed, so without an interval
 RELATIVE = frozenset(_SAVED)  # 0 for the baseline, by definition

@@ -1,6 +1,6 @@
-"""What of a published study may stand beside what of ours: the reasons against it, in words.
+"""Which published numbers may be compared with which of ours, and the reason where they may not.
 
-A reason that starts with UNKNOWN_LEVEL is one where a reader should see each of our metrics that may be meant.
+With a reason that starts with UNKNOWN_LEVEL, the reader should see each of our metrics that the study may mean.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ def forbidden(study: Study, result: Published) -> Iterator[str]:
     """Why a number cannot be compared with any trial of ours."""
     metric, freeze = study.metrics[result.metric], study.freezes[result.freeze]
     if not metric.columns:
-        yield f"our store has no such figure: {metric.called}"
+        yield f"our store has no such metric: {metric.called}"
         return
     if metric.columns == ("train_s",):
-        yield "times of different hardware are not compared; their shares of the own baseline's time (saved_train) are"
+        yield "times of different hardware are not compared; see saved_train, the share of the baseline's time"
         return
     if len(metric.columns) > 1:
-        yield f"{UNKNOWN_LEVEL}{metric.called}; ours could be {' or '.join(metric.columns)}"
+        yield f"{UNKNOWN_LEVEL}{metric.called}; could be {' or '.join(metric.columns)}"
     if metric.split == UNKNOWN:
         yield "the study does not say on which split it scored"
     if not freeze.is_exact:
         parts = ["layers"] * (freeze.layers == UNKNOWN) + ["embeddings"] * (freeze.embeddings == UNKNOWN)
-        yield f"the study does not say what exactly was frozen ({freeze.label}): {' and '.join(parts)} are open"
+        yield f"the study does not say which {' and '.join(parts)} were frozen ({freeze.label})"
     corpus = study.corpora.get(group_of(study, result.group).corpus or "")
     if corpus is not None and corpus.sizes == UNKNOWN:
         yield f"the study does not say which corpus it used ({corpus.name})"
 
 
 def allowed(study: Study, result: Published) -> bool:
-    """Whether a number may be compared with trials of ours that have its corpus and train size."""
+    """Whether a number may be compared with our trials on its corpus and train size."""
     return not any(forbidden(study, result))
 
 
 def fits(study: Study, group: Group, setup: Setup) -> bool:
-    """Whether a set-up of ours has the task, corpus and train size of a table."""
+    """Whether one of our set-ups has the task, corpus and train size of a table."""
     if group.corpus is None:
         return True
     corpus, spec = study.corpora[group.corpus], setup.spec
@@ -53,15 +53,13 @@ def fits(study: Study, group: Group, setup: Setup) -> bool:
 
 
 def forbidden_here(study: Study, group: Group, result: Published, setup: Setup) -> str | None:
-    """Why a number cannot be compared with this set-up, though with others."""
+    """Why a number cannot be compared with this set-up, although with others."""
     metric, spec = study.metrics[result.metric], setup.spec
     corpus = study.corpora.get(group.corpus or "")
     if metric.split in SPLITS and corpus and (reason := corpus_refusal(corpus, spec.data, metric.split)):
         return reason
     if metric.columns[0] in COUNTED and not same_model(study.protocol.model, spec.model.name):
-        return (
-            f"parameters, and shares of them, are of another model ({spec.model.name}, theirs {study.protocol.model})"
-        )
+        return f"parameters are those of another model ({spec.model.name}, theirs {study.protocol.model})"
     return None
 
 

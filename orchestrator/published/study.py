@@ -3,9 +3,9 @@
     study = load_study("emekaeze_pos")
     for result in study.results_flat(): ...
 
-A file names its metrics, corpora and freezes once; its tables then hold one row a freeze, in short form. A column is a
-metric, with `@3` for its value after epoch 3 and `.std` for a statistic over the seeds. A cell is a number, `null`
-(not given) or `[low, high]`. What a study does not say is written `unknown`, never guessed.
+A file defines its metrics, corpora and freezes once; its tables then have one row per freeze. A column is a metric,
+with `@3` for its value after epoch 3 and `.std` for a statistic over the seeds. A cell is a number, `null` (not given)
+or `[low, high]`. What a study does not state is `unknown`, never guessed.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ COLUMN = re.compile(r"(?P<metric>\w+)(@(?P<epoch>[1-9]\d*))?(\.(?P<statistic>mea
 
 
 class Group(Frozen):
-    """One table: corpus and train size are fixed.
+    """One table, with a fixed corpus and train size.
 
     Attributes:
-        source: Where in the study it stands.
-        corpus: A key of the study's corpora; None where the numbers do not depend on one.
+        source: Where in the study it is.
+        corpus: A key of the study's corpora; None if the numbers do not depend on one.
         train_size: None means the whole train split.
-        columns: What each cell of a row is.
-        rows: A key of the study's freezes to its cells.
-        detail: Whether it repeats other tables, so that a terminal may leave it out.
+        columns: The meaning of each cell of a row.
+        rows: Key of the study's freezes -> its cells.
+        detail: Whether it repeats other tables, so that the terminal omits it.
     """
 
     id: str
@@ -64,7 +64,7 @@ class Group(Frozen):
     def _rows_fit(self) -> Group:
         for column in self.columns:
             if not COLUMN.fullmatch(column):
-                raise ValueError(f"column {column!r}: must be a metric, perhaps with @EPOCH and .STATISTIC")
+                raise ValueError(f"column {column!r}: must be a metric, optionally with @EPOCH and .STATISTIC")
             alone, _, statistic = column.partition(".")
             if statistic and not {alone, f"{alone}.mean"} & set(self.columns):
                 raise ValueError(f"column {column!r}: needs the column {alone}.mean beside it")
@@ -78,7 +78,7 @@ class PublishedNumber(Frozen):
     """A published number: one run's, a mean over seeds with its spread, or a range.
 
     Attributes:
-        low, high: The number itself, twice, or the ends of a range.
+        low, high: Twice the number itself, or the ends of a range.
         median, std, min, max: Over the seeds.
     """
 
@@ -97,7 +97,7 @@ class Published(Frozen):
         group: Id of its table.
         freeze: Key of the study's freezes.
         metric: Key of the study's metrics.
-        at_epoch: After how many epochs, in a curve.
+        at_epoch: Epochs before the value, for a curve.
     """
 
     group: str
@@ -108,12 +108,12 @@ class Published(Frozen):
 
 
 class Study(Frozen):
-    """A study: what is known of how it was done, what is wrong in it, and its numbers.
+    """A study: its protocol as far as it is known, its errata, and its numbers.
 
     Attributes:
         study: The name of its file.
-        trials: How many runs it reports.
-        sources: Which texts the numbers were taken from.
+        trials: Number of reported runs.
+        sources: The texts that the numbers were copied from.
     """
 
     study: str
@@ -157,7 +157,7 @@ class Study(Frozen):
         return f"{', '.join(self.authors)} ({year}). {self.title}.{url}"
 
     def results_flat(self) -> Iterator[Published]:
-        """Every number in the order of the file, the statistics of one metric put together."""
+        """Every number in the order of the file, with the statistics of one metric combined."""
         for group in self.results:
             for freeze, cells in group.rows.items():
                 yield from _results_of_row(group, freeze, cells)
@@ -171,7 +171,7 @@ def load_study(name: str) -> Study:
     """The study of that name.
 
     Raises:
-        ConfigError: no such study, or its file is broken; with every mistake by file, line and key.
+        ConfigError: no such study, or its file is not valid; all errors with file, line and key.
     """
     if name not in STUDIES:
         raise ConfigError(f"--study: {unknown(name, STUDIES)}")
@@ -188,7 +188,7 @@ def read_study(path: Path) -> Study:
 
 
 def metric_of(column: str) -> str:
-    """The metric that a column of a table holds."""
+    """The metric of a table's column."""
     found = COLUMN.fullmatch(column)
     assert found is not None
     return found["metric"]

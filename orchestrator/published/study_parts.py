@@ -1,7 +1,4 @@
-"""The parts of a published study: how it was done, on what, what its words mean, and what is wrong in it.
-
-`orchestrator.published.study` puts them together with the numbers.
-"""
+"""The parts of a published study: protocol, corpora, metrics, freezes, errata. `study` adds the numbers."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ Unknown = Literal["unknown"]
 
 
 class Protocol(Frozen):
-    """How a study trained; the names and units of `trials.spec`, and what a trial of ours does not know.
+    """How a study trained, in the names and units of `trials.spec`, with a few more settings.
 
     Attributes:
-        model: The checkpoint as the study calls it.
-        n_layers: Its encoder layers.
-        seeds, n_seeds: Which seeds, and how many.
-        hardware: What it ran on.
+        model: Name of the checkpoint in the study.
+        n_layers: Number of encoder layers.
+        seeds, n_seeds: The seeds, and their number.
+        hardware: The device.
     """
 
     model: str
@@ -57,9 +54,9 @@ class PublishedCorpus(Frozen):
 
     Attributes:
         version: Its release.
-        task: The word of ours for what was learnt.
-        sizes: Sentences or texts of train, dev and test; null where the study does not use a split.
-        majority: Accuracy on dev of always saying the commonest class.
+        task: Our name of the task.
+        sizes: Sentences or texts of train, dev and test; null for an unused split.
+        majority: Accuracy on dev of always predicting the most frequent class.
         lookalikes: Corpora of the same counts (part of a name, lower case), and the splits in which they differ.
     """
 
@@ -72,14 +69,14 @@ class PublishedCorpus(Frozen):
 
 
 class Metric(Frozen):
-    """A metric of a study, and what of ours is the same.
+    """A metric of a study, and ours that corresponds to it.
 
     Attributes:
-        called: The study's words.
-        columns: Ours, a metric of the store or a figure derived from its rows; several where the study leaves open
-            which one is meant, none where we have no such figure.
-        split: What was scored, for metrics of quality.
-        epoch: Which evaluation is reported.
+        called: Its name in the study.
+        columns: Ours: a metric of the store or a number derived from its rows; several if the study does not say which
+            one it means, none if we have no such metric.
+        split: The split that was scored, for quality metrics.
+        epoch: The reported evaluation.
         unit: ``share`` is 0..1.
         to_baseline: Whether it is the difference to the study's own baseline.
     """
@@ -96,9 +93,9 @@ class PublishedFreeze(Frozen):
     """What a study froze.
 
     Attributes:
-        label: The study's name for it.
+        label: Its name in the study.
         layers: Indices of the frozen encoder layers.
-        depths: Fewest and most layers, where `layers` is unknown.
+        depths: Fewest and most layers, if `layers` is unknown.
         embeddings: Whether the embeddings were frozen as well.
     """
 
@@ -111,12 +108,12 @@ class PublishedFreeze(Frozen):
     @model_validator(mode="after")
     def _depths_stand_for_layers(self) -> PublishedFreeze:
         if (self.layers == UNKNOWN) != (self.depths is not None):
-            raise ValueError("`depths: [fewest, most]` and `layers: unknown` go together")
+            raise ValueError("`depths: [fewest, most]` is required with `layers: unknown`, and only then")
         return self
 
     @property
     def is_exact(self) -> bool:
-        """Whether the study says which parts were frozen."""
+        """Whether the study states which parts were frozen."""
         return self.layers != UNKNOWN and self.embeddings != UNKNOWN
 
     @property
@@ -126,7 +123,7 @@ class PublishedFreeze(Frozen):
 
 
 class Concern(Frozen):
-    """Numbers, by where they stand; an empty list is any."""
+    """A set of numbers by table, column and freeze; an empty list matches all."""
 
     groups: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
@@ -134,10 +131,10 @@ class Concern(Frozen):
 
 
 class Erratum(Frozen):
-    """A mistake or an open question of a study.
+    """An error or an open question of a study.
 
     Attributes:
-        concerns: The numbers it is about; empty where it is about the text alone.
+        concerns: The numbers that it affects; empty if it affects only the text.
     """
 
     id: str
@@ -146,7 +143,7 @@ class Erratum(Frozen):
 
 
 class PublishedClaim(Frozen):
-    """A number of the running text."""
+    """A number in the running text."""
 
     about: str
     value: float | tuple[float, float]

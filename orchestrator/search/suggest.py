@@ -11,8 +11,8 @@ from orchestrator.search.optuna_search import Distributions, OptunaPoints, PastC
 from orchestrator.store.plans import Suggested
 from orchestrator.store.schema import State
 from orchestrator.sweeps.axis import Axis
-from orchestrator.sweeps.samplers import Layers, at_random
-from orchestrator.sweeps.search_spec import SearchSpec
+from orchestrator.sweeps.samplers import at_random
+from orchestrator.sweeps.search_spec import Layers, SearchSpec
 from orchestrator.sweeps.space import Point, Space, again, walk
 from trials.spec import TrialSpec
 

@@ -1,1 +1,6 @@
-"""What a person declares: sweeps, their axes and spaces, searches, clusters; and the plan that follows."""
+"""What a person declares: sweeps, their axes and spaces, searches, clusters; and the plan that follows.
+
+Importing the package registers the kinds of search.
+"""
+
+from orchestrator.sweeps import samplers as samplers

@@ -1,9 +1,9 @@
-"""What a setting may be: a list of choices, or a distribution; choices may hold further axes.
+"""The values that a setting may take: a list of choices or a distribution; choices may contain further axes.
 
 freeze:
   - none
-  - {strategy: first_k, depth: {int_uniform: [1, layers]}}     # as many layers as the model has
-lora: [null, {rank: {choice: [4, 8, 16]}}]                      # a rank only where there are adapters
+  - {strategy: first_k, depth: {int_uniform: [1, layers]}}     # up to the model's layers
+lora: [null, {rank: {choice: [4, 8, 16]}}]                      # a rank only with adapters
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pydantic import Field, ValidationError, model_validator
 from trials.settings import Frozen
 
 Bounds = tuple[float, float]
-LAYERS = "layers"  # as the upper bound of whole numbers: the encoder layers of the point's model
+LAYERS = "layers"  # as an upper bound: the encoder layers of the point's model
 
 
 class Axis(Frozen):
-    """What one setting may be; exactly one of the attributes is given, and a bare list is a `choice`.
+    """The values of one setting; exactly one attribute is given, and a bare list is a `choice`.
 
     Attributes:
-        choice: These values; mappings among them may hold axes again.
+        choice: These values; mappings among them may contain axes.
         uniform: A number between two bounds.
         log_uniform: The same, uniform in its logarithm.
-        int_uniform: A whole number between two bounds, both included; the second may be ``layers``.
+        int_uniform: An integer between two bounds, inclusive; the upper one may be ``layers``.
     """
 
     choice: Annotated[list[Any], Field(min_length=1)] | None = None
@@ -50,22 +50,22 @@ class Axis(Frozen):
         if not bounds[0] < bounds[1]:
             raise ValueError(f"{list(bounds)}: the first bound must be below the second")
         if max(map(abs, bounds)) >= (2**63 if self.int_uniform else 1e300):
-            raise ValueError(f"{list(bounds)}: bounds this large cannot be drawn between")
+            raise ValueError(f"{list(bounds)}: bounds are too large to sample between")
         if self.log_uniform and self.log_uniform[0] <= 0:
             raise ValueError(f"{list(self.log_uniform)}: a logarithm needs bounds above 0")
 
     @property
     def by_layers(self) -> bool:
-        """Whether it ends where the model's layers do."""
+        """Whether its upper bound is the model's number of layers."""
         return self.int_uniform is not None and self.int_uniform[1] == LAYERS
 
     @property
     def is_listed(self) -> bool:
-        """Whether its values can be counted: those of a grid."""
+        """Whether it has finitely many values, as a grid needs."""
         return self.choice is not None or self.int_uniform is not None
 
     def within(self, n_layers: int) -> Axis:
-        """The same with its bound told. Raises ValueError: nothing is between the bounds."""
+        """The axis with `layers` replaced by a number. Raises ValueError if no value is left."""
         if not self.by_layers:
             return self
         assert self.int_uniform
@@ -76,7 +76,7 @@ class Axis(Frozen):
 
     @property
     def n_values(self) -> int:
-        """How many values a list or a span of whole numbers has, axes inside them left out."""
+        """Number of choices or integers, without nested axes."""
         if self.choice is not None:
             return len(self.choice)
         low, high = self.whole
@@ -84,26 +84,26 @@ class Axis(Frozen):
 
     @property
     def whole(self) -> tuple[int, int]:
-        """The bounds of whole numbers, told ones."""
+        """The integer bounds, once they are known."""
         assert self.int_uniform
         low, high = self.int_uniform
-        assert isinstance(high, int), "its bound is not told yet"
+        assert isinstance(high, int), "its bound is not known yet"
         return low, high
 
     def value(self, index: int) -> Any:
-        """One of `n_values`."""
+        """The value at an index below `n_values`."""
         return self.choice[index] if self.choice is not None else self.whole[0] + index
 
 
 def axis_in(value: object) -> Axis | None:
-    """The axis that a value inside a choice is; None for a plain one."""
+    """The axis that a value inside a choice declares; None for a plain value."""
     if isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in Axis.model_fields:
         return Axis.model_validate(value)
     return None
 
 
 def inner_axes(value: object) -> list[Axis]:
-    """All axes inside a value, those inside their choices too."""
+    """All axes inside a value, including nested ones."""
     axis = axis_in(value)
     if axis is not None:
         return [axis, *(found for choice in axis.choice or () for found in inner_axes(choice))]
@@ -112,10 +112,10 @@ def inner_axes(value: object) -> list[Axis]:
 
 
 def _check_inside(value: object) -> None:
-    """Raises ValueError: an axis inside a choice is none."""
+    """Raises ValueError if an axis inside a choice is not valid."""
     try:
         inner_axes(value)
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"an axis inside {value!r} is none: {path or 'it'}: {first['msg']}") from error
+        raise ValueError(f"the axis inside {value!r} is not valid: {path or 'it'}: {first['msg']}") from error

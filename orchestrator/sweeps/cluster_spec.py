@@ -1,10 +1,10 @@
-"""Where a sweep runs, as `--cluster` names it: a word, the address of a Ray's Jobs, or a file.
+"""Where a sweep runs, as given by `--cluster`: a word, the address of a Ray cluster's dashboard, or a file.
 
 address: http://head:8265         # or `auto`, `local`, `inline`
-resources: {cpus: 4, gpus: packed, device: A100}     # over the sweep's
-concurrency: 64                   # trials asked for at a time, so that an autoscaler adds nodes for them
+resources: {cpus: 4, gpus: packed, device: A100}     # override the sweep's
+concurrency: 64                   # trials requested at once, so that an autoscaler adds nodes
 store: s3://bucket/freezing       # unless --store is given
-limits: {lost: 20}                # over the sweep's
+limits: {lost: 20}                # override the sweep's
 environment: {packages: pinned, variables: {HF_HUB_OFFLINE: "1"}}
 prices: {currency: USD, cpu_hour: 0.04, gpu_hour: {A100: 2.1}}
 """
@@ -32,13 +32,13 @@ Price = Annotated[float, Field(ge=0)]
 
 
 class Prices(Frozen):
-    """What a cluster costs, for the forecast.
+    """Prices of a cluster, for the forecast.
 
     Attributes:
-        currency: Of all prices.
-        cpu_hour: Of a core for an hour.
-        gpu_hour: Of a GPU for an hour, or by kind of accelerator as Ray names it.
-        kwh: Of a kilowatt-hour, where energy is paid for besides.
+        currency: The currency of all prices.
+        cpu_hour: Price of one core for an hour.
+        gpu_hour: Price of one GPU for an hour, or by kind of accelerator as Ray names it.
+        kwh: Price of a kilowatt-hour, if energy is billed separately.
     """
 
     currency: Annotated[str, Field(max_length=8)] = "USD"
@@ -48,12 +48,12 @@ class Prices(Frozen):
 
 
 class Environment(Frozen):
-    """What the processes of a submitted sweep find on the cluster.
+    """The environment of a submitted sweep's processes.
 
     Attributes:
-        packages: ``installed`` to use what its nodes have, as with an image of ours; ``pinned`` to have Ray install
-            the very versions that are installed here. The code of this project always comes from here.
-        variables: Set in all processes of the sweep. No secrets: they would be shown on Ray's dashboard.
+        packages: ``installed`` uses the nodes' own packages, as in our images; ``pinned`` makes Ray install the
+            versions that are installed here. The code of this project is always uploaded.
+        variables: Environment variables of all its processes. No secrets: Ray's dashboard shows them.
     """
 
     packages: Literal["installed", "pinned"] = "installed"
@@ -61,19 +61,19 @@ class Environment(Frozen):
 
 
 class ClusterSpec(Frozen):
-    """Where a sweep runs; nothing of it changes what a trial is.
+    """Where a sweep runs; not part of a trial's identity.
 
     Attributes:
-        address: ``local`` for a Ray on this machine, ``auto`` for the one this machine belongs to, ``inline`` for
-            none, or the address of a Ray's dashboard, where the sweep is submitted as a job.
-        resources: Over those of the sweep, each by itself.
-        concurrency: Trials that are asked for at the same time, whether there is room for them or not; None for as
-            many as there is room for, which changes as nodes come and go.
+        address: ``local`` for a Ray on this machine, ``auto`` for the one that this machine belongs to, ``inline`` for
+            none, or the address of a Ray dashboard, to which the sweep is submitted as a job.
+        resources: Those given override the sweep's.
+        concurrency: Trials requested at the same time, even beyond the available slots; None for as many as there are
+            slots, which changes as nodes join and leave.
         store: The results store, unless the command line names one.
-        limits: Over those of the sweep, each by itself.
+        limits: Those given override the sweep's.
         environment: Of a submitted sweep.
-        prices: What it costs.
-        watch: Logs and messages, over those of the sweep.
+        prices: Its prices.
+        watch: Log and notifications; those given override the sweep's.
     """
 
     address: str = "local"
@@ -91,7 +91,7 @@ class ClusterSpec(Frozen):
         return self.address not in WORDS
 
     def over(self, sweep: SweepSpec) -> SweepSpec:
-        """The sweep with this cluster's resources and limits."""
+        """The sweep with this cluster's resources, limits and monitoring."""
         changes = {
             name: getattr(sweep, name).model_copy(update=mine.model_dump(exclude_unset=True))
             for name in ("resources", "limits", "watch")
@@ -101,10 +101,10 @@ class ClusterSpec(Frozen):
 
 
 def find_cluster(text: str) -> ClusterSpec:
-    """What `--cluster` names.
+    """The cluster that `--cluster` names.
 
     Raises:
-        ConfigError: neither a word, an address nor a readable file of clusters.
+        ConfigError: not a known word, an address or a readable cluster file.
     """
     if text in WORDS or "://" in text:
         return ClusterSpec(address=_checked_address(text, "--cluster "))
@@ -122,9 +122,9 @@ def _file(text: str) -> Path:
     try:
         path = Path(text).expanduser()
         is_there = path.is_file()
-    except (OSError, RuntimeError) as error:  # too long; nobody's home
+    except (OSError, RuntimeError) as error:  # too long, or the home of an unknown user
         raise ConfigError(
-            [f"--cluster {text!r:.200} is no path ({getattr(error, 'strerror', None) or error})."]
+            [f"--cluster {text!r:.200} is not a path ({getattr(error, 'strerror', None) or error})."]
         ) from error
     if path.suffix not in _FILES and not is_there:
         raise ConfigError(
@@ -137,26 +137,26 @@ def _file(text: str) -> Path:
 
 
 def _checked_address(address: str, place: str) -> str:
-    """The address. Raises ConfigError: not one that a sweep can be sent to."""
+    """The address. Raises ConfigError if no sweep can be submitted to it."""
     if address in WORDS:
         return address
     try:
         parts, port = urlsplit(address), urlsplit(address).port
-    except ValueError:  # its words may hold a password
-        raise ConfigError([f"{place}no address that can be read. Give it as http://HEAD:8265."]) from None
+    except ValueError:  # the text may contain a password
+        raise ConfigError([f"{place}not a valid address. Write it as http://HEAD:8265."]) from None
     if parts.username or parts.password:
         raise ConfigError(
-            f"{place}the address holds a password. Ray's token comes from RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH."
+            f"{place}the address contains a password. Ray's token comes from RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH."
         )
     if address.startswith("ray://"):
         raise ConfigError(
             [
-                f"{place}{address}: a sweep's driver must live on the cluster, or a broken connection ends it. Give "
-                "the address of its dashboard, http://HEAD:8265, and the sweep goes there as a job."
+                f"{place}{address}: a sweep's driver must run on the cluster, or a broken connection ends it. Give "
+                "the address of its dashboard, http://HEAD:8265, to submit the sweep as a job."
             ]
         )
     is_plain = parts.scheme in ("http", "https") and parts.path in ("", "/") and not (parts.query or parts.fragment)
-    is_plain = is_plain and address.isprintable()  # urlsplit passes over ends of lines
+    is_plain = is_plain and address.isprintable()  # urlsplit removes line ends
     if not is_plain or not parts.hostname or not _HOST.fullmatch(parts.hostname) or port == 0:
         raise ConfigError([f"{place}{address}: must be {', '.join(WORDS)}, or http://HEAD:8265 (https:// behind TLS)."])
     return address.rstrip("/")

@@ -1,7 +1,7 @@
-"""What a sweep's file says of being watched, and where the secrets that this needs come from.
+"""The `watch` key of a sweep or cluster file: log, notifications, and where their secrets come from.
 
     watch:
-      log: sweep.jsonl                    # a line a trial's event; see orchestrator.monitoring.json_log
+      log: sweep.jsonl                    # one line per event; see orchestrator.monitoring.json_log
       notify:
         webhook: {url_env: PERMAFROST_WEBHOOK}
         email: {host: mail.example.org, sender: sweeps@example.org, to: [me@example.org],
@@ -9,8 +9,8 @@
         events: [done, failed, stalled]
         stalled_minutes: 30
 
-No secret stands in the file: it names a variable of the environment or another file. What looks like a secret is
-refused without being repeated.
+The file contains no secret: it names an environment variable or another file. Anything that looks like a secret is
+refused, and the error does not repeat it.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from trials.settings import Frozen
 Event = Literal["done", "failed", "stalled"]
 Mailbox = Annotated[str, Field(pattern=r"^[^@\s,;<>]+@[^@\s,;<>]+$", max_length=254)]
 
-_PLACES = {"notify": "url", "webhook": "url", "email": "password"}  # and the secret that could stand there
+_PLACES = {"notify": "url", "webhook": "url", "email": "password"}  # and the secret that a person could write there
 _VARIABLE = r"[A-Z_][A-Z0-9_]*"
 
 
 def _holds_no_secret(value: Any) -> Any:
-    """Refuse a secret where its source should stand.
+    """Refuse a secret in place of its source.
 
-    This looks at whole mappings, never at a single text, as an error about a text repeats it.
+    Only whole mappings are validated, never a single text, because an error about a text repeats it.
     """
     if not isinstance(value, Mapping):
         return value
     for place, key in _PLACES.items():
         if isinstance(value.get(place), str):
-            raise ValueError(f"{place}: must be a mapping, as a text could be a secret. {_way_out(key)}")
+            raise ValueError(f"{place}: must be a mapping; a plain text could be a secret. {_way_out(key)}")
     for key in ("url", "password"):
         if key in value:
-            raise ValueError(f"{key} does not stand in a sweep's file. {_way_out(key)}")
+            raise ValueError(f"{key} is not allowed in a sweep's file. {_way_out(key)}")
         variable, file = value.get(f"{key}_env"), value.get(f"{key}_file")
         if variable is not None and not (isinstance(variable, str) and re.fullmatch(_VARIABLE, variable)):
-            raise ValueError(f"{key}_env must be the name of a variable, in capitals, and no secret. {_way_out(key)}")
+            raise ValueError(f"{key}_env must be the name of a variable, in capitals, not a secret. {_way_out(key)}")
         if isinstance(file, str) and ("://" in file or "\n" in file):
-            raise ValueError(f"{key}_file must be the path of a file, and no secret. {_way_out(key)}")
+            raise ValueError(f"{key}_file must be the path of a file, not a secret. {_way_out(key)}")
     return value
 
 
 def _way_out(key: str) -> str:
-    return f"Name a variable of the environment ({key}_env) or a file ({key}_file) that holds it."
+    return f"Name an environment variable ({key}_env) or a file ({key}_file) that contains it."
 
 
 class _Guarded(Frozen):
@@ -66,11 +66,11 @@ class _Guarded(Frozen):
 
 
 class WebhookSpec(_Guarded):
-    """Where messages are posted, as Slack and Mattermost take them; exactly one of the two is given.
+    """A webhook in the format of Slack and Mattermost; exactly one of the two is given.
 
     Attributes:
-        url_env: The variable of the environment that holds the address.
-        url_file: The file that holds it.
+        url_env: Environment variable with the address.
+        url_file: File with the address.
     """
 
     url_env: str | None = None
@@ -84,15 +84,15 @@ class WebhookSpec(_Guarded):
 
 
 class EmailSpec(_Guarded):
-    """The server that takes e-mail, and whom it is for.
+    """An SMTP server and the recipients.
 
     Attributes:
-        port: 587 as a rule; on 465 the channel is TLS from its first byte.
-        user: Who signs in; nobody does without one.
-        password_env: The variable of the environment that holds the password.
-        password_file: The file that holds it.
-        starttls: Whether the channel is made TLS before anything is said. A password goes nowhere without it, but to
-            this machine itself.
+        port: Usually 587; on 465 the connection is TLS from its first byte.
+        user: Account name; None to send without authentication.
+        password_env: Environment variable with the password.
+        password_file: File with the password.
+        starttls: Whether to upgrade the connection to TLS first. Without it a password is only sent to this machine
+            itself.
     """
 
     host: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:_-]+$")]
@@ -108,24 +108,24 @@ class EmailSpec(_Guarded):
     def _signs_in_safely(self) -> EmailSpec:
         given = (self.password_env is not None) + (self.password_file is not None)
         if given != (self.user is not None):
-            raise ValueError("`user` and one of password_env, password_file go together")
+            raise ValueError("`user` requires password_env or password_file, and the other way round")
         if given and not (self.starttls or self.port == 465 or is_loopback(self.host)):
-            raise ValueError(f"starttls: off would send the password to {self.host} as it is. Take `starttls` out.")
+            raise ValueError(f"starttls: off would send the password to {self.host} in clear. Remove `starttls`.")
         return self
 
 
 class NotifySpec(_Guarded):
-    """Who is told, and of what.
+    """Recipients and events of notifications.
 
     Attributes:
         events: `done`: all trials completed. `failed`: some did not, or the sweep gave up, broke, or got SIGTERM.
-            `stalled`: trials run or wait, but none started, was evaluated or ended for `stalled_minutes`; once a stall.
-        stalled_minutes: Longer than the slowest epoch takes, set-up included.
+            `stalled`: trials run or wait, but none started, was evaluated or ended for `stalled_minutes`; sent once.
+        stalled_minutes: Should exceed the duration of the slowest epoch, set-up included.
     """
 
     webhook: WebhookSpec | None = None
     email: EmailSpec | None = None
-    events: list[Event] = ["done", "failed", "stalled"]  # `on` would be a truth value in YAML
+    events: list[Event] = ["done", "failed", "stalled"]  # `on` would be a boolean in YAML
     stalled_minutes: Annotated[float, Field(gt=0)] = 30.0
 
     @model_validator(mode="after")
@@ -136,11 +136,11 @@ class NotifySpec(_Guarded):
 
 
 class WatchSpec(_Guarded):
-    """How a sweep is watched; no part of a trial's identity.
+    """Monitoring of a sweep; not part of a trial's identity.
 
     Attributes:
-        log: The file that the log goes to, a JSON object a line; appended to. None for no log.
-        notify: Who is told of its end and of stalls.
+        log: File to which the log is appended, one JSON object per line; None for no log.
+        notify: Recipients of messages about its end and stalls.
     """
 
     log: Annotated[str, Field(min_length=1)] | None = None
@@ -153,10 +153,10 @@ def is_loopback(host: str) -> bool:
 
 
 def read_secret(variable: str | None, file: str | None) -> str:
-    """What a variable of the environment or a file holds, without the space around it.
+    """The content of an environment variable or a file, stripped.
 
     Raises:
-        ConfigError: it is not there or empty. The message says where it was looked for, and nothing of what was found.
+        ConfigError: it is missing or empty. The message names the source, never its content.
     """
     if variable is not None:
         text, place = os.environ.get(variable, ""), f"the variable {variable}"
@@ -168,5 +168,5 @@ def read_secret(variable: str | None, file: str | None) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"watch.notify: {place} cannot be read ({type(error).__name__}).", exit_code=3) from None
     if not text.strip():
-        raise ConfigError(f"watch.notify: {place} is not set or empty. Put the secret there, or take `notify` out.")
+        raise ConfigError(f"watch.notify: {place} is not set or is empty. Put the secret there, or remove `notify`.")
     return text.strip()

@@ -1,4 +1,4 @@
-"""A plan: the trials of a sweep, less those that the store already has."""
+"""A plan: the trials of a sweep minus those that the store has completed."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from trials.tasks.reading import unseen_notes
 
 @dataclass(frozen=True)
 class Plan:
-    """What a launch is about to do.
+    """What a launch will do.
 
     Attributes:
         sweep: The sweep.
         source: The file that declares it.
-        trials: All of its trials, in its order; of a search that learns, those it has suggested so far.
-        to_run: Those that no sweep in this store has completed, in the order they are run in. With a schedule, a race,
-            a goal or a bound fewer may run.
-        attempts: The number of the next attempt of each trial that was ever tried; of others it is 1.
-        notes: What a person should know of the data, a sentence each.
-        stand_ins: Of a search that learns: trials of random cells, as many as it may still suggest.
+        trials: All of its trials, in order; for an adaptive search, those suggested so far.
+        to_run: Those not completed in this store, in execution order. With a schedule, a race, a goal or a limit fewer
+            may run.
+        attempts: Number of the next attempt of each trial that was tried before; 1 for others.
+        notes: Sentences about the data that the user should read.
+        stand_ins: For an adaptive search: trials of random cells, as many as it may still suggest.
         lookup: Looks files and models up.
     """
 
@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def ahead(self) -> tuple[TrialSpec, ...]:
-        """What is to run, with stand-ins for what will be suggested: for figures of how much that is."""
+        """Trials to run, and stand-ins for those yet to be suggested, for estimates of the work."""
         return (*self.to_run, *self.stand_ins)
 
     def next_attempt(self, trial_id: str) -> int:
@@ -54,18 +54,18 @@ class Plan:
 
     @property
     def runs_all(self) -> bool:
-        """Whether all of that will run, rather than at most that."""
+        """Whether all of them will run, rather than at most these."""
         sweep = self.sweep
         return sweep.schedule.kind == "none" and sweep.racing is None and sweep.goal is None
 
     @property
     def n_trials(self) -> int:
-        """Trials of the sweep, those not yet suggested too."""
+        """Trials of the sweep, including those not yet suggested."""
         return len(self.trials) + len(self.stand_ins)
 
     @property
     def n_skipped(self) -> int:
-        """Trials that need not run."""
+        """Trials that are already completed."""
         return len(self.trials) - len(self.to_run)
 
     @property
@@ -74,34 +74,34 @@ class Plan:
         return len({spec.cell_id for spec in (*self.trials, *self.stand_ins)})
 
     def declared(self) -> SweepPlan:
-        """The plan as the store keeps it."""
+        """The plan as it is stored."""
         return self.sweep_plan(self.trials)
 
     def sweep_plan(self, trials: Iterable[TrialSpec]) -> SweepPlan:
-        """Some trials of it as the store keeps them."""
+        """Some of its trials as a stored plan."""
         specs = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in trials)
         return SweepPlan(self.sweep.name, time.time(), self.source, specs)
 
 
 def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: Lookup) -> Plan:
-    """Expand a sweep and take out what is complete.
+    """Expand a sweep and remove completed trials.
 
     Raises:
-        ConfigError: all that is wrong with the sweep.
+        ConfigError: all errors of the sweep.
         StoreError: the store cannot be read.
     """
     expanded = tuple(expand(sweep, document, lookup))
     check_search(sweep, expanded, document)
-    learns = sweep.search.is_adaptive
-    plan = Plan(sweep, str(document.path), () if learns else expanded, (), {}, lookup=lookup)
-    plan = brought_up_to_date(replace(plan, stand_ins=expanded if learns else ()), store)
+    is_adaptive = sweep.search.is_adaptive
+    plan = Plan(sweep, str(document.path), () if is_adaptive else expanded, (), {}, lookup=lookup)
+    plan = brought_up_to_date(replace(plan, stand_ins=expanded if is_adaptive else ()), store)
     corpora = dict.fromkeys((spec.task, spec.data) for spec in plan.ahead)
     notes = tuple(note for task, data in corpora for note in unseen_notes(task, data))
     return replace(plan, notes=notes)
 
 
 def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:
-    """The same trials, less what the store has by now. Raises what reading the store raises."""
+    """The same plan without the trials completed meanwhile. Raises StoreError."""
     plan = _with_suggested(plan, store) if plan.sweep.search.is_adaptive else plan
     done, attempts = store.completed_ids(), store.attempts()
     to_run = tuple(as_neighbours(spec for spec in plan.trials if spec.trial_id not in done))
@@ -109,7 +109,7 @@ def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:
 
 
 def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
-    """The cells that were suggested before and are still in the space, and no more stand-ins than may follow."""
+    """The plan with earlier suggestions that are still in the space, and stand-ins for the rest."""
     sweep, found, n_layers = plan.sweep, dict[str, TrialSpec](), layers_of(plan.sweep, plan.lookup)
     for suggested in store.suggestions(sweep.name):
         point = again(sweep.space, suggested.parameters, n_layers, lambda name, axis: None)
@@ -118,16 +118,16 @@ def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
     assert sweep.search.cells is not None
     left = sweep.search.cells - len({spec.cell_id for spec in found.values()})
     cells = dict.fromkeys(spec.cell_id for spec in plan.stand_ins if spec.trial_id not in found)
-    kept = set(list(cells)[: max(left, 0)])
-    stand_ins = tuple(spec for spec in plan.stand_ins if spec.cell_id in kept)
+    wanted = set(list(cells)[: max(left, 0)])
+    stand_ins = tuple(spec for spec in plan.stand_ins if spec.cell_id in wanted)
     return replace(plan, trials=tuple(found.values()), stand_ins=stand_ins)
 
 
 def as_neighbours(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
-    """Trials that share model, tokens and frozen prefix next to each other, so that a worker keeps them warm.
+    """Trials that share model, tokens and frozen prefix next to each other, so that a worker reuses them.
 
-    What they share comes in the order of the sweep, and inside it the shallowest prefix first: deeper ones are built
-    from it, and the long trials are not the last.
+    Groups follow the order of the sweep; within a group the shallowest prefix comes first, because deeper ones build on
+    it and long trials should not be last.
     """
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
     for spec in specs:

@@ -1,4 +1,4 @@
-"""The points of searches that do not learn: a grid, random samples, evenly spread samples."""
+"""The kinds of search, and the points of those that do not depend on results: a grid, random and Sobol' samples."""
 
 from __future__ import annotations
 
@@ -8,32 +8,31 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from orchestrator.sweeps.axis import Axis, Bounds, inner_axes
-from orchestrator.sweeps.search_spec import SearchSpec
+from orchestrator.sweeps.search_spec import SEARCHES, Layers, SearchKind, SearchSpec
 from orchestrator.sweeps.space import Point, Space, Taken, Taker, grid, walk
 
-Layers = Callable[[Point], int]
-REPEATS = 4  # points drawn for each cell that is to stand in for one of a search that learns
-MOST_DIMENSIONS = 21_201  # of Sobol' sequences, as scipy has them
+REPEATS = 4  # random points drawn per planned cell of an adaptive search, as some points are equal
+MOST_DIMENSIONS = 21_201  # of scipy's Sobol' sequences
 
 
 def points_of(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]:
-    """The points in their order; of a search that learns, random ones in their place, and more, as some are repeats."""
-    if search.kind == "grid":
-        return grid(space, n_layers)
+    """The points of a search in order; of an adaptive one, random points in their place (`SearchKind.points`)."""
+    return SEARCHES[search.kind].points(search, space, n_layers)
+
+
+def _grid(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]:
+    return grid(space, n_layers)
+
+
+def _random(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]:
     assert search.cells is not None
-    if search.kind == "sobol":
-        return _spread(space, search.cells, search.seed, n_layers)
-    return _random(space, search.cells * (REPEATS if search.is_adaptive else 1), search.seed, n_layers)
-
-
-def _random(space: Space, n: int, seed: int, n_layers: Layers) -> Iterator[Point]:
-    take = at_random(np.random.default_rng(seed))
-    for _ in range(n):
+    take = at_random(np.random.default_rng(search.seed))
+    for _ in range(search.cells * (REPEATS if search.is_adaptive else 1)):
         yield walk(space, take, n_layers)
 
 
 def at_random(rng: np.random.Generator) -> Taker:
-    """Takes every value with the same chance."""
+    """Takes every value with equal probability."""
 
     def take(name: str, axis: Axis) -> Taken:
         if axis.choice is not None:
@@ -50,16 +49,18 @@ def at_random(rng: np.random.Generator) -> Taker:
     return take
 
 
-def _spread(space: Space, n: int, seed: int, n_layers: Layers) -> Iterator[Point]:
-    """A scrambled Sobol' sequence, a dimension for each axis; with more cells it goes on where it ended.
+def _sobol(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[Point]:
+    """A scrambled Sobol' sequence, one dimension per axis; more cells continue the same sequence.
 
-    An axis is given its dimension when it is first met, so those that only some points have are spread too.
+    An axis gets its dimension when it first occurs, so conditional axes are spread evenly too.
     """
-    from scipy.stats import qmc  # half a second to import
+    from scipy.stats import qmc  # takes half a second to import
 
-    rows: list[np.ndarray] = []  # a dimension each, made when its name is met
+    assert search.cells is not None
+    n = search.cells
+    rows: list[np.ndarray] = []  # one per dimension
     dimensions: dict[str, int] = {}
-    children = np.random.SeedSequence(seed).spawn(1)[0]
+    children = np.random.SeedSequence(search.seed).spawn(1)[0]
     sobol = qmc.Sobol(min(_n_names(space), MOST_DIMENSIONS), scramble=True, rng=np.random.default_rng(children))
     table = sobol.random_base2(max(1, math.ceil(math.log2(max(n, 2)))))
     rows.extend(table.T)
@@ -83,11 +84,18 @@ def _at(rows: list[np.ndarray], dimensions: dict[str, int], i: int) -> Taker:
 
 
 def _between_logs(bounds: Bounds, chosen: Callable[[float, float], float]) -> float:
-    """What is chosen between the logarithms of two bounds; rounding does not lead out of them."""
+    """A value chosen between the logarithms of two bounds, clipped to the bounds against rounding."""
     low, high = bounds
     return min(max(math.exp(chosen(math.log(low), math.log(high))), low), high)
 
 
 def _n_names(space: Space) -> int:
-    """At least as many as there are axes, those inside others too."""
+    """An upper bound on the number of axes, nested ones included."""
     return sum(1 + len(inner_axes(axis.choice or [])) for axis in space.values()) or 1
+
+
+SEARCHES.register("grid")(SearchKind(_grid, needs_cells=False))
+SEARCHES.register("random")(SearchKind(_random))
+SEARCHES.register("sobol")(SearchKind(_sobol))
+SEARCHES.register("tpe")(SearchKind(_random, is_adaptive=True))
+SEARCHES.register("pareto")(SearchKind(_random, is_adaptive=True))

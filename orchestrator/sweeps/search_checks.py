@@ -1,4 +1,4 @@
-"""What a sweep's search, schedule, race and goal ask for that cannot be, told by key before anything runs."""
+"""Validation of a sweep's search, schedule, race and goal against its trials, before anything runs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from trials.errors import ConfigError, unknown
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
-if TYPE_CHECKING:  # the sweep's keys are made of what is beside this module
+if TYPE_CHECKING:  # `sweep` imports `search_spec`, whose values are validated here
     from orchestrator.sweeps.sweep import SweepSpec
 
 Problem = tuple[KeyPath, str]
 
 
 def check_search(sweep: SweepSpec, trials: Sequence[TrialSpec], document: Document) -> None:
-    """Look at a sweep with its trials, or, of a search that learns, with samples of them.
+    """Validate a sweep with its trials; for an adaptive search, with samples of them.
 
     Raises:
-        ConfigError: with every mistake, each by file, line and key.
+        ConfigError: all errors, each with file, line and key.
     """
     found = [*_contradictions(sweep), *_objectives(sweep, trials), *_ranks(sweep, trials), *_goal(sweep, trials)]
     if found:
@@ -31,25 +31,25 @@ def check_search(sweep: SweepSpec, trials: Sequence[TrialSpec], document: Docume
 
 
 def _contradictions(sweep: SweepSpec) -> Iterator[Problem]:
-    scheduled, learns = sweep.schedule.kind != "none", sweep.search.is_adaptive
+    scheduled, is_adaptive = sweep.schedule.kind != "none", sweep.search.is_adaptive
     asked = {"schedule": scheduled, "racing": sweep.racing is not None, "goal": sweep.goal is not None}
     given = [key for key, is_given in asked.items() if is_given]
     if len(given) > 1:
-        yield (given[-1],), f"{' and '.join(given)} each decide what runs. Keep one."
-    if learns and (sweep.racing or sweep.goal):
+        yield (given[-1],), f"{' and '.join(given)} exclude each other, as each decides what runs. Keep one."
+    if is_adaptive and (sweep.racing or sweep.goal):
         key = "racing" if sweep.racing else "goal"
         yield (
             (key,),
-            f"needs all cells from the start, and `search: {sweep.search.kind}` finds them on the way. Use a grid.",
+            f"needs all cells from the start, but `search: {sweep.search.kind}` chooses them from results. Use a grid.",
         )
     if sweep.racing and len(set(sweep.seeds)) < 2:
-        yield ("racing",), "spends seeds where they decide, and the sweep has one. List more under `seeds`."
+        yield ("racing",), "needs several seeds, but the sweep has one. List more under `seeds`."
     if sweep.schedule.kind in ("asha", "halving") and sweep.checkpoint.is_off:
         yield (
             ("schedule",),
             (
-                f"{sweep.schedule.kind} goes on with paused trials, and with `checkpoint: off` they would begin again. "
-                "Leave `checkpoint` out, or use `schedule: median`, which only stops."
+                f"{sweep.schedule.kind} resumes paused trials, but with `checkpoint: off` they would start again. "
+                "Leave `checkpoint` out, or use `schedule: median`, which only stops trials."
             ),
         )
 
@@ -65,22 +65,22 @@ def _objectives(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Probl
 
 
 def _ranks(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
-    """Scores of different objective groups do not compare."""
+    """Scores of different objective groups are not comparable."""
     groups = list(dict.fromkeys(map(objective_group, trials)))
     if len(groups) > 1 and sweep.search.is_adaptive:
         yield (
             ("search",),
             (
-                f"{sweep.search.kind} ranks cells by their scores, and these are of {_named(groups)}, which do not "
-                "compare. Make a sweep of each, or use `search: random`."
+                f"{sweep.search.kind} ranks cells by score, but these belong to {_named(groups)}, which are not "
+                "comparable. Make one sweep per group, or use `search: random`."
             ),
         )
     if len(groups) > 1 and sweep.schedule.kind != "none" and not sweep.schedule.each_group:
         yield (
             ("schedule",),
             (
-                f"{sweep.schedule.kind} ranks cells by their scores, and these are of {_named(groups)}, which do not "
-                "compare. Give `each_group: true` to rank inside each, or make a sweep of each."
+                f"{sweep.schedule.kind} ranks cells by score, but these belong to {_named(groups)}, which are not "
+                "comparable. Set `each_group: true` to rank within each group, or make one sweep per group."
             ),
         )
     if sweep.schedule.kind in ("asha", "halving") and trials:
@@ -90,8 +90,8 @@ def _ranks(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
             yield (
                 ("schedule", "first"),
                 (
-                    f"{sweep.schedule.first:g} {sweep.schedule.by} are the whole of every trial (at most {end}). "
-                    "Give less."
+                    f"{sweep.schedule.first:g} {sweep.schedule.by} cover every trial completely (at most {end}). "
+                    "Use a smaller value."
                 ),
             )
 
@@ -102,18 +102,18 @@ def _named(groups: Sequence[tuple[str, str, str, int]]) -> str:
 
 
 def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
-    """A depth is chosen in one set-up, against one baseline."""
+    """`choose_depth` needs one set-up with one baseline."""
     if sweep.goal is None:
         return
     path = ("goal", "choose_depth")
     if not any(spec.freeze.is_baseline for spec in trials):
-        yield path, "compares with a baseline, and no cell of the space freezes nothing. Add `none` to `freeze`."
+        yield path, "needs a baseline, but every cell freezes something. Add `none` to `freeze`."
     elif len({spec.baseline_id for spec in trials}) > 1:
         yield (
             path,
             (
-                "needs one baseline, and the cells differ in more than their freeze. Let only `freeze` vary, and "
-                "make a sweep of each other setting."
+                "needs one baseline, but the cells differ in more than their freeze. Vary only `freeze`, and "
+                "make one sweep per other setting."
             ),
         )
     if not any(not spec.freeze.is_baseline for spec in trials):
@@ -124,11 +124,11 @@ def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
             yield (
                 path,
                 (
-                    f"goes from the least frozen to the most, and {more.label} does not freeze all that {less.label} "
+                    f"needs freezes that contain each other, but {more.label} does not freeze all that {less.label} "
                     "does. Keep one strategy, with or without the embeddings."
                 ),
             )
             break
     least = sweep.goal.choose_depth.min_seeds
     if len(set(sweep.seeds)) < least:
-        yield path, f"judges a depth by {least} seeds at least, and the sweep has {len(set(sweep.seeds))}. List more."
+        yield path, f"needs at least {least} seeds, but the sweep has {len(set(sweep.seeds))}. List more under `seeds`."

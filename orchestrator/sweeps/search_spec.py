@@ -1,25 +1,28 @@
-"""How a sweep says what is run: a searcher, a scheduler, a race of seeds, or a goal.
+"""The keys that decide which trials of a sweep run: search, schedule, racing, goal.
 
 search: {kind: tpe, cells: 40}                                   # the best score
-search: {kind: pareto, cells: 60, objectives: [score, train_s]}  # what trades off against what
-schedule: {kind: asha, first: 1, factor: 3}                      # promising cells go on, the others pause
-racing: {confidence: 0.95}                                       # seeds where they decide
-goal: {choose_depth: {tolerance: 0.5, trials: 60}}               # the deepest freeze that loses at most that
+search: {kind: pareto, cells: 60, objectives: [score, train_s]}  # trade-offs between objectives
+schedule: {kind: asha, first: 1, factor: 3}                      # promising cells continue, the others pause
+racing: {confidence: 0.95}                                       # more seeds for cells that may be best
+goal: {choose_depth: {tolerance: 0.5, trials: 60}}               # the deepest freeze within a tolerance
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from orchestrator.sweeps.space import Point, Space
 from trials.metrics.metric import METRICS
+from trials.registry import Registry
 from trials.settings import Frozen, Positive, Seed
 
 Confidence = Annotated[float, Field(ge=0.5, lt=1)]
-ADAPTIVE = ("tpe", "pareto")  # searchers that learn from what came back
-COSTS = ("train_s", "energy_j", "peak_memory_bytes", "trainable_params")  # objectives that are no quality
-COUNTED = ("random", "sobol", *ADAPTIVE)  # those that need to be told how many cells
+COSTS = ("train_s", "energy_j", "peak_memory_bytes", "trainable_params")  # objectives other than metrics
+Layers = Callable[[Point], int]  # encoder layers of a point's model
 
 
 def less_is_better(objective: str) -> bool:
@@ -27,54 +30,81 @@ def less_is_better(objective: str) -> bool:
     return objective in COSTS or (objective in METRICS and not METRICS[objective].higher_is_better)
 
 
-class SearchSpec(Frozen):
-    """How the space is walked; a bare word is a kind.
+@dataclass(frozen=True)
+class SearchKind:
+    """One way to choose points of a space, registered under the word that the YAML uses.
 
     Attributes:
-        kind: ``grid`` for every combination; ``random`` for samples; ``sobol`` for samples that are spread evenly
-            (Sobol' 1967, scrambled); ``tpe`` for a tree-structured Parzen estimator (Bergstra et al. 2011), which
-            looks where cells were good; ``pareto`` for the same with several objectives.
-        cells: How many cells, before the seeds; not of a grid.
-        seed: Of the sampling, not of the trials.
-        startup: Cells that ``tpe`` and ``pareto`` draw at random before they learn.
-        objectives: What is searched for: ``score``, another dev metric of the task, or a cost (`train_s`, `energy_j`,
-            `peak_memory_bytes`, `trainable_params`). Costs are made small, metrics large.
+        points: Yields the points in order; of an adaptive search, random ones for planning, more than its cells because
+            some repeat.
+        needs_cells: Whether `cells` says how many; otherwise the space does.
+        is_adaptive: Whether the next point depends on results; `orchestrator.search.suggest` then chooses it.
     """
 
-    kind: Literal["grid", "random", "sobol", "tpe", "pareto"] = "grid"
+    points: Callable[[SearchSpec, Space, Layers], Iterator[Point]]
+    needs_cells: bool = True
+    is_adaptive: bool = False
+
+
+SEARCHES: Registry[SearchKind] = Registry("search")
+
+
+class SearchSpec(Frozen):
+    """How cells are chosen from the space; a bare word is a kind.
+
+    Attributes:
+        kind: ``grid`` for every combination; ``random`` for samples; ``sobol`` for evenly spread samples (Sobol'
+            1967, scrambled); ``tpe`` for a tree-structured Parzen estimator (Bergstra et al. 2011), which samples where
+            cells scored well; ``pareto`` for the same with several objectives.
+        cells: Number of cells, not counting seeds; not for a grid.
+        seed: Seed of the sampling, not of the trials.
+        startup: Random cells of ``tpe`` and ``pareto`` before the first model-based one.
+        objectives: What is optimised: ``score``, another dev metric of the task, or a cost (`train_s`, `energy_j`,
+            `peak_memory_bytes`, `trainable_params`). Costs are minimised, metrics maximised.
+    """
+
+    kind: str = "grid"
     cells: Positive | None = None
     seed: Seed = 0
     startup: Positive = 10
     objectives: Annotated[tuple[str, ...], Field(min_length=1, max_length=3)] = ("score",)
 
+    @field_validator("kind")
+    @classmethod
+    def _is_registered(cls, kind: str) -> str:
+        SEARCHES[kind]
+        return kind
+
     @model_validator(mode="after")
-    def _is_counted(self) -> SearchSpec:
-        if (self.kind in COUNTED) != (self.cells is not None):
-            raise ValueError(f"`cells: N` goes with `kind: random`, `{'`, `'.join(COUNTED[1:])}` and with nothing else")
+    def _fits_its_kind(self) -> SearchSpec:
+        if SEARCHES[self.kind].needs_cells != (self.cells is not None):
+            counted = "`, `".join(kind for kind in SEARCHES if SEARCHES[kind].needs_cells)
+            raise ValueError(f"`cells: N` is required with `kind: {counted}` and not allowed with any other")
         if len(set(self.objectives)) < len(self.objectives):
-            raise ValueError(f"objectives {list(self.objectives)}: one is given twice")
+            raise ValueError(f"objectives {list(self.objectives)}: one is repeated")
         if (self.kind == "pareto") != (len(self.objectives) > 1):
             raise ValueError("`kind: pareto` needs two objectives or three, every other kind one")
         return self
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether what comes next depends on what came back."""
-        return self.kind in ADAPTIVE
+        """Whether the next cell depends on results."""
+        return SEARCHES[self.kind].is_adaptive
 
 
 class ScheduleSpec(Frozen):
-    """Which cells go on, and which stop before their end; a bare word is a kind.
+    """Which cells continue and which stop early; a bare word is a kind.
 
     Attributes:
-        kind: ``none``; ``asha`` (Li et al. 2020): cells pause at rungs, and whenever there is room the best go on;
-            ``halving`` (Jamieson and Talwalkar 2016): the same, but a rung waits for all of its cells; ``median``
-            (Golovin et al. 2017): a cell stops where its best score is below the median of the others' running means.
+        kind: ``none``; ``asha`` (Li et al. 2020): cells pause at rungs, and whenever a slot is free the best continue;
+            ``halving`` (Jamieson and Talwalkar 2016): the same, but a rung is ranked when all of its cells have reached
+            it; ``median`` (Golovin et al. 2017): a cell stops if its best score is below the median of the others'
+            running means.
         by: What rungs count: ``epochs`` or ``examples`` seen.
-        first: The first rung, or, of ``median``, when it looks for the first time.
-        factor: One in so many goes on, and each rung is so many times as far as the one before.
-        each_group: Rank inside each objective group (task, metric, corpus, train size) by itself. Without it a sweep of
-            several is refused, as scores of different groups do not compare.
+        first: The first rung; for ``median``, the first comparison.
+        factor: One in `factor` cells continues, and each rung is `factor` times as far as the previous one.
+        each_group: Rank within each objective group (task, metric, corpus, train size). Without it a sweep with several
+            is refused, as scores of different groups are not comparable.
     """
 
     kind: Literal["none", "asha", "halving", "median"] = "none"
@@ -85,13 +115,13 @@ class ScheduleSpec(Frozen):
 
 
 class RacingSpec(Frozen):
-    """Seeds are added cell by cell; one that is clearly dominated gets no more. Bare ``true`` takes all defaults.
+    """Seeds are added cell by cell; a clearly dominated cell gets no more. ``true`` takes all defaults.
 
     Attributes:
         test: ``student`` on differences paired by seed, with one variance for all cells; ``wilcoxon``, signed ranks of
-            the same pairs, which can tell nothing before the fifth; ``hoeffding``, bounds for scores between 0 and 1,
-            which suppose nothing else and need hundreds of seeds.
-        confidence: That the best cell is not dropped, over all looks and cells together.
+            the same pairs, which needs at least five; ``hoeffding``, bounds for scores between 0 and 1,
+            which assume nothing else and need hundreds of seeds.
+        confidence: Probability that the best cell is not dropped, over all tests and cells.
     """
 
     test: Literal["student", "wilcoxon", "hoeffding"] = "student"
@@ -103,9 +133,9 @@ class DepthGoalSpec(Frozen):
 
     Attributes:
         tolerance: Largest acceptable mean loss, in points (hundredths of the score).
-        confidence: That the answer does not truly lose more, over all looks and depths together.
-        trials: At most so many, baselines included; None for as many as cells and seeds allow.
-        min_seeds: Replicates before a depth is judged for the first time.
+        confidence: Probability that the answer does not truly lose more, over all tests and depths.
+        trials: Maximum number of trials, baselines included; None for all cells and seeds.
+        min_seeds: Replicates before the first test of a depth.
     """
 
     tolerance: Annotated[float, Field(gt=0, lt=100)]
@@ -115,7 +145,7 @@ class DepthGoalSpec(Frozen):
 
 
 class GoalSpec(Frozen):
-    """A question that decides by itself what is run."""
+    """A question; its answer decides which trials run."""
 
     choose_depth: DepthGoalSpec
 

@@ -1,7 +1,7 @@
-"""Points of a space. A walk takes a value at every axis it meets, so which axes there are may depend on those before.
+"""Points of a space. A walk takes a value at each axis, and these values decide which axes follow (conditional axes).
 
-Whoever walks gives a `Taker`, which chooses one value of one axis: at random, as Optuna suggests, the next of a grid,
-or as it is written in a store. Axes that end at the model's layers are taken last, when the model is known.
+The caller passes a `Taker`, which chooses one value of one axis: at random, as Optuna suggests, the next of a grid, or
+as stored. Axes bounded by the model's layers are taken last, when the model is known.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from trials.errors import PermafrostError
 
 Space = Mapping[str, Axis]
 Taken = tuple[int | None, Any]  # index into a list or None, value
-Taker = Callable[[str, Axis], Taken]  # of an axis by its name
-Settings = dict[str, Taken]  # key of the space -> what was taken
+Taker = Callable[[str, Axis], Taken]  # chooses a value of a named axis
+Settings = dict[str, Taken]  # key of the space -> chosen value
 CASES = "cases"  # the key of the space whose choices are several settings at once
 
 
 class LayersError(PermafrostError):
-    """A model has no layers to choose from; `name` is that of the axis."""
+    """An axis has no value for the layers of the model; `name` is the axis's."""
 
     exit_code = 2
 
@@ -33,23 +33,23 @@ class LayersError(PermafrostError):
 
 @dataclass(frozen=True)
 class Point:
-    """A cell, before its files are looked up.
+    """A cell before its files are resolved.
 
     Attributes:
-        settings: What was taken of each key of the space, axes inside it replaced by their values.
-        parameters: Of every axis that was met, by its name: the index into its list, or the number.
+        settings: Chosen value of each key of the space, with nested axes replaced by their values.
+        parameters: Axis name to index into its choices, or to the number.
     """
 
     settings: Settings
     parameters: dict[str, int | float]
 
     def dotted(self) -> Iterator[tuple[str, Any]]:
-        """The dotted settings, those of a case among them."""
+        """The dotted settings, including those of a case."""
         for key, (_, value) in self.settings.items():
             yield from value.items() if key == CASES else [(key, value)]
 
     def place(self, path: tuple[int | str, ...]) -> KeyPath:
-        """Where in the sweep's file the setting at a draft's path was given."""
+        """The key in the sweep's file that set a draft's path."""
         for key, (index, value) in self.settings.items():
             at = () if index is None else (index,)
             for inner in value if key == CASES else ():
@@ -63,21 +63,21 @@ class Point:
 
 @dataclass(frozen=True)
 class _Later:
-    """Stands in a value for an axis that is taken when the model is known."""
+    """Placeholder for an axis that is taken when the model is known."""
 
     name: str
     axis: Axis
 
 
 class _Walk:
-    """One walk: what was taken so far."""
+    """The state of one walk."""
 
     def __init__(self, take: Taker) -> None:
         self._take = take
         self.parameters: dict[str, int | float] = {}
 
     def value(self, name: str, value: Any) -> Any:
-        """A value with the axes inside it replaced by what is taken of them."""
+        """A value with nested axes replaced by chosen values."""
         axis = axis_in(value)
         if axis is not None:
             return self.taken(name, axis)[1]
@@ -86,7 +86,7 @@ class _Walk:
         return [self.value(f"{name}.{i}", one) for i, one in enumerate(value)] if isinstance(value, list) else value
 
     def taken(self, name: str, axis: Axis) -> Taken:
-        """What is taken of an axis, or a `_Later`."""
+        """The value chosen for an axis, or a `_Later`."""
         if axis.by_layers:
             return None, _Later(name, axis)
         index, value = self._take(name, axis)
@@ -94,7 +94,7 @@ class _Walk:
         return index, value if index is None else self.value(f"{name}.{index}", value)
 
     def later(self, value: Any, n_layers: Callable[[], int]) -> Any:
-        """A value with each `_Later` in it taken; the layers are part of the name, as they change what may be taken."""
+        """A value with each `_Later` replaced; the axis name includes the layers, as they change its range."""
         if isinstance(value, _Later):
             n = n_layers()
             try:
@@ -113,7 +113,7 @@ def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
     Args:
         space: Its axes by key.
         take: Chooses at every axis.
-        n_layers: Of the model that a point, not yet complete, has; only asked where an axis ends there.
+        n_layers: Layers of the model of an incomplete point; called only if an axis needs them.
 
     Raises:
         LayersError: an axis has no value for that model.
@@ -130,8 +130,8 @@ def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
 
 
 def grid(space: Space, n_layers: Callable[[Point], int]) -> Iterator[Point]:
-    """Every point of a space whose axes are listed; the last axis is fastest, after those that end at the layers."""
-    digits: list[list[int]] = []  # of the walk before: which value was taken, of how many
+    """Every point of a finite space; axes bounded by the layers vary fastest, then the last axis."""
+    digits: list[list[int]] = []  # of the previous walk: index of the value, number of values
     at = 0
 
     def take(name: str, axis: Axis) -> Taken:
@@ -157,7 +157,7 @@ def again(
     n_layers: Callable[[Point], int],
     met: Callable[[str, Axis], None],
 ) -> Point | None:
-    """The point of these parameters; None where the space has no such point (any more). `met` hears of each axis."""
+    """The point with these parameters; None if the space no longer has it. `met` is called with each axis."""
 
     def take(name: str, axis: Axis) -> Taken:
         met(name, axis)
@@ -179,7 +179,7 @@ def again(
 
 
 def n_points(space: Space) -> int | None:
-    """How many points a grid has at most; None where that depends on a model's layers, or nothing is listed."""
+    """Upper bound on the number of points; None if it depends on a model's layers or is infinite."""
     total = 1
     for axis in space.values():
         if (n := _n_inside(axis)) is None:
@@ -189,7 +189,7 @@ def n_points(space: Space) -> int | None:
 
 
 def continuous(space: Space) -> list[str]:
-    """The keys with an axis of which there is no list."""
+    """The keys with a continuous axis."""
     return [key for key, axis in space.items() if not all(one.is_listed for one in _all_of(axis))]
 
 
@@ -225,7 +225,7 @@ def _has_later(value: object) -> bool:
 
 
 def path_of(name: str, space: Space) -> KeyPath:
-    """Where in the sweep's file an axis stands, by its name."""
+    """The path of an axis in the sweep's file, from its name."""
     key = next(key for key in space if name == key or name.startswith(f"{key}."))
     inside = name[len(key) + 1 :].split(".")
     return ("space", key, *(int(part) if part.isdigit() else part for part in inside if part))

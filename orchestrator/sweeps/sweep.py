@@ -1,26 +1,26 @@
-"""A sweep: all that one YAML file declares, and the trials it expands to.
+"""A sweep: what one YAML file declares, and the trials that it expands to.
 
     name: my-sweep
     trial:                      # settings that every trial shares; keys of trials.draft.TrialDraft
       model: starter
       optim: {lr: 1e-3, epochs: 5}
-    space:                      # what varies: every combination of it, or random cells
+    space:                      # what varies: all combinations, or a search
       data: [UD_English-EWT-sample, UD_Naija-NSC-sample]
       freeze: [none, {strategy: first_k, depth: 2}]
       optim.lr: {log_uniform: [1e-5, 1e-3]}             # a distribution needs a random search
     search: {kind: random, cells: 20, seed: 0}        # orchestrator.sweeps.search_spec has all kinds
-    schedule: asha              # which cells go on, which stop early; or `racing: true`, or a `goal`
+    schedule: asha              # which cells continue; or `racing: true`, or a `goal`
     seeds: [0, 1, 2]            # replicates of every cell
-    checkpoint: auto            # how often a running trial is kept: {epochs: 1}, {minutes: 10}, or off
-    predictions: auto           # kept beside the scores: of tagging up to a size, or `all`, or `none`
-    watch: {log: sweep.jsonl}   # a log in JSON, messages when it ends or stalls: see `notification_spec`
+    checkpoint: auto            # when running trials save checkpoints: {epochs: 1}, {minutes: 10}, or off
+    predictions: auto           # stored predictions: of tagging up to a size, or `all`, or `none`
+    watch: {log: sweep.jsonl}   # JSON log and notifications: see `notification_spec`
 
-Settings that belong together vary as `cases`, each laid over `trial`:
+Settings that belong together vary as `cases`, each of which overrides `trial`:
 
     space:
       cases: [{task: sst2, data: {...}}, {task: cola, data: {...}}]
 
-Mistakes are collected and told all at once, each with file, line and key.
+Errors are collected and reported together, each with file, line and key.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ from trials.settings import CheckpointTimes, Frozen, Positive, Predictions, Seed
 from trials.sources.local_models import STARTER
 from trials.spec import TrialSpec
 
-MAX_TRIALS = 100_000  # of a sweep, seeds included
-MOST_SINCE = 300  # points that are looked at after one with a mistake, to tell of others too
-MAX_VALUES = 2_000  # inside `trial`, or inside one choice of the space; they are copied for every trial
+MAX_TRIALS = 100_000  # per sweep, seeds included
+MOST_SINCE = 300  # points that are still checked after the first error, to report others too
+MAX_VALUES = 2_000  # in `trial`, or in one choice of the space; they are copied for every trial
 
 
 class Resources(Frozen):
-    """What one trial gets; no part of its identity.
+    """The resources of one trial; not part of its identity.
 
     Attributes:
-        cpus: Cores, and threads of its arithmetic.
-        gpus: GPUs; a fraction shares one, and ``packed`` as many trials as fit by their measured memory.
+        cpus: Cores, and threads per process.
+        gpus: GPUs; a fraction shares one; ``packed`` runs as many trials per GPU as fit by their measured memory.
         device: Which nodes: ``any``, a kind of accelerator as Ray names it (``A100``), ``cpu`` for nodes without, or
-            ``one``, the kind with most room: so that all times can be compared.
+            ``one``, the kind with most room, so that all times can be compared.
     """
 
     cpus: Positive = 1
@@ -67,12 +67,12 @@ class Resources(Frozen):
 
 
 class Limits(Frozen):
-    """When to give up; no part of a trial's identity. See `orchestrator.execution.trial_queue`.
+    """When to give up; not part of a trial's identity. See `orchestrator.execution.trial_queue`.
 
     Attributes:
-        lost: How often in a row a trial may lose its worker without an evaluation between.
-        unavailable: How often it is tried again when a disk or a network did not answer.
-        alike: So many first trials that all fail with the same words stop the sweep.
+        lost: How often in a row a trial may lose its worker without an evaluation in between.
+        unavailable: How often a trial is retried after a disk or network error.
+        alike: The sweep stops if this many first trials all fail with the same error.
     """
 
     lost: Annotated[int, Field(ge=0)] = 10
@@ -81,12 +81,12 @@ class Limits(Frozen):
 
 
 class CheckpointSpec(Frozen):
-    """When a running trial is kept, so that it can go on from there; no part of its identity.
+    """When a running trial saves checkpoints; not part of its identity.
 
     Attributes:
         epochs: At the first evaluation after so many epochs.
-        minutes: After so many minutes, in the midst of an epoch if need be.
-        auto: At every evaluation, as long as that takes at most a twentieth of the time, and every two minutes.
+        minutes: After so many minutes, also within an epoch.
+        auto: At every evaluation, while that takes at most a twentieth of the time, and every two minutes.
     """
 
     epochs: Annotated[float, Field(gt=0)] | None = None
@@ -95,7 +95,7 @@ class CheckpointSpec(Frozen):
 
     @property
     def is_off(self) -> bool:
-        """Whether trials are never kept."""
+        """Whether no checkpoints are saved."""
         return self.epochs is None and self.minutes is None and not self.auto
 
     @property
@@ -113,7 +113,7 @@ def _word_is_checkpoint(value: object) -> object:
 
 
 def _n_values(value: object) -> int:
-    """How many values are inside one another."""
+    """The number of nested values."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return 1 + sum(map(_n_values, inside))
 
@@ -148,10 +148,10 @@ class SweepSpec(Frozen):
         self._check_cases()
         cases = self.space[CASES].choice if CASES in self.space else None
         if any("seed" in settings for settings in (self.trial, self.space, *(cases or ()))):
-            raise ValueError("`seed` does not stand in `trial` or `space`: list the seeds under `seeds`")
+            raise ValueError("`seed` is not allowed in `trial` or `space`: list the seeds under `seeds`")
         inside = [f"{b} is inside {a}" for a, b in itertools.permutations(self.space, 2) if b.startswith(f"{a}.")]
         if inside:
-            raise ValueError(f"space: {', '.join(inside)}: one would undo the other; give their values under one key")
+            raise ValueError(f"space: {', '.join(inside)}: they override each other; give their values under one key")
         if self.search.kind == "grid" and (distributed := continuous(self.space)):
             raise ValueError(
                 f"a grid needs lists, but {', '.join(distributed)} is a distribution; use search.kind: random"
@@ -159,22 +159,25 @@ class SweepSpec(Frozen):
         return self
 
     def search_words(self) -> Iterator[str]:
-        """What decides which trials run, where that is not all of them."""
+        """One line per key that decides which trials run; none if all of them do."""
         if self.search.is_adaptive:
             yield f"{self.search.kind} for {', '.join(self.search.objectives)}"
         if self.schedule.kind != "none":
             yield f"{self.schedule.kind}: from {self.schedule.first:g} {self.schedule.by}"
         if self.racing is not None:
-            yield f"a race of seeds: {self.racing.test} at {self.racing.confidence:.0%}"
+            yield f"racing: {self.racing.test} test at {self.racing.confidence:.0%} confidence"
         if self.goal is not None:
             goal = self.goal.choose_depth
-            yield f"the deepest freeze that loses at most {goal.tolerance:g} points, at {goal.confidence:.0%}"
+            limit = f"{goal.tolerance:g} points, at {goal.confidence:.0%} confidence"
+            yield f"choose_depth: the deepest freeze that loses at most {limit}"
 
     @model_validator(mode="after")
     def _is_bounded(self) -> SweepSpec:
-        cells = self.search.cells or n_points(self.space) or 1  # with depths by the model's layers: `expand` counts
+        cells = (
+            self.search.cells or n_points(self.space) or 1
+        )  # depths up to the model's layers are counted by `expand`
         if (n := cells * len(self.seeds)) > MAX_TRIALS:
-            raise ValueError(f"these are {n:,} trials, and a sweep has at most {MAX_TRIALS:,}. Make several of it")
+            raise ValueError(f"{n:,} trials exceed the limit of {MAX_TRIALS:,} per sweep. Split it into several sweeps")
         choices = [(f"space.{key}", choice) for key, axis in self.space.items() for choice in axis.choice or ()]
         for key, value in (("trial", self.trial), *choices):
             if _n_values(value) > MAX_VALUES:
@@ -186,19 +189,19 @@ class SweepSpec(Frozen):
             return
         cases = self.space[CASES].choice or []
         if not cases or not all(isinstance(case, dict) and case and all(map(_is_word, case)) for case in cases):
-            raise ValueError("space.cases: a list of mappings, each of settings that belong together")
+            raise ValueError("space.cases: must be a list of mappings of settings")
         twice = sorted(
             {str(key).split(".")[0] for case in cases for key in case} & {k.split(".")[0] for k in self.space}
         )
         if twice:
-            raise ValueError(f"space: {', '.join(twice)} stands in `cases` too; one would undo the other")
+            raise ValueError(f"space: {', '.join(twice)} is in `cases` too; they override each other")
 
 
 def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
-    """Read a sweep from YAML, with `KEY=VALUE` settings put over it.
+    """Read a sweep from YAML, with settings overridden by `KEY=VALUE`.
 
     Raises:
-        ConfigError: with every mistake, each by file, line and key.
+        ConfigError: all errors, each with file, line and key.
     """
     document = Document.read(path)
     for setting in settings:
@@ -212,7 +215,7 @@ def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
 
 
 def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[str, ...]:
-    """What is wrong with the trials of a sweep whose other keys are, so that one message can hold all mistakes."""
+    """Errors in the trials of a sweep that has errors in other keys, so that one message reports all."""
     if wrong & {"trial", "space"}:
         return ()
     rest = {key: document.content.get(key, {}) for key in ("trial", "space")}
@@ -220,26 +223,26 @@ def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[st
         expand(SweepSpec.model_validate({"name": "rest", **rest}), document, Lookup(offline=True))
     except ConfigError as error:
         return error.problems
-    except ValidationError:  # a distribution, which needs the search that is among the wrong keys
+    except ValidationError:  # a distribution, which needs the invalid search
         return ()
     return ()
 
 
 def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSpec]:
-    """The trials of a sweep in its order, each once; of a search that learns, those of random cells in their place.
+    """The distinct trials of a sweep, in order; for an adaptive search, those of random cells instead.
 
     Raises:
-        ConfigError: with every mistake, each by file, line and key; `exit_code` is 3 if only files are at fault.
+        ConfigError: all errors, each with file, line and key; `exit_code` is 3 if only files are at fault.
     """
     specs = dict[str, TrialSpec]()
     problems: dict[str, int] = {}
     points = points_of(sweep.search, sweep.space, layers_of(sweep, lookup))
-    n_since = 0  # points since the first mistake
+    n_since = 0  # points since the first error
     while n_since <= MOST_SINCE:
         try:
             point = next(points, None)
         except (LayersError, PlacedError) as error:
-            problems |= _found(document, sweep, error)
+            problems |= _point_problems(document, sweep, error)
             break
         if point is None:
             break
@@ -252,25 +255,26 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
         if len(problems) > MAX_MISTAKES or len(specs) > MAX_TRIALS or _are_enough(sweep, len(specs)):
             break
     if len(specs) > MAX_TRIALS:
-        problems[document.place(("space",)) + f"a sweep has at most {MAX_TRIALS:,} trials. Make several of it."] = 2
+        text = f"a sweep has at most {MAX_TRIALS:,} trials. Split it into several sweeps."
+        problems[document.place(("space",)) + text] = 2
     if problems:
         raise ConfigError(most(problems), exit_code=min(problems.values()))
     return list(specs.values())
 
 
 def _are_enough(sweep: SweepSpec, n_trials: int) -> bool:
-    """Whether there are stand-ins for every cell of a search that learns."""
+    """Whether every cell of an adaptive search has a random cell in its place."""
     return sweep.search.is_adaptive and n_trials >= (sweep.search.cells or 0) * len(set(sweep.seeds))
 
 
 def replicates(sweep: SweepSpec, point: Point, lookup: Lookup) -> list[TrialSpec]:
-    """The trials of one cell. Raises ValidationError, DraftError: it is none."""
+    """The trials of one cell. Raises ValidationError or DraftError if its settings are not valid."""
     first = _draft(sweep, point, sweep.seeds[0]).resolve(lookup)
-    return [first.with_seed(seed) for seed in dict.fromkeys(sweep.seeds)]  # what is valid with one seed is so with all
+    return [first.with_seed(seed) for seed in dict.fromkeys(sweep.seeds)]  # validity does not depend on the seed
 
 
 def layers_of(sweep: SweepSpec, lookup: Lookup) -> Callable[[Point], int]:
-    """Looks up how many encoder layers the model of a point has. It raises PlacedError."""
+    """A function from a point to the number of encoder layers of its model; it raises PlacedError."""
 
     def n_layers(point: Point) -> int:
         try:
@@ -289,7 +293,7 @@ class _ModelOnly(Frozen):
 
 
 class PlacedError(DraftError):
-    """A point that cannot be made; its problems' paths are those of the sweep's file."""
+    """An invalid point; the paths of its problems are those of the sweep's file."""
 
 
 def _draft(sweep: SweepSpec, point: Point, seed: int) -> TrialDraft:
@@ -297,7 +301,7 @@ def _draft(sweep: SweepSpec, point: Point, seed: int) -> TrialDraft:
 
 
 def _content(sweep: SweepSpec, point: Point) -> dict[str, Any]:
-    """A trial in a person's words."""
+    """The content of a trial's draft."""
     content = copy.deepcopy(sweep.trial)
     for key, value in point.dotted():
         path = tuple(key.split("."))
@@ -309,19 +313,19 @@ def _content(sweep: SweepSpec, point: Point) -> dict[str, Any]:
 
 
 def _problems(document: Document, point: Point, error: ValidationError | DraftError) -> dict[str, int]:
-    """What is wrong with a point, each by file, line and key, with its exit code."""
+    """The problems of a point, each with file, line and key, and its exit code."""
     if isinstance(error, DraftError):
         return {document.place(point.place(path)) + text: error.exit_code for path, text in error.problems}
     return {document.place(point.place(e["loc"])) + wording(e, TrialDraft): 2 for e in error.errors()}
 
 
-def _found(document: Document, sweep: SweepSpec, error: LayersError | PlacedError) -> dict[str, int]:
-    """What is wrong where a point could not even be made."""
+def _point_problems(document: Document, sweep: SweepSpec, error: LayersError | PlacedError) -> dict[str, int]:
+    """The problems of a point that could not be constructed."""
     if isinstance(error, LayersError):
         return {document.place(path_of(error.name, sweep.space)) + str(error): 2}
     return {document.place(path) + text: error.exit_code for path, text in error.problems}
 
 
 def _shorthand(path: tuple[int | str, ...]) -> KeyPath:
-    """`choice` is not written where a bare list is."""
+    """The path without `choice`, which a bare list does not write."""
     return tuple(part for part in path if part != "choice")

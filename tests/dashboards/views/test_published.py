@@ -59,7 +59,7 @@ def test_differences_and_errata_stand_beside_them(tmp_path: Path) -> None:
     [
         ({"data": EWT["data"] | {"sizes": (12544, 2001, 99)}}, "is not UD_English-EWT 2.16"),
         ({"data": EWT["data"] | {"source": "ud:UD_English-EWT@2.15"}}, "ours is release 2.15"),
-        ({"data": {"name": "tiny"}}, "our trials do not say how many sentences tiny has"),
+        ({"data": {"name": "tiny"}}, "our trials do not record the size of tiny"),
         ({"task": "ner"}, "it has no corpus for the task ner"),
     ],
 )

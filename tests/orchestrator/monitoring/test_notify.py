@@ -239,5 +239,5 @@ def test_a_mail_server_that_is_not_there_is_one_line() -> None:
 
 def test_an_absent_secret_is_told_before_anything_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOOK", raising=False)
-    with pytest.raises(ConfigError, match="the variable HOOK is not set or empty"):
+    with pytest.raises(ConfigError, match="the variable HOOK is not set or is empty"):
         senders_of(NotifySpec(webhook=WebhookSpec(url_env="HOOK")))

@@ -11,7 +11,7 @@ import numpy as np
 from orchestrator.search.simulate import RecordedTrials
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.sweeps.samplers import Layers
+from orchestrator.sweeps.search_spec import Layers
 from orchestrator.sweeps.space import Point
 from tests.builders import make_record, make_spec
 from trials.record import EpochRecord

@@ -95,7 +95,7 @@ def test_a_freeze_and_what_goes_with_it_vary_together(here: Path) -> None:
 def test_a_key_that_stands_in_a_case_and_in_an_axis_is_refused(axis: str, here: Path) -> None:
     name = axis.split(":")[0].split(".")[0]
     (problem,) = problems(sweep(here, TWO + f"  {axis}\n"))
-    assert f"space: {name} stands in `cases` too; one would undo the other" in problem
+    assert f"space: {name} is in `cases` too; they override each other" in problem
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_a_key_that_stands_in_a_case_and_in_an_axis_is_refused(axis: str, here: 
 )
 def test_cases_that_are_no_mappings_are_refused(cases: str, here: Path) -> None:
     found = problems(sweep(here, f"trial: {{data: {{folder: bank}}}}\nspace: {{cases: {cases}}}\n"))
-    assert any("space.cases: a list of mappings, each of settings that belong together" in p for p in found)
+    assert any("space.cases: must be a list of mappings of settings" in p for p in found)
 
 
 def test_a_seed_in_a_case_is_refused(here: Path) -> None:
     (problem,) = problems(sweep(here, "trial: {data: {folder: bank}}\nspace: {cases: [{seed: 1}, {seed: 2}]}\n"))
-    assert "`seed` does not stand in `trial` or `space`: list the seeds under `seeds`" in problem
+    assert "`seed` is not allowed in `trial` or `space`: list the seeds under `seeds`" in problem
 
 
 def test_a_case_may_be_put_over_the_files_with_a_setting(here: Path) -> None:

@@ -32,17 +32,17 @@ def test_an_address_is_a_cluster_somewhere_else(address: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("ray://head:10001", "a sweep's driver must live on the cluster.*http://HEAD:8265"),
-        ("http://me:secret@head:8265", "the address holds a password. Ray's token comes from RAY_AUTH_TOKEN"),
-        ("ray://me:secret@head:10001", "the address holds a password"),
-        ("http://me:secret@head:port", "--cluster no address that can be read. Give it as http://HEAD:8265"),
-        ("http://me:secret@[::1", "no address that can be read"),
+        ("ray://head:10001", "a sweep's driver must run on the cluster.*http://HEAD:8265"),
+        ("http://me:secret@head:8265", "the address contains a password. Ray's token comes from RAY_AUTH_TOKEN"),
+        ("ray://me:secret@head:10001", "the address contains a password"),
+        ("http://me:secret@head:port", "--cluster not a valid address. Write it as http://HEAD:8265"),
+        ("http://me:secret@[::1", "not a valid address"),
         ("http://he ad:8265", "must be local, auto, inline, or http://HEAD:8265"),
         ("ftp://head", "must be local, auto, inline, or http://HEAD:8265"),
         ("http://head:8265/api/jobs", "must be local, auto, inline, or http://HEAD:8265"),
         ("http://head\nTraceback", r"http://head Traceback: must be local"),
-        ("x" * 300, "is no path .File name too long"),
-        ("~nobody-here/a.yaml", "is no path .Could not determine home directory"),
+        ("x" * 300, "is not a path .File name too long"),
+        ("~nobody-here/a.yaml", "is not a path .Could not determine home directory"),
         ("loacl", "must be local, auto, inline, the address of a Ray's dashboard.*configs/clusters/"),
         ("absent.yaml", "absent.yaml"),
     ],
@@ -65,7 +65,7 @@ def test_a_mistake_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
 def test_ray_client_in_a_file_is_refused_on_its_line(tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("address: ray://head:10001\n")
-    with pytest.raises(ConfigError, match=r"c.yaml:1: address: ray://head:10001: a sweep's driver must live"):
+    with pytest.raises(ConfigError, match=r"c.yaml:1: address: ray://head:10001: a sweep's driver must run"):
         find_cluster(str(file))
 
 

@@ -55,7 +55,7 @@ def said_of(content: dict[str, Any]) -> str:
 )
 def test_a_literal_secret_is_refused_with_the_way_out_and_not_repeated(notify: object) -> None:
     said = said_of({"notify": notify})
-    assert "Name a variable of the environment" in said
+    assert "Name an environment variable" in said
     assert "kj8s9dxq2lmn" not in said.lower()
 
 
@@ -67,9 +67,9 @@ def test_a_literal_secret_is_refused_with_the_way_out_and_not_repeated(notify: o
         ({"webhook": {"url_env": "A", "url_file": "b"}}, "give one of url_env, url_file"),
         ({"webhook": {"url_env": "A"}, "events": ["finished"]}, "'finished'"),
         ({"webhook": {"url_env": "A"}, "stalled_minutes": 0}, "greater than 0"),
-        ({"email": {**MAIL, "user": "me"}}, "go together"),
-        ({"email": {**MAIL, "password_env": "P"}}, "go together"),
-        ({"email": {**MAIL, "user": "me", "password_env": "P", "starttls": False}}, "as it is"),
+        ({"email": {**MAIL, "user": "me"}}, "requires password_env or password_file"),
+        ({"email": {**MAIL, "password_env": "P"}}, "requires password_env or password_file"),
+        ({"email": {**MAIL, "user": "me", "password_env": "P", "starttls": False}}, "in clear"),
         ({"email": {**MAIL, "to": []}}, "at least 1 item"),
         ({"email": {**MAIL, "to": ["b@example.org\nBcc: c@example.org"]}}, "pattern"),
     ],

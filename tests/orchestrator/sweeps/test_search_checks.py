@@ -40,25 +40,28 @@ def refusal(folder: Path, text: str) -> list[str]:
             "3: search.objectives[0]: unknown 'macro_f2', did you mean 'macro_f1'",
         ),
         ("search: {kind: pareto, cells: 3}", "3: search: `kind: pareto` needs two objectives or three"),
-        ("search: {kind: tpe}", "3: search: `cells: N` goes with"),
+        ("search: {kind: tpe}", "3: search: `cells: N` is required with"),
         (
             "space: {train_size: [50, 100]}\nschedule: asha",
-            "4: schedule: asha ranks cells by their scores, and these are of 2 objective",
+            "4: schedule: asha ranks cells by score, but these belong to 2 objective",
         ),
-        ("space: {train_size: [50, 100]}\nsearch: {kind: tpe, cells: 8}", "4: search: tpe ranks cells by their scores"),
+        ("space: {train_size: [50, 100]}\nsearch: {kind: tpe, cells: 8}", "4: search: tpe ranks cells by score"),
         (
             "schedule: {kind: halving, first: 4}",
-            "3: schedule.first: 4 epochs are the whole of every trial (at most 4). Give less.",
+            "3: schedule.first: 4 epochs cover every trial completely (at most 4). Use a smaller value.",
         ),
-        ("checkpoint: off\nschedule: asha", "4: schedule: asha goes on with paused trials"),
-        ("racing: true", "3: racing: spends seeds where they decide, and the sweep has one. List more under `seeds`."),
+        ("checkpoint: off\nschedule: asha", "4: schedule: asha resumes paused trials"),
+        ("racing: true", "3: racing: needs several seeds, but the sweep has one. List more under `seeds`."),
         (
             "seeds: [0, 1]\nracing: true\nschedule: asha",
-            "4: racing: schedule and racing each decide what runs. Keep one.",
+            "4: racing: schedule and racing exclude each other, as each decides what runs. Keep one.",
         ),
         ("seeds: [0, 1]\nracing: true\nsearch: {kind: tpe, cells: 3}", "4: racing: needs all cells from the start"),
         (SEEDS + GOAL, "4: goal.choose_depth: has no freeze to choose."),
-        ("space: {freeze: [all_encoder]}\n" + SEEDS + GOAL, "5: goal.choose_depth: compares with a baseline"),
+        (
+            "space: {freeze: [all_encoder]}\n" + SEEDS + GOAL,
+            "5: goal.choose_depth: needs a baseline",
+        ),
         (
             "space: {freeze: [none, all_encoder], optim.lr: [1e-3, 1e-4]}\n" + SEEDS + GOAL,
             "5: goal.choose_depth: needs one baseline",
@@ -69,7 +72,7 @@ def refusal(folder: Path, text: str) -> list[str]:
         ),
         (
             "space: {freeze: [none, all_encoder]}\n" + GOAL,
-            "4: goal.choose_depth: judges a depth by 3 seeds at least, and the sweep has 1.",
+            "4: goal.choose_depth: needs at least 3 seeds, but the sweep has 1.",
         ),
         (
             "space: {freeze.depth: {int_uniform: [7, layers]}, freeze.strategy: [first_k]}",
@@ -77,12 +80,12 @@ def refusal(folder: Path, text: str) -> list[str]:
         ),
     ],
 )
-def test_a_search_that_cannot_be_is_told_in_one_message(tmp_path: Path, text: str, said: str) -> None:
+def test_an_impossible_search_is_reported_in_one_message(tmp_path: Path, text: str, said: str) -> None:
     (problem,) = refusal(tmp_path, text)
     assert said in problem
 
 
-def test_a_depth_beyond_the_layers_of_one_of_two_models_is_told_where_it_stands(tmp_path: Path) -> None:
+def test_a_depth_beyond_the_layers_of_one_of_two_models_is_reported_at_its_line(tmp_path: Path) -> None:
     save_tiny_model("distilbert", tmp_path / "small", positions=128)
     freeze = "[none, {strategy: first_k, depth: 6}]"
     (problem,) = refusal(tmp_path, f"space:\n  model: [starter, {tmp_path / 'small'}]\n  freeze: {freeze}\n")

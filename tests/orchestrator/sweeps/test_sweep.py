@@ -186,13 +186,13 @@ def test_a_distribution_in_a_grid_is_refused_with_the_way_out(folder: Path) -> N
 
 def test_one_key_of_the_space_inside_another_is_refused(folder: Path) -> None:
     path = sweep(folder, "trial: {data: DATA}\nspace: {optim.lr: [1, 2], optim: [{epochs: 1}]}")
-    assert "optim.lr is inside optim: one would undo the other" in str(refusal(path))
+    assert "optim.lr is inside optim: they override each other" in str(refusal(path))
 
 
 @pytest.mark.parametrize("place", ["trial: {seed: 1}", "space: {seed: [1, 2]}"])
 def test_a_seed_stands_under_seeds_only(tmp_path: Path, place: str) -> None:
     error = refusal(write_sweep(tmp_path / "s.yaml", place))
-    assert str(error).endswith("`seed` does not stand in `trial` or `space`: list the seeds under `seeds`")
+    assert str(error).endswith("`seed` is not allowed in `trial` or `space`: list the seeds under `seeds`")
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
 def test_a_random_search_says_how_many_cells(tmp_path: Path, search: str) -> None:
     path = write_sweep(tmp_path / "s.yaml", f"search: {search}\n{DATA}")
     assert str(refusal(path)).endswith(
-        "`cells: N` goes with `kind: random`, `sobol`, `tpe`, `pareto` and with nothing else"
+        "`cells: N` is required with `kind: pareto`, `random`, `sobol`, `tpe` and not allowed with any other"
     )
 
 
