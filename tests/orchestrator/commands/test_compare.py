@@ -32,7 +32,7 @@ def test_the_terminal_shows_both_numbers_and_what_differs(store: str) -> None:
     text = " ".join(captured.get().split())
     assert "95.00 1 seed, no interval 96.40 -1.40 points" in text
     assert "model starter instead of distilbert-base-multilingual-cased" in text
-    assert "1 trial of ours in" in text
+    assert "1 trial compared, from" in text
 
 
 def test_json_holds_everything(store: str, capsys: pytest.CaptureFixture[str]) -> None:
