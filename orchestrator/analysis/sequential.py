@@ -37,7 +37,7 @@ from orchestrator.analysis.rows import Floats
 Verdict = Literal["within", "beyond", "undecided"]
 
 LEAST_SKEW = 1 / 3
-MOST_VALUES = 200  # beyond it a mean is too near the limit to be told from it
+MOST_VALUES = 200  # beyond it a mean is too near the limit to be distinguished from it
 _CELLS = 200  # of the recursion; the error spent was right to 4 % of itself, in 2,000,000 simulated paths
 _POINTS = 4  # a cell
 _LAST_SHARE = 0.35  # 0.38 at 10 looks' last, 0.30 at 20

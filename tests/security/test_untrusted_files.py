@@ -201,7 +201,7 @@ def test_an_index_of_weights_leads_to_no_other_folder(name: object, folder: Path
     (folder.parent / "outside.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": {"weight": name}}))
-    with pytest.raises(ModelError, match="is no file of weights in this folder"):
+    with pytest.raises(ModelError, match="is not a weights file in this folder"):
         find_model(ModelDraft(folder=str(folder)))
 
 
@@ -211,5 +211,5 @@ def test_a_pipe_or_a_device_is_no_corpus(tmp_path: Path) -> None:
 
     os.mkfifo(tmp_path / "train.conllu")
     for path in (tmp_path / "train.conllu", Path("/dev/zero")):
-        with pytest.raises(DataError, match="the train split is no file"):
+        with pytest.raises(DataError, match="the train split is not a regular file"):
             fingerprint((str(path),), (str(path),), ())

@@ -65,7 +65,7 @@ def blob_digest(path: Path) -> str:
 
 
 def download(remote: Remote, path: Path, *, progress: Progress = no_progress, waits: Sequence[float] = WAITS) -> None:
-    """Download a file to `path` and verify it; if a verified file is there already, no request is made.
+    """Download a file to `path` and verify it; if a verified file already exists, no request is made.
 
     Args:
         remote: The file.
