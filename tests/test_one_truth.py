@@ -18,6 +18,7 @@ from dashboards.report.write import write_report
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.commands.model_card import model_card
+from orchestrator.config.quantities import points
 from orchestrator.published.comparison import Comparison, compare_study
 from orchestrator.published.study import load_study
 from orchestrator.session.tables import cell_tables
@@ -142,6 +143,6 @@ def test_the_model_card_says_the_terminals_mean_and_deviation(store: ResultStore
     row = next(row for row in store.trials().to_pylist() if row["freeze_strategy"] == "first_k")
     spec: TrialSpec = stored_spec(row["spec"], row["trial_id"])
     card = model_card(spec, row, store, score=row["best_score"], licence="none")
-    (found,) = re.findall(r": (0\.\d+) ± (0\.\d+) \(mean, standard deviation\)", card)
+    (found,) = re.findall(r": ([\d.]+) ± ([\d.]+) \(mean ± standard deviation\)", card)
     cell = next(cell for cell in summary(store) if cell.spec.cell_id == spec.cell_id)
-    assert found == (f"{cell.score_mean:.4f}", f"{cell.score_std:.4f}")
+    assert found == (points(cell.score_mean or 0), points(cell.score_std or 0))
