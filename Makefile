@@ -8,7 +8,7 @@ COVER := --cov --cov-append --cov-report= --cov-fail-under=0
 unexport PYTHONDONTWRITEBYTECODE  # else every process of a test compiles the whole project again
 
 .DEFAULT_GOAL := help
-.PHONY: help sweep dashboard test test-slow test-cluster test-browser coverage bench bench-dashboard chaos fuzz lint audit setup clean
+.PHONY: help sweep dashboard test test-slow test-cluster test-browser coverage bench bench-dashboard chaos fuzz calibration lint audit setup clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17
@@ -53,6 +53,9 @@ chaos: .venv/ready ## 50 sweeps on a cluster of three nodes under seeded harm, 1
 
 fuzz: .venv/ready ## 100,000 configurations and 2,000 broken files: each works or is refused; a quarter of an hour
 	$(BIN)/python -m tests.fuzz --configurations 100000 --files 2000 --seed 0
+
+calibration: .venv/ready ## simulated sweeps: coverage of the intervals, wrong verdicts, power; minutes
+	$(BIN)/python -m tests.calibration
 
 lint: .venv/ready ## style, types, and the direction of imports
 	$(BIN)/ruff format --check .
