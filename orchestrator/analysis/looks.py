@@ -49,7 +49,7 @@ _NODES = np.polynomial.legendre.leggauss(200)
 
 
 @dataclass(frozen=True)
-class Looks:
+class PlannedLooks:
     """When a loss is looked at.
 
     Attributes:
@@ -70,7 +70,7 @@ class Looks:
             )
 
 
-def tails(of: Estimate, looks: Looks, tail: float) -> Floats:
+def tails(of: Estimate, looks: PlannedLooks, tail: float) -> Floats:
     """The chance beyond each end that comes to `tail` over all looks together.
 
     For `two_way.ends` with the guard `DECIDING`. 0 (ends at infinity) before the first look and after the last; NaN
@@ -86,7 +86,7 @@ def tails(of: Estimate, looks: Looks, tail: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class Reading:
+class LookInterval:
     """What a look says, with all looks before it.
 
     Attributes:
@@ -104,7 +104,7 @@ class Reading:
     verdict: Verdict
 
 
-def readings(losses: Floats, looks: Looks, tolerance: float, tail: float = 0.025) -> tuple[Reading, ...]:
+def readings(losses: Floats, looks: PlannedLooks, tolerance: float, tail: float = 0.025) -> tuple[LookInterval, ...]:
     """A reading for each number of seeds, from one to all (at most `most`).
 
     Args:
@@ -113,23 +113,23 @@ def readings(losses: Floats, looks: Looks, tolerance: float, tail: float = 0.025
         tolerance: The largest acceptable loss.
         tail: Chance that the lower end of any look is above the true loss, and that the upper end of any is below.
     """
-    found: list[Reading] = []
+    found: list[LookInterval] = []
     low, high, said = -np.inf, np.inf, verdict(-np.inf, np.inf, tolerance)
     for n in range(1, min(len(losses), looks.most) + 1):
         of = estimate(losses[:n])
         at = ends(of, tails(of, looks, tail), DECIDING)
         low, high = float(np.fmax(low, at[0])), float(np.fmin(high, at[1]))
         said = verdict(low, high, tolerance) if said == "not decided" else said
-        found.append(Reading(n, float(of.mean), low, high, said))
+        found.append(LookInterval(n, float(of.mean), low, high, said))
     return tuple(found)
 
 
-def _tail(looks: Looks, n: int, step: int, tail: float) -> float:
+def _tail(looks: PlannedLooks, n: int, step: int, tail: float) -> float:
     return _boundary(looks, n, step, tail)[n - looks.first] if looks.first <= n <= looks.most else 0.0
 
 
 @lru_cache(maxsize=4096)
-def _boundary(looks: Looks, n: int, step: int, tail: float) -> tuple[float, ...]:
+def _boundary(looks: PlannedLooks, n: int, step: int, tail: float) -> tuple[float, ...]:
     """One-sided normal tails at which each look up to `n` seeds stops, where the share is `step` on its grid at n."""
     share = step / _SHARES
     m = np.arange(looks.first, n + 1)

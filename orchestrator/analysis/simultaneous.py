@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, special
 
-from orchestrator.analysis.looks import Looks, tails
+from orchestrator.analysis.looks import PlannedLooks, tails
 from orchestrator.analysis.rows import Floats, number
 from orchestrator.analysis.two_way import DECIDING, ROUNDING, Estimate, Verdict, ends, estimate, verdict
 
@@ -64,7 +64,7 @@ def simultaneous(
     tolerance: float,
     *,
     error: float = 0.05,
-    looks: Looks | None = None,
+    looks: PlannedLooks | None = None,
     in_order: bool = False,
 ) -> Simultaneous:
     """Intervals that all hold together with chance 1 - `error`, at every look if there are `looks`.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from orchestrator.analysis.collapse import collapses
-from orchestrator.analysis.looks import Looks, tails
+from orchestrator.analysis.looks import PlannedLooks, tails
 from orchestrator.analysis.moments import hall_ends, moments, t_ends, wider
 from orchestrator.analysis.simultaneous import simultaneous
 from orchestrator.analysis.two_way import DECIDING, ROUNDING, ends, estimate
@@ -15,7 +15,7 @@ from tests.calibration.worlds import COLLAPSE, Classes, Floats, Words
 
 World = Words | Classes
 TOLERANCE = 0.01  # one point
-LOOKS = Looks(3, 10)
+LOOKS = PlannedLooks(3, 10)
 TAIL = 0.025
 BATCH = 200  # sweeps drawn at a time
 MOST = 10  # seeds drawn; fewer are the first of them
@@ -79,7 +79,7 @@ def _of_batch(losses: Floats, collapsed: np.ndarray) -> tuple[Floats, Floats, Fl
             values = np.take_along_axis(losses[at], order[..., None], axis=1)
             of = estimate(values)
             fixed[:, at] = ends(of, TAIL)
-            # Looks are counted by the seeds that were run, whatever became of them.
+            # PlannedLooks are counted by the seeds that were run, whatever became of them.
             looked[:, at] = ends(of, tails(of._replace(n_seeds=np.full(len(values), float(n))), LOOKS, TAIL), DECIDING)
             old[:, at] = _over_seeds(values.mean(axis=-1))
         low.append(np.stack([fixed[0], looked[0]]))
@@ -127,7 +127,7 @@ class Family(NamedTuple):
     power_in_order: float
 
 
-def measure_family(world: Words, sweeps: int, seed: int, looks: Looks | None, n_seeds: int = 5) -> Family:
+def measure_family(world: Words, sweeps: int, seed: int, looks: PlannedLooks | None, n_seeds: int = 5) -> Family:
     """Rates of simultaneous intervals: at `n_seeds`, or at every look."""
     losses, _ = world.draw(np.random.default_rng(seed), sweeps, looks.most if looks else n_seeds)
     sizes = range(looks.first, looks.most + 1) if looks else [n_seeds]

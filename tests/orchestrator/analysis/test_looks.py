@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import special
 
-from orchestrator.analysis.looks import Looks, readings, tails
-from orchestrator.analysis.outlook import outlook
+from orchestrator.analysis.further import further
+from orchestrator.analysis.looks import PlannedLooks, readings, tails
 from orchestrator.analysis.two_way import DECIDING, ends, estimate
 from tests.orchestrator.analysis.test_two_way import losses
 
-LOOKS = Looks(3, 10)
+LOOKS = PlannedLooks(3, 10)
 SEEDS_ALONE = np.arange(1.0, 11.0)[:, None]  # ten losses of whole seeds
 
 
@@ -32,13 +32,13 @@ def test_without_a_seed_effect_looking_again_costs_nothing() -> None:
 
 
 def test_one_look_alone_has_the_whole_error() -> None:
-    assert tails(estimate(SEEDS_ALONE[:5]), Looks(5, 5), 0.025) == pytest.approx(0.025)
+    assert tails(estimate(SEEDS_ALONE[:5]), PlannedLooks(5, 5), 0.025) == pytest.approx(0.025)
 
 
 def test_before_the_first_look_and_after_the_last_nothing_is_shown() -> None:
     for n in (2, 10):
         of = estimate(SEEDS_ALONE[:n])
-        low, high = ends(of, tails(of, Looks(3, 9), 0.025), DECIDING)
+        low, high = ends(of, tails(of, PlannedLooks(3, 9), 0.025), DECIDING)
         assert np.isneginf(low)
         assert np.isposinf(high)
 
@@ -65,12 +65,12 @@ def test_a_reading_keeps_the_tightest_ends_and_the_first_verdict() -> None:
 
 def test_looks_out_of_order_are_refused() -> None:
     with pytest.raises(ValueError, match="looks from 5 to 4 seeds"):
-        Looks(5, 4)
+        PlannedLooks(5, 4)
 
 
 def test_more_seeds_are_missing_where_seeds_vary() -> None:
     of = estimate(0.005 + 0.004 * losses(np.random.default_rng(4), 5, 400))
-    found = outlook(of, LOOKS, 0.01)
+    found = further(of, LOOKS, 0.01)
     assert found.further_seeds is not None
     assert found.further_seeds > 0
     assert found.further_sentences is None
@@ -79,7 +79,7 @@ def test_more_seeds_are_missing_where_seeds_vary() -> None:
 
 def test_more_sentences_are_missing_where_they_vary() -> None:
     x = losses(np.random.default_rng(4), 5, 400, seeds=0.01)
-    found = outlook(estimate(0.005 + 0.1 * (x - x.mean())), LOOKS, 0.01)
+    found = further(estimate(0.005 + 0.1 * (x - x.mean())), LOOKS, 0.01)
     assert found.further_seeds is None
     assert found.further_sentences is not None
     assert 400 < found.further_sentences < 40_000
@@ -91,20 +91,20 @@ def test_further_seeds_decide_in_about_the_promised_share() -> None:
     rng = np.random.default_rng(5)
     first = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
     first = 0.002 + 0.004 * first[:, None] / first.std(ddof=1)
-    plan = Looks(3, 30)
-    further = outlook(estimate(first), plan, 0.01).further_seeds
-    assert further is not None
-    more = 0.002 + 0.004 * rng.standard_normal((2000, further, 1))
+    plan = PlannedLooks(3, 30)
+    seeds = further(estimate(first), plan, 0.01).further_seeds
+    assert seeds is not None
+    more = 0.002 + 0.004 * rng.standard_normal((2000, seeds, 1))
     of = estimate(np.concatenate([np.broadcast_to(first, (2000, 5, 1)), more], axis=1))
     share = (ends(of, tails(of, plan, 0.025), DECIDING)[1] <= 0.01).mean()
     assert 0.7 <= share <= 0.99  # of noncentral t, not normal, and shares of V that vary
 
 
 def test_a_decided_loss_needs_nothing() -> None:
-    found = outlook(estimate(0.001 * losses(np.random.default_rng(6), 10, 400)), LOOKS, 0.05)
+    found = further(estimate(0.001 * losses(np.random.default_rng(6), 10, 400)), LOOKS, 0.05)
     assert (found.further_seeds, found.further_sentences) == (0, 0)
 
 
-def test_without_a_variance_there_is_no_outlook() -> None:
+def test_without_a_variance_nothing_is_expected() -> None:
     with pytest.raises(ValueError, match="nothing is known"):
-        outlook(estimate(np.zeros((3, 5))), LOOKS, 0.01)
+        further(estimate(np.zeros((3, 5))), LOOKS, 0.01)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from orchestrator.analysis.looks import Looks
+from orchestrator.analysis.looks import PlannedLooks
 from orchestrator.analysis.simultaneous import adjusted_tail, mean_correlation, simultaneous
 from orchestrator.analysis.two_way import interval, verdict
 from tests.orchestrator.analysis.frames import Floats
@@ -81,7 +81,7 @@ def test_settings_in_order_need_no_correction_until_one_is_not_shown() -> None:
 
 def test_looks_make_the_interval_longer() -> None:
     x = list(settings_of(6, 3, 5, 40))
-    assert (simultaneous(x, 0.5, looks=Looks(3, 10)).high > simultaneous(x, 0.5).high).all()
+    assert (simultaneous(x, 0.5, looks=PlannedLooks(3, 10)).high > simultaneous(x, 0.5).high).all()
 
 
 @pytest.mark.parametrize("n", [3, 5])

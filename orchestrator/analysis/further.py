@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from orchestrator.analysis.looks import Looks, tails
+from orchestrator.analysis.looks import PlannedLooks, tails
 from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import DECIDING, Estimate, ends, verdict
 
@@ -22,7 +22,7 @@ MOST_TIMES = 100  # nobody has so many times the sentences
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Further:
     """What it takes to decide on which side of the tolerance a loss lies.
 
     Attributes:
@@ -38,7 +38,7 @@ class Outlook:
     half_width: float
 
 
-def outlook(of: Estimate, looks: Looks, tolerance: float, tail: float = 0.025, power: float = 0.8) -> Outlook:
+def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = 0.025, power: float = 0.8) -> Further:
     """What decides on one loss.
 
     Args:
@@ -64,7 +64,7 @@ def outlook(of: Estimate, looks: Looks, tolerance: float, tail: float = 0.025, p
     more_seeds = _first(seeds, _room(_expected(of, seeds, n_i), looks, tolerance, tail) >= of_seeds)
     more_sentences = _first(sentences, _room(_expected(of, n, sentences), looks, tolerance, tail) >= of_sentences)
     forever = _expected(of, np.array([1e9]), n_i)
-    return Outlook(
+    return Further(
         further_seeds=0 if decided else None if more_seeds is None else int(more_seeds - n),
         further_sentences=0 if decided else None if more_sentences is None else int(more_sentences - n_i),
         half_width=float(abs(tolerance - of.mean) - _room(forever, looks, tolerance, tail)[0]),
@@ -91,7 +91,7 @@ def _expected(of: Estimate, n_seeds: float | Floats, n_sentences: float | Floats
     return Estimate(np.broadcast_to(of.mean, v.shape), v, df, v_s, of.seeds - alone, skew, seeds, sentences)
 
 
-def _room(of: Estimate, looks: Looks, tolerance: float, tail: float) -> Floats:
+def _room(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float) -> Floats:
     """How far the end towards the tolerance stays from it; negative where it is beyond."""
     # The share alone matters past the plan, where the last look's tail is taken.
     planned = of._replace(n_seeds=np.clip(of.n_seeds, looks.first, looks.most))
