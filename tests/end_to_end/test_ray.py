@@ -225,7 +225,7 @@ def test_a_trial_whose_worker_goes_is_finished_by_another_with_the_same_rows(
         subprocess.run(["kill", f"-{number.value}", victims[0]], check=True)
         _, err = launched.communicate()
     assert launched.returncode == 0, err
-    assert "again: one_" in err
+    assert "retry: one_" in err
     store = open_store(tmp_path / "store")
     assert sorted(row["attempt"] for row in store.trials().to_pylist()) == [1, 2]
     permafrost("launch", "--sweep", "long.yaml", "--store", "alone", "--cluster", "inline", *one_seed)
