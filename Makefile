@@ -20,10 +20,10 @@ sweep: .venv/ready ## run the starter sweep: real freezing trials on two small t
 dashboard: .venv/ready ## browse the results
 	$(BIN)/permafrost dashboard $(STORE)
 
-test: .venv/ready ## every promise once, in under four minutes on two cores
+test: .venv/ready ## every promise once, in about five minutes on two cores
 	$(BIN)/python -m pytest -m "not slow and not cluster and not browser" $(PARALLEL)
 
-test-slow: .venv/ready ## the long tests too, and all examples of those that draw them; ten minutes
+test-slow: .venv/ready ## the long tests too, and all examples of those that draw them; 25 minutes
 	PERMAFROST_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m "not cluster and not browser" $(PARALLEL)
 
 test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, autoscaling, Prometheus; 25 minutes
