@@ -23,6 +23,7 @@ from dashboards.views.theme import STATES, Figure, Look, axis, layout
 from dashboards.views.view import View
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.trial_frame import TRAINING_COST
+from orchestrator.config.quantities import duration
 from orchestrator.forecast.pace import Pace
 from orchestrator.store.schema import State
 
@@ -239,7 +240,7 @@ def progress_cards(selection: Selection) -> Any:
     counts = ", ".join(f"{n:,} {STATES[state][0]}" for state, n in found.counts.items())
     total = sum(found.counts.values())
     done = found.counts.get("completed", 0)
-    left = "" if found.left_s is None else f"; about {_duration(found.left_s)} left"
+    left = "" if found.left_s is None else f"; about {duration(found.left_s)} left"
     points = count(selection.query.tolerance, "point")
     cards = [
         card("Trials", f"{done:,} of {total:,} completed", counts + left),
@@ -252,14 +253,6 @@ def progress_cards(selection: Selection) -> Any:
         ),
     ]
     return dmc.SimpleGrid(cards, cols={"base": 1, "sm": 2, "lg": 4}, spacing="sm")
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 COVERAGE = Part(

@@ -61,7 +61,7 @@ class Setup:
 
     @property
     def trials(self) -> list[Trial]:
-        """All of them."""
+        """The trials of all cells."""
         return [trial for cell in self.cells.values() for trial in cell]
 
     @property
