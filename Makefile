@@ -3,24 +3,25 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
+GPU_OUT ?= gpu
 PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
 COVER := --cov --cov-append --cov-report= --cov-fail-under=0
 unexport PYTHONDONTWRITEBYTECODE  # else every process of a test compiles the whole project again
 
 .DEFAULT_GOAL := help
-.PHONY: help sweep dashboard test test-slow test-cluster test-browser coverage bench bench-dashboard chaos fuzz calibration lint audit setup clean
+.PHONY: help sweep dashboard test test-slow test-cluster test-browser coverage bench bench-dashboard gpu chaos fuzz calibration lint audit setup clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17
 
 sweep: .venv/ready ## run the starter sweep: real freezing trials on two small treebanks; ends with its report
 	$(BIN)/python -m orchestrator.launch --store $(STORE)
-	$(BIN)/permafrost report starter --store $(STORE) --no-pictures
+	$(BIN)/permafrost report starter --store $(STORE) --no-pictures --no-answers
 
 dashboard: .venv/ready ## browse the results
 	$(BIN)/permafrost dashboard $(STORE)
 
-test: .venv/ready ## every promise once, in about five minutes on two cores
+test: .venv/ready ## every promise once, in under five minutes on two cores
 	$(BIN)/python -m pytest -m "not slow and not cluster and not browser" $(PARALLEL)
 
 test-slow: .venv/ready ## the long tests too, and all examples of those that draw them; 25 minutes
@@ -45,17 +46,23 @@ bench: .venv/ready ## our sweep against the same work in transformers.Trainer an
 bench-dashboard: .venv/ready ## the dashboard over 100,000 and 1,000,000 evaluations; an idle machine, ten minutes
 	$(BIN)/python -m tests.benchmarks.dashboard
 
+gpu: ## on a machine with a GPU: exactness, studies 1 and 4, packing, CUDA graphs, memory, energy; nine minutes
+	$(PYTHON) -m tests.gpu --out $(GPU_OUT)
+
 chaos: .venv/ready ## 50 sweeps on a cluster of three nodes under seeded harm, 1,000 random reads, a day of 5,000 trials; an hour
 	$(BIN)/python -m tests.chaos --runs 50 --seed 0 --out chaos.jsonl
 	$(BIN)/python -m tests.chaos --runs 5 --harms machine_killed
+	$(BIN)/python -m tests.chaos.kills --runs 25 --cluster inline
+	$(BIN)/python -m tests.chaos.kills --runs 25 --cluster local
 	$(BIN)/python -m tests.chaos.readers --opens 1000
 	$(BIN)/python -m tests.chaos.day --trials 5000
 
-fuzz: .venv/ready ## 100,000 configurations and 2,000 broken files: each works or is refused; a quarter of an hour
-	$(BIN)/python -m tests.fuzz --configurations 100000 --files 2000 --seed 0
+fuzz: .venv/ready ## 100,000 configurations, 2,000 files, 1,000 models, 200 environments, 2,000 names: each works or is refused; half an hour
+	$(BIN)/python -m tests.fuzz --configurations 100000 --files 2000 --models 1000 --environments 200 --names 2000 --seed 0
 
-calibration: .venv/ready ## simulated sweeps: coverage of the intervals, wrong verdicts, power; minutes
+calibration: .venv/ready ## simulated sweeps: coverage of the intervals, wrong verdicts, power; then from stores to answers; 15 minutes
 	$(BIN)/python -m tests.calibration
+	$(BIN)/python -m tests.calibration --answers 20
 
 lint: .venv/ready ## style, types, and the direction of imports
 	$(BIN)/ruff format --check .

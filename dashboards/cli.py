@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from dashboards.commands.dashboard import dashboard
-from dashboards.commands.report import export, report
+from orchestrator.commands.app import COMMANDS
 from orchestrator.commands.app import app as app
 
-app.command()(dashboard)
-app.command()(report)
-app.command()(export)
+COMMANDS |= {
+    "dashboard": (
+        "dashboards.commands.dashboard:dashboard",
+        "Browse the results of a store in a browser, live while a sweep runs.",
+    ),
+    "report": (
+        "dashboards.commands.report:report",
+        "Write the report of a sweep: HTML, Markdown, LaTeX and CSV tables, figures.",
+    ),
+    "paper": (
+        "dashboards.commands.paper:paper",
+        "Draw the tables and figures of a published study as it has them, with ours beside and a verdict per number.",
+    ),
+    "export": (
+        "dashboards.commands.report:export",
+        "Write one figure or its table as a page shows it; the format follows the extension.",
+    ),
+}

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.draft import Lookup
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -56,10 +55,13 @@ def make_record(**changes: Any) -> EpochRecord:
         "lr": 1e-3,
         "setup_s": 0.5,
         "prefix_s": 0.125,
+        "prefix_paid_s": changes.get("prefix_s", 0.125),
         "train_s": 2.0,
         "eval_s": 0.25,
+        "training_flops": 3e12,
         "energy_j": None,
-        "peak_memory_bytes": 1 << 30,
+        "peak_memory_bytes": None,
+        "worker_memory_bytes": 1 << 30,
         "test_score": 0.75,
         "test_metrics": {"accuracy": 0.75, "macro_f1": 0.5},
         "reports": (),
@@ -69,8 +71,12 @@ def make_record(**changes: Any) -> EpochRecord:
         "device": "cpu",
         "prefix_layers": 2,
         "threads": 1,
+        "worker_slots": 2,
         "gpus": 0.0,
         "accumulation": 1,
+        "padding_free": 1,
+        "dev_cut_off": 0,
+        "train_cut_off": 0,
         "time": 1_750_000_000.0,
     }
     return EpochRecord(**(values | changes))
@@ -111,6 +117,8 @@ def write_sweep(path: Path, text: str) -> Path:
 
 def expanded(path: Path, *settings: str) -> list[TrialSpec]:
     """The trials of a sweep's file."""
+    from orchestrator.sweeps.sweep import expand, load_sweep  # tests of trials alone run where its packages are missing
+
     return expand(*load_sweep(path, list(settings)), Lookup(offline=True))
 
 

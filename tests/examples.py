@@ -1,12 +1,21 @@
-"""How many examples the tests draw: a fifth by default, all where PERMAFROST_ALL_EXAMPLES is set, as `.ci/run` does."""
+"""How many examples the tests draw: a tenth by default, all where PERMAFROST_ALL_EXAMPLES is set, as `.ci/run` does."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
 
 ALL = bool(os.environ.get("PERMAFROST_ALL_EXAMPLES"))
 
 
 def examples(number: int) -> int:
     """Of so many examples, those of this run."""
-    return number if ALL else max(2, number // 5)
+    return number if ALL else max(2, number // 10)
+
+
+def first(number: int, values: Iterable[Any]) -> list[Any]:
+    """Parameters of which so many run in `make test`, and the others in `make test-slow`."""
+    return [value if i < number else pytest.param(value, marks=pytest.mark.slow) for i, value in enumerate(values)]

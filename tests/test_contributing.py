@@ -96,12 +96,12 @@ def test_a_metric_is_measured_stored_and_minimised(run: Run) -> None:
 
 
 def test_a_family_divides_its_model_into_three_parts(run: Run, tmp_path: Path) -> None:
-    run("trials/models/mpnet.py")
-    model = draft(model=str(save_tiny_model("mpnet", tmp_path / "mpnet"))).resolve(Lookup(offline=True)).model
+    run("trials/models/megatron.py")
+    model = draft(model=str(save_tiny_model("megatron-bert", tmp_path / "model"))).resolve(Lookup(offline=True)).model
     loaded = load_model(model, head="tokens", n_outputs=3, dropout=0.0, init=torch.Generator())
     modules = [loaded.parts.embeddings, *loaded.parts.encoder_layers, *loaded.parts.head]
     counted = sum(parameter.numel() for module in modules for parameter in module.parameters())
-    assert family_of(model) is MODEL_FAMILIES["mpnet"]
+    assert family_of(model) is MODEL_FAMILIES["megatron-bert"]
     assert counted == sum(parameter.numel() for parameter in loaded.model.parameters())
 
 
@@ -150,3 +150,12 @@ def test_a_published_study_is_read_from_its_file(tmp_path: Path) -> None:
         ("none", 0.93),
         ("first_3", 0.92),
     ]
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"])
+def test_every_file_of_ours_that_a_document_names_exists(name: str) -> None:
+    root = Path(__file__).parents[1]
+    named = re.findall(
+        r"`((?:tests|orchestrator|trials|dashboards|configs|docker)/[\w./-]+)`", (root / name).read_text()
+    )
+    assert not [path for path in named if not (root / path).exists() and not (root / f"{path}.py").exists()]

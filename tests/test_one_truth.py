@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import functools
 import io
+import json
 import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from dashboards.cli import app
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
 from dashboards.report.write import write_report
+from dashboards.views.recommendation import answers_of
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.summary import CellSummary, summarise
-from orchestrator.commands.model_card import model_card
+from orchestrator.api.model_card import model_card
 from orchestrator.config.quantities import points
 from orchestrator.published.comparison import Comparison, compare_study
 from orchestrator.published.study import load_study
@@ -46,14 +50,14 @@ def report(store: ResultStore, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def csv(report: Path, name: str) -> pd.DataFrame:
     (path,) = report.rglob(f"*{name}.csv")
-    return pd.read_csv(path).set_index("frozen")
+    return pd.read_csv(path, comment="#").set_index("frozen")
 
 
 @functools.cache
-def part(store: ResultStore, name: str) -> pd.DataFrame:
+def part(store: ResultStore, name: str, search: str = "") -> pd.DataFrame:
     """The table of a dashboard's part."""
     snapshot = Frames(store).refresh()
-    query, _ = parse_query("?sweep=made-up")
+    query, _ = parse_query(f"?sweep=made-up{search}")
     return PARTS[name].table(PARTS[name].prepare(select(snapshot, query)))
 
 
@@ -64,8 +68,10 @@ def terminal(store: ResultStore) -> dict[str, list[str]]:
     with console.capture() as captured:
         for table in cell_tables(summary(store)):
             console.print(table)
-    rows = (re.split(r"\s{2,}", line.strip()) for line in captured.get().splitlines())
-    return {row[0]: row[1:] for row in rows if len(row) > 5}
+    strip, unit = r"[■□]+ [■□]+ ", r"\S+ [kMG%]"
+    row = rf"(?:{strip})?(.+?) +(\d+/\d+) +(\S+ ± +\S+) +(\S+) +({unit}|\d+) +({unit}) +(\S+) +({unit}) *"
+    found = filter(None, (re.fullmatch(row, line) for line in captured.get().splitlines()))
+    return {each[1]: list(each.groups()[1:]) for each in found}
 
 
 @functools.cache
@@ -119,14 +125,15 @@ def test_mean_deviation_and_interval_of_a_score_are_one_each(store: ResultStore,
 
 
 @pytest.mark.parametrize("freeze", ["none", *FROZEN])
-def test_training_time_and_memory_are_one_number(store: ResultStore, report: Path, freeze: str) -> None:
+def test_training_time_and_flops_are_one_number(store: ResultStore, report: Path, freeze: str) -> None:
     seconds = csv(report, "cost-time").loc[freeze, "training time (s)"]
-    assert csv(report, "cost-pareto").loc[freeze, "training time (s)"] == seconds
+    pareto = part(store, "cost-pareto", "&cost=training_cost_s").set_index("frozen")
+    assert pareto.loc[freeze, "training time (s)"] == seconds
     assert terminal(store)[freeze][5] == f"{seconds:.1f}"
     if freeze != "none":
         table = part(store, "cost-table").set_index("frozen").loc[freeze]
-        row = csv(report, "cost-savings").query("cost == 'peak memory'").loc[freeze]
-        assert table["peak memory saved (%)"] == pytest.approx(row["saved (%)"], abs=0.005)
+        row = csv(report, "cost-savings").query("cost == 'training FLOPs'").loc[freeze]
+        assert table["training FLOPs saved (%)"] == pytest.approx(row["saved (%)"], abs=0.005)
 
 
 @pytest.mark.parametrize("freeze", FROZEN)
@@ -146,3 +153,12 @@ def test_the_model_card_says_the_terminals_mean_and_deviation(store: ResultStore
     (found,) = re.findall(r": ([\d.]+) ± ([\d.]+) \(mean ± standard deviation\)", card)
     cell = next(cell for cell in summary(store) if cell.spec.cell_id == spec.cell_id)
     assert found == (points(cell.score_mean or 0), points(cell.score_std or 0))
+
+
+def test_the_answer_is_one_object_in_terminal_report_and_dashboard(store: ResultStore, report: Path) -> None:
+    query, _ = parse_query("?sweep=made-up")
+    (shown,) = answers_of(select(Frames(store).refresh(), query))
+    printed = CliRunner().invoke(app, ["answer", "--store", str(store.root), "--cost", query.cost, "--json"])
+    assert json.loads(printed.stdout) == [shown.as_json()]
+    assert shown.sentence in (report / "report.md").read_text(encoding="utf-8")
+    assert shown.sentence in part(store, "choose-answer")["answer"].tolist()

@@ -1,8 +1,28 @@
-"""Settings that contradict each other: each pair is refused with its reason."""
+"""Settings that contradict each other, and numbers that no trial can have: each is refused with its reason."""
 
 from __future__ import annotations
 
+import math
+
 from trials.settings import FreezeSpec, LoraSpec, ModelSpec, Recipe
+
+MOST_EPOCHS = 10_000  # the papers have 3 to 200
+MOST_EVALUATIONS = 100_000  # each is a pass over dev, and a row in the store that every reader loads
+MOST_BATCH = 1 << 20  # sentences; no memory holds the activations of more
+MOST_RANK = 1 << 14  # of an adapter; the widest encoders have fewer dimensions
+
+
+def beyond_bounds(recipe: Recipe) -> list[tuple[str, str]]:
+    """(setting, reason) of every number that is larger than a trial can have."""
+    n_evaluations = math.ceil(min(min(recipe.optim.epochs, 10**18) / recipe.eval_every, 1e18))
+    rank = 0 if recipe.lora is None else recipe.lora.rank
+    found = (
+        ("optim.epochs", recipe.optim.epochs, MOST_EPOCHS, "epochs"),
+        ("optim.batch_size", recipe.optim.batch_size, MOST_BATCH, "sentences in a batch"),
+        ("lora.rank", rank, MOST_RANK, "dimensions of an adapter"),
+        ("eval_every", n_evaluations, MOST_EVALUATIONS, "evaluations"),
+    )
+    return [(key, f"{n:,} {what} are more than {most:,}, the most.") for key, n, most, what in found if n > most]
 
 
 def conflicts(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tuple[str, str]]:

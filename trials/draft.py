@@ -13,9 +13,10 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from trials.conflicts import conflicts
+from trials.conflicts import beyond_bounds, conflicts
 from trials.errors import PermafrostError, unknown
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
+from trials.model_checks.check import check_model
 from trials.settings import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe
 from trials.sources.cache import Progress, no_progress
 from trials.sources.corpus_draft import DataDraft
@@ -144,12 +145,13 @@ class TrialDraft(Recipe):
             data = lookup.data(self.data, self.task)
         with errors.under("model"):
             model = lookup.model(self.model)
+            lookup.check(model, TASKS[self.task].head)
         if model is not None:
             with errors.under("freeze"):
                 freeze = self.freeze.resolve(model)
             if self.max_length > model.n_positions:
                 errors.add("max_length", f"{self.max_length} is beyond the {model.n_positions} positions of the model.")
-        for key, reason in conflicts(self, freeze, model) if freeze and model else ():
+        for key, reason in (*beyond_bounds(self), *(conflicts(self, freeze, model) if freeze and model else ())):
             errors.add(key, reason)
         n_train = data.sizes[0] if data and data.sizes else 0
         if data and self.train_size and self.train_size > n_train:
@@ -170,6 +172,7 @@ class Lookup:
     Attributes:
         data: From a `DataDraft` and a task's name to a `DataSpec`, whose corpus has been read and validated.
         model: From a `ModelDraft` to a `ModelSpec`.
+        check: From a `ModelSpec` and a task's head to notes on the model; raises ModelError if trials would fail.
     """
 
     def __init__(self, *, offline: bool = False, progress: Progress = no_progress) -> None:
@@ -180,6 +183,7 @@ class Lookup:
 
         self.data = _once(find_data)
         self.model = _once(lambda draft: find_model(draft, offline=offline, progress=progress))
+        self.check = _once(check_model)
 
 
 def _once(look_up: Callable[K, V]) -> Callable[K, V]:

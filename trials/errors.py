@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from trials.escaping.untrusted_text import beginning, escaped, quoted
+
 LONGEST_LINE = 2_000  # characters per line of a message
+LONGEST_REASON = 160  # characters that a message quotes of a library's error
 
 
 class PermafrostError(Exception):
@@ -69,16 +72,30 @@ def one_line(text: str) -> str:
     if not text.isprintable():
         lines = [line.strip() for line in text.splitlines()]
         text = " ".join(line for line in lines if line)
-        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        text = escaped(text)
     return text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE // 2]} [...] {text[-LONGEST_LINE // 3 :]}"
 
 
-def unknown(name: str, known: Iterable[str]) -> str:
-    """The message for an unknown name: `unknown 'frist_k', did you mean 'first_k'? Known: ...`."""
+def reason(error: BaseException) -> str:
+    """The first sentence of a library's error, without the advice that follows it."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    sentence = line.split(". ")[0].rstrip(".")
+    return sentence if len(sentence) <= LONGEST_REASON else f"{sentence[:LONGEST_REASON]}..."
+
+
+def unknown(name: str, known: Iterable[str], *, in_file: bool = False) -> str:
+    """The message for an unknown name: `unknown 'frist_k', did you mean 'first_k'? Known: ...`.
+
+    Args:
+        name: The name.
+        known: The names to choose from.
+        in_file: Whether these are the content of a file, of which a message quotes little.
+    """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f", did you mean {near[0]!r}?" if near else "."
-    return f"unknown {name!r:.200}{hint} Known: {', '.join(names)}."
+    hint = f", did you mean {quoted(near[0])}?" if near else "."
+    listed = beginning(", ".join(names)) if in_file else ", ".join(names)
+    return f"unknown {name!r:.200}{hint} Known: {listed}."
 
 
 class MissingError(PermafrostError):

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
 from tokenizers import normalizers
 from transformers import (
     AutoConfig,
@@ -23,11 +25,33 @@ from trials.errors import ModelError
 from trials.hardware.device import default_device
 from trials.models.adapters import merge_adapters
 from trials.models.load import load_tokenizer
-from trials.run import Trained
+from trials.run import Trained, new_model
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
 RECIPE = "permafrost.json"  # settings that prediction needs besides the standard files
+
+
+def load_trained(spec: TrialSpec, content: bytes) -> Trained:
+    """A trained model from the weights that `run_trial` kept and the pretrained model.
+
+    Raises:
+        ModelError: the weights are not those of this trial, or the pretrained model cannot be read.
+    """
+    try:
+        tensors = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        labels = tuple(str(label) for label in json.loads(header["__metadata__"]["labels"]))
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"the stored weights of {spec.label} cannot be read ({error}).") from error
+    loaded = new_model(spec, len(labels), torch.device("cpu"))
+    trained = {name: p for name, p in loaded.model.named_parameters() if p.requires_grad}
+    if {name: p.shape for name, p in trained.items()} != {name: tensor.shape for name, tensor in tensors.items()}:
+        raise ModelError(f"the stored weights of {spec.label} are not those that it trains.")
+    with torch.no_grad():
+        for name, parameter in trained.items():
+            parameter.copy_(tensors[name])
+    return Trained(loaded, labels)
 
 
 def export_model(spec: TrialSpec, trained: Trained, folder: Path, card: str) -> None:

@@ -50,7 +50,7 @@ def footprint(spec: TrialSpec, device: torch.device | None = None) -> Footprint:
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)  # blocks cached by torch are not free, so this is the peak
         return Footprint(total - free, total)
-    return Footprint(memory.read_bytes(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return Footprint(memory.process_bytes(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _longest(split: Split, n: int) -> np.ndarray:

@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from trials.metrics.table import TagScore
+
+MISMATCHED = "_mismatched"  # ends the name of a metric on the mismatched split, as in GLUE's MNLI
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +23,11 @@ class SplitReport:
     """Results on one split with the weights of the best epoch.
 
     Attributes:
-        split: ``dev`` or ``test``.
+        split: ``dev``, ``test`` or ``mismatched``.
         tags: Support, precision, recall and F1 of every label.
         contributions: What each sentence or text contributes to the score, in the corpus's order; their mean is the
             score (`trials.metrics.pseudo_values`). Empty where that is not known.
+        constant_score: The score of the best constant prediction; what a run that learned nothing has.
         names: The labels that `gold` and `predicted` index; empty where predictions are not stored, and for numbers.
         gold: One label for each word or text, in the corpus's order; a number in a regression.
         predicted: The same; -1 where a word was cut off.
@@ -32,6 +37,7 @@ class SplitReport:
     split: str
     tags: tuple[TagScore, ...]
     contributions: tuple[float, ...] = ()
+    constant_score: float | None = None
     names: tuple[str, ...] = ()
     gold: tuple[float, ...] = ()
     predicted: tuple[float, ...] = ()
@@ -65,13 +71,15 @@ def _of_trial(about: str, **options: Any) -> dict[str, RecordColumn]:
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """One evaluation on dev. Times and energy cover what happened since the previous record.
+    """One evaluation on dev. Times, energy and operations cover what happened since the previous record.
+
+    All times are what this trial's own worker spent, except `prefix_s`, a price that every user of the states reports.
 
     Attributes:
         metrics: All metrics of the task on dev, by name; words cut off by `max_length` count as errors.
         test_score: The selecting metric on test with the weights of the best dev score; only in the last record, and
             only where the corpus has a test split. It selects nothing.
-        test_metrics: All metrics of the task on test, likewise.
+        test_metrics: All metrics of the task on test, likewise, and those on the mismatched split: see `scored_once`.
         reports: On dev, and on test where there is one, with the weights of the best dev score; only in the last
             record.
         last: Whether the trial is complete with this record.
@@ -93,11 +101,36 @@ class EpochRecord:
         metadata=_column("Seconds of set-up (data, model, optimiser); in the first evaluation.", per_trial="sum")
     )
     prefix_s: float = field(
-        metadata=_column("Seconds of computing states of frozen layers that were not cached yet.", per_trial="sum")
+        metadata=_column(
+            "Seconds that it takes to compute the train subset's states of frozen layers once, measured by whichever "
+            "trial computed them; in the first evaluation. Where prefix_paid_s is empty, what this trial computed.",
+            per_trial="sum",
+        )
+    )
+    prefix_paid_s: float | None = field(
+        metadata=_column(
+            "Seconds that this trial itself spent on those states; 0 if all were cached. Those of dev and test are in "
+            "eval_s.",
+            per_trial="sum",
+        )
     )
     prefix_layers: int = field(metadata=_of_trial("Frozen layers that were not run: their output is cached.", bits=32))
     train_s: float = field(metadata=_column("Seconds inside optimiser steps.", per_trial="sum"))
-    eval_s: float = field(metadata=_column("Seconds of evaluation on dev, and once on test.", per_trial="sum"))
+    eval_s: float = field(
+        metadata=_column(
+            "Seconds of evaluation on dev, and once on test; in the first evaluation also of their states of frozen "
+            "layers that were not cached yet.",
+            per_trial="sum",
+        )
+    )
+    training_flops: float | None = field(
+        metadata=_column(
+            "Floating-point operations of training, counted and not measured: the matrix products of the forward and "
+            "backward passes by what is frozen, with padding if there was any, and once those of cached states of "
+            "frozen layers.",
+            per_trial="sum",
+        )
+    )
     energy_j: float | None = field(
         metadata=_column(
             "Joules that the device itself counted during train_s: of a GPU's board, or of all CPU packages of the "
@@ -106,13 +139,36 @@ class EpochRecord:
             per_trial="sum",
         )
     )
-    peak_memory_bytes: int = field(
-        metadata=_column("Largest memory of the process; on a GPU, of torch's allocator there.", per_trial="max")
+    peak_memory_bytes: int | None = field(
+        metadata=_column(
+            "Largest memory of torch's allocator on a GPU. Empty on a CPU, where only the worker's is known; in older "
+            "stores that is what stands here.",
+            per_trial="max",
+        )
+    )
+    worker_memory_bytes: int | None = field(
+        metadata=_column(
+            "Largest resident memory of the worker process during the trial, with what earlier trials left in it.",
+            per_trial="max",
+        )
     )
     device: str = field(metadata=_of_trial("The device, e.g. `cpu AMD EPYC` or `NVIDIA H200`."))
     gpus: float = field(metadata=_of_trial("GPUs; a fraction where other trials ran on the same one."))
     accumulation: int = field(metadata=_of_trial("Parts that a batch was split into, for want of memory.", bits=32))
+    padding_free: int | None = field(
+        metadata=_of_trial(
+            "1 if batches lay end to end, without padding; 0 if they were padded. Empty in older stores: padded.",
+            bits=32,
+        )
+    )
     threads: int = field(metadata=_of_trial("CPU threads; other numbers may change the last digits.", bits=32))
+    dev_cut_off: int | None = field(
+        metadata=_of_trial("Words of dev beyond `max_length`, each an error; texts of which it cut the end.", bits=32)
+    )
+    train_cut_off: int | None = field(metadata=_of_trial("The same of the train subset, not learnt.", bits=32))
+    worker_slots: int | None = field(
+        metadata=_of_trial("Trials that could run at the same time on the machine; empty where unknown.", bits=32)
+    )
     test_score: float | None
     test_metrics: Mapping[str, float] | None
     reports: tuple[SplitReport, ...]
@@ -120,16 +176,53 @@ class EpochRecord:
     total_params: int
     trainable_params: int
     time: float
+    checkpoint_error: str | None = field(  # with a default, as older checkpoints lack it
+        default=None,
+        metadata=_column(
+            "Why a checkpoint since the last evaluation could not be written; the trial went on.", per_trial="max"
+        ),
+    )
 
-    def on_gpus(self, gpus: float) -> EpochRecord:
-        """The record of a trial with so many GPUs; a shared GPU's counter does not say whose the energy is."""
-        return replace(self, gpus=gpus, energy_j=None if 0 < gpus < 1 else self.energy_j)
+    def placed(self, *, gpus: float, worker_slots: int) -> EpochRecord:
+        """The record of a trial with so many GPUs, on a machine with so many slots.
+
+        A shared GPU's counter does not say whose the energy is.
+        """
+        energy_j = None if 0 < gpus < 1 else self.energy_j
+        return replace(self, gpus=gpus, worker_slots=worker_slots, energy_j=energy_j)
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds that the trial's worker spent since the previous record."""
+        paid = self.prefix_s if self.prefix_paid_s is None else self.prefix_paid_s
+        return self.setup_s + paid + self.train_s + self.eval_s
 
 
 RECORD_COLUMNS: dict[str, RecordColumn] = {
     each.name: each.metadata["column"] for each in fields(EpochRecord) if "column" in each.metadata
 }
 """The columns that the store derives from a record, in their order there."""
+
+
+def spent_s(row: Mapping[str, Any]) -> float:
+    """Seconds that a trial's worker spent on it, from its row: in older stores `prefix_s` is what it paid itself."""
+    return float(row["setup_s"] + paid_prefix_s(row) + row["train_s"] + row["eval_s"])
+
+
+def paid_prefix_s(row: Mapping[str, Any]) -> float:
+    """Seconds of computing states of frozen layers that a trial spent itself, from its row."""
+    paid = row.get("prefix_paid_s")
+    return float((row["prefix_s"] if paid is None else paid) or 0.0)
+
+
+def memory_bytes(row: Mapping[str, Any]) -> int:
+    """The memory that a trial needs where it runs, from its row: of the GPU, or on a CPU of the worker."""
+    return int(row["worker_memory_bytes"] if row["peak_memory_bytes"] is None else row["peak_memory_bytes"])
+
+
+def known_max(parts: Iterable[Any]) -> Any:
+    """The largest of the parts that are known; None if none is."""
+    return max((part for part in parts if part is not None), default=None)
 
 
 def known_sum(parts: Iterable[float | None]) -> float | None:
@@ -142,7 +235,11 @@ def known_sum(parts: Iterable[float | None]) -> float | None:
     return total
 
 
-_COMBINE: dict[str, Callable[[list[Any]], Any]] = {"sum": known_sum, "max": max, "last": lambda values: values[-1]}
+_COMBINE: dict[str, Callable[[list[Any]], Any]] = {
+    "sum": known_sum,
+    "max": known_max,
+    "last": lambda values: values[-1],
+}
 
 
 def trial_totals(records: Sequence[EpochRecord]) -> dict[str, Any]:
@@ -152,3 +249,23 @@ def trial_totals(records: Sequence[EpochRecord]) -> dict[str, Any]:
         for name, column in RECORD_COLUMNS.items()
         if column.per_trial
     }
+
+
+def scored_once(
+    test: Mapping[str, float] | None = None, mismatched: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """The metrics of the splits that are scored once, at the end, in one mapping: `accuracy`, `accuracy_mismatched`."""
+    return {**(test or {}), **{f"{name}{MISMATCHED}": value for name, value in (mismatched or {}).items()}}
+
+
+def loss_fall(losses: Sequence[float]) -> float | None:
+    """By what share of the mean of its first tenth the mean of the last tenth of a training loss lies lower.
+
+    -1 if the loss is not finite at the end, None if there are fewer than two steps.
+    """
+    steps = np.asarray(losses, dtype=np.float64)
+    if len(steps) < 2:
+        return None
+    tenth = max(1, len(steps) // 10)
+    first, last = float(steps[:tenth].mean()), float(steps[-tenth:].mean())
+    return 1 - last / first if np.isfinite(last) and first > 0 else -1.0

@@ -6,8 +6,9 @@ To stop a trial early, stop iterating. A trial depends on its spec only, and lea
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -20,7 +21,7 @@ from trials.hardware.device import PeakMemory, autocast, default_device, device_
 from trials.hardware.energy import EnergyMeter
 from trials.models.load import LoadedModel, family_of, load_model
 from trials.prefix.use import take_prefix
-from trials.record import EpochRecord, SplitReport, known_sum
+from trials.record import EpochRecord, SplitReport, known_sum, scored_once
 from trials.seeding import GlobalStream, numpy_stream, torch_stream
 from trials.settings import Predictions
 from trials.spec import TrialSpec
@@ -53,6 +54,7 @@ def run_trial(
     checkpoints: Checkpoints | None = None,
     accumulation: int = 1,
     meter: EnergyMeter | None = None,
+    keep_weights: Callable[[bytes], None] | None = None,
 ) -> Generator[EpochRecord, None, Trained]:
     """Train one model and yield a record at every evaluation on dev; the last one holds the test score.
 
@@ -64,6 +66,7 @@ def run_trial(
         accumulation: Parts that a batch is split into; their gradients add up to the same step, but for rounding, in
             less memory.
         meter: Measures energy; by default the device's own counter.
+        keep_weights: Called before the last record with the trained tensors of the best epoch, as a safetensors file.
 
     Raises:
         DataError, ModelError: a file is absent, broken or not the planned one.
@@ -75,13 +78,16 @@ def run_trial(
     task, data = TASKS[spec.task], encode_for(spec)
     checkpoint = checkpoints.newest(spec, device) if checkpoints else None
     loaded, subset = new_model(spec, len(data.labels), device), train_subset(spec, data.train)
+    names = {id(p): name for name, p in loaded.model.named_parameters()}  # before the prefix is removed
     total_params, setup_s = loaded.params(), clock.lap()
     prefix = take_prefix(spec, loaded, data, subset.tolist(), device)
-    data, prefix_s = prefix.data, clock.lap()
+    data, paid_s = prefix.data, prefix.paid_s.get("train", 0.0)
+    states_s = sum(prefix.paid_s.values()) - paid_s  # of dev and test
+    setup_s += clock.lap() - paid_s - states_s
     done = checkpoint.step if checkpoint else 0
     training = new_training(spec, loaded, data, subset, device, done=done, accumulation=accumulation)
     dropout, best, unfreezing = (
-        GlobalStream(spec.seed, "dropout", device),
+        GlobalStream(spec.seeds.order, "dropout", device),
         BestEpoch(loaded),
         GradualUnfreezing(spec, training),
     )
@@ -89,8 +95,22 @@ def run_trial(
     if checkpoint:
         state.resume(checkpoint, data.dev, len(data.labels))
     setup_s += clock.lap()
+    # A resumed trial has reported these two.
+    prefix_s, prefix_flops = (0.0, 0.0) if state.records else (prefix.train_s, prefix.train_flops)
     yield from state.records
 
+    new_record = partial(  # with what is the same at every evaluation
+        EpochRecord,
+        total_params=total_params,
+        device=device_name(device),
+        prefix_layers=prefix.depth,
+        threads=torch.get_num_threads(),
+        worker_slots=None,
+        gpus=1.0 if device.type == "cuda" else 0.0,
+        accumulation=accumulation,
+        dev_cut_off=sum(example.cut for example in data.dev.examples),
+        train_cut_off=sum(data.train.examples[i].cut for i in subset),
+    )
     stops = evaluation_steps(training.n_steps, spec.optim.epochs, spec.eval_every)
     for stop in stops[len(state.records) :]:
         clock.lap()
@@ -100,16 +120,14 @@ def run_trial(
         metrics = task.measure(data.dev.gold, dev.predicted, data.dev.starts, data.names)
         score = as_score(spec.task, spec.score, metrics)
         best.update(score, dev)
-        test_metrics, reports, last = None, list[SplitReport](), stop == stops[-1]
+        last, once, reports = stop == stops[-1], dict[str, dict[str, float]](), tuple[SplitReport, ...]()
         if last:
             best.restore()
-            reports.append(split_report(spec, data, "dev", data.dev, best.dev, predictions))
-        if last and data.test.examples:
-            test = evaluate(training, data.test)
-            test_metrics = task.measure(data.test.gold, test.predicted, data.test.starts, data.names)
-            reports.append(split_report(spec, data, "test", data.test, test, predictions))
+            if keep_weights is not None:
+                keep_weights(best.to_bytes(names, data.labels))
+            once, reports = _scored_once(spec, training, data, best, predictions)
 
-        record = EpochRecord(
+        record = new_record(
             step=training.step,
             epoch=state.epoch,
             step_losses=state.losses,
@@ -121,22 +139,21 @@ def run_trial(
             lr=training.lr,
             setup_s=setup_s,
             prefix_s=prefix_s,
+            prefix_paid_s=paid_s,
             train_s=state.train_s,
-            eval_s=clock.lap(),
+            eval_s=states_s + clock.lap(),
+            training_flops=known_sum((prefix_flops, state.flops)),
             energy_j=state.energy_j,
-            peak_memory_bytes=memory.read_bytes(),
-            test_score=as_score(spec.task, spec.score, test_metrics) if test_metrics else None,
-            test_metrics=test_metrics,
-            reports=tuple(reports),
+            peak_memory_bytes=memory.device_bytes(),
+            worker_memory_bytes=memory.process_bytes(),
+            test_score=as_score(spec.task, spec.score, once["test"]) if "test" in once else None,
+            test_metrics=scored_once(**once) if once else None,
+            reports=reports,
             last=last,
-            total_params=total_params,
             trainable_params=unfreezing.trainable_params,
-            device=device_name(device),
-            prefix_layers=prefix.depth,
-            threads=torch.get_num_threads(),
-            gpus=1.0 if device.type == "cuda" else 0.0,
-            accumulation=accumulation,
+            padding_free=int(training.padding_free),
             time=time.time(),
+            checkpoint_error=checkpoints.error if checkpoints else None,
         )
         state.evaluated(record)
         if checkpoints and not last and checkpoints.due_at(state):
@@ -147,7 +164,7 @@ def run_trial(
             if checkpoints and not last:
                 checkpoints.save(state)
             raise
-        setup_s = prefix_s = 0.0
+        setup_s = prefix_s = prefix_flops = paid_s = states_s = 0.0
     prefix.restore()
     return Trained(loaded, data.labels)
 
@@ -165,15 +182,32 @@ def _train(
     while state.training.step < stop:
         meter.start()
         clock.lap()
+        before = state.training.flops
         with state.dropout.drawn():
             state.losses += unfreezing.train_to(stop, pause)
         state.train_s += clock.lap()
+        state.flops = known_sum((state.flops, state.training.flops - before))
         state.energy_j = known_sum((state.energy_j, meter.stop()))
         leaving = checkpoints is not None and checkpoints.leaving()
         if checkpoints and (leaving or (checkpoints.due() and state.training.step < stop)):
             checkpoints.save(state)
         if leaving:
-            raise PreemptedError(f"the worker was asked to stop; a checkpoint was saved at step {state.training.step}.")
+            error = checkpoints.error if checkpoints else None
+            saved = f"no checkpoint could be saved: {error}" if error else "a checkpoint was saved."
+            raise PreemptedError(f"the worker was asked to stop at step {state.training.step}; {saved}")
+
+
+def _scored_once(
+    spec: TrialSpec, training: Training, data: EncodedCorpus, best: BestEpoch, predictions: Predictions
+) -> tuple[dict[str, dict[str, float]], tuple[SplitReport, ...]]:
+    """Metrics of the restored best weights on each split beside dev, and the reports of all splits."""
+    once, reports = {}, [split_report(spec, data, "dev", data.dev, best.dev, predictions)]
+    for name in ("test", "mismatched"):
+        if (split := data.splits[name]).examples:
+            evaluated = evaluate(training, split)
+            once[name] = TASKS[spec.task].measure(split.gold, evaluated.predicted, split.starts, data.names)
+            reports.append(split_report(spec, data, name, split, evaluated, predictions))
+    return once, tuple(reports)
 
 
 def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
@@ -187,13 +221,13 @@ def train_subset(spec: TrialSpec, train: Split) -> np.ndarray:
 
 def new_model(spec: TrialSpec, n_labels: int, device: torch.device) -> LoadedModel:
     """The pretrained model with a new head, its frozen parts frozen, with adapters if the recipe has them."""
-    head, init = TASKS[spec.task].head, torch_stream(spec.seed, "init")
+    head, init = TASKS[spec.task].head, torch_stream(spec.seeds.init, "init")
     loaded = load_model(spec.model, head=head, n_outputs=n_labels, dropout=spec.dropout, init=init)
     freeze_parts(loaded.parts, spec.always_frozen)
     if spec.lora is not None:
         from trials.models.adapters import add_adapters  # importing peft takes two seconds
 
-        with GlobalStream(spec.seed, "adapters", device).drawn():
+        with GlobalStream(spec.seeds.init, "adapters", device).drawn():
             add_adapters(loaded, family_of(spec.model), spec.lora, spec.freeze)
     loaded.model.to(device)
     return loaded
@@ -210,7 +244,7 @@ def new_training(
     accumulation: int = 1,
 ) -> Training:
     """The training on a subset (train_size,) of the train examples; `done` steps precede it in a checkpoint."""
-    examples, order = [data.train.examples[i] for i in subset], numpy_stream(spec.seed, "order")
+    examples, order = [data.train.examples[i] for i in subset], numpy_stream(spec.seeds.order, "order")
     if spec.batching == "length":
         batches = batches_of_like_length([len(e.ids) for e in examples], spec.optim.batch_size, order)
     else:

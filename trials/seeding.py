@@ -1,7 +1,7 @@
 """Named random streams from one seed: random numbers of one part of a trial never affect another part.
 
-Two trials with the same seed have the same subset, order and initial head whatever they freeze, so their results can be
-compared in pairs.
+Two trials with the same seeds have the same subset, order and initial head whatever they freeze, so their results can
+be compared in pairs.
 """
 
 from __future__ import annotations

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from trials.escaping.untrusted_text import escaped
 from trials.freeze.strategies import LAYERS
 
 Positive = Annotated[int, Field(gt=0)]
 Scheme = Literal["auto", "iob1", "iob2", "bioes"]  # how span tags are written; `auto` detects and validates it
 Predictions = Literal["auto", "all", "none"]  # which are stored; `auto`: those of tagging tasks, up to a size
 Share = Annotated[float, Field(ge=0, lt=1)]
+HeldOut = Annotated[float, Field(gt=0, le=0.5)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
+OwnSeed = Annotated[int, Field(ge=0, lt=999)]  # of one source of randomness; three digits of `Seeds.key`
+# A name from a folder, hub or store, as every table shows it. Identity does not depend on names.
+Shown = Annotated[str, AfterValidator(escaped)]
 # A split's files in order; older plans in a store hold one path, or null if there is no such split.
 Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: () if v is None else (v,) if isinstance(v, str) else v)]
 
@@ -80,7 +85,7 @@ class ModelSpec(Frozen):
         pickle: Whether the weights are a pickle, which the person has agreed to run.
     """
 
-    name: str
+    name: Shown
     path: str
     revision: str
     family: str
@@ -123,30 +128,36 @@ class DataSpec(Frozen):
     Attributes:
         name: Its name in tables; not part of the trial's identity.
         train, dev, test: Files of the splits; not part of the trial's identity. The test split may be absent.
+        mismatched: Files of a further split that is scored like test, from other sources than the train split (as in
+            MNLI); it may be absent.
         format: A registered corpus format, e.g. ``conllu``.
         fingerprint: SHA-256 over the splits' bytes.
         columns: The columns of text, label, tokens and tags.
         scheme: How span tags are written: ``iob1``, ``iob2``, ``bioes``, or ``auto`` to detect it.
         first: How many items of each split are used; None for all.
+        held_out: Share of the train split that serves as dev, where the corpus has no dev split.
         source: Where the files came from, e.g. ``ud:UD_English-EWT@2.16``; not part of the trial's identity.
         sizes: Sentences or texts of train, dev and test; not part of the trial's identity, as they follow from it.
     """
 
-    name: str
+    name: Shown
     train: Files
     dev: Files
     test: Files = ()
+    mismatched: Files = ()
     format: str
     fingerprint: str
     columns: Columns = Columns()
     scheme: Scheme = "auto"
     first: First | None = None
-    source: str | None = None
+    held_out: HeldOut | None = None
+    source: Shown | None = None
     sizes: tuple[int, int, int] | None = None
 
     def content(self) -> dict[str, Any]:
         """What determines the items, as JSON values, for the keys of caches."""
-        return self.model_dump(mode="json", include={"fingerprint", "format", "columns", "scheme", "first"})
+        keys = {"fingerprint", "format", "columns", "scheme", "first"} | ({"held_out"} if self.held_out else set())
+        return self.model_dump(mode="json", include=keys)
 
 
 class OptimSpec(Frozen):
@@ -227,14 +238,17 @@ class Recipe(Frozen):
     Attributes:
         task: A registered task, e.g. ``pos``.
         seed: Seeds the random streams of `trials.seeding`: subset, initialisation, order and dropout.
+        init_seed: Draws the initial head, and that of adapters, instead of `seed`; None means `seed`.
+        order_seed: Draws the order of the training data and the dropout instead of `seed`; None means `seed`. Crossed
+            with `init_seed` it shows how much each contributes to the variance of scores (Dodge et al. 2020).
         precision: ``fp32``; ``bf16`` or ``fp16`` for autocast, the latter with a scaled loss.
         max_length: Longest input in subwords, specials included; words beyond it count as errors.
         lowercase: Whether word forms are lower-cased before tokenization.
         eval_every: Epochs, or a fraction of one, between two evaluations on dev.
         dropout: Dropout of the trainable parts; None means the model's own.
         frozen_dropout: Whether frozen parts have dropout during training, as with `transformers.Trainer`.
-        batching: How an epoch is divided into batches: ``random``, as in the papers, or ``length``, where the sentences
-            of a batch have similar lengths, so that little is padded.
+        batching: How an epoch is divided into batches: ``random``, as in the papers; or ``length``, similar lengths
+            together, which weighs short sentences more and costs up to 1.4 points, for trials of older stores.
         score: The metric that selects the best epoch; None means the task's own, e.g. ``accuracy`` for POS.
         subset_seed: Selects the train subset instead of `seed`, so that it is the same in every trial.
         thaw_every: Gradual unfreezing (Howard & Ruder 2018): every so many epochs the highest frozen layer is unfrozen,
@@ -244,6 +258,8 @@ class Recipe(Frozen):
 
     task: str = "pos"
     seed: Seed = 0
+    init_seed: OwnSeed | None = None
+    order_seed: OwnSeed | None = None
     optim: OptimSpec = OptimSpec()
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     max_length: Annotated[int, Field(ge=4)] = 128
@@ -256,3 +272,63 @@ class Recipe(Frozen):
     subset_seed: Seed | None = None
     thaw_every: Positive | None = None
     lora: LoraSpec | None = None
+
+
+# --- Seeds
+
+_OWN = 10**10  # above every single seed
+_DIGITS = 1000  # of a seed of one source
+_SAME = _DIGITS - 1  # in place of one that is the seed itself and too large for three digits
+
+
+class Seeds(NamedTuple):
+    """The seeds of one trial: of its subset, of its initialisation, and of its order and dropout.
+
+    The order and the dropout share a seed, as both differ from step to step of one training; so the three seeds account
+    for everything that is random.
+    """
+
+    seed: int
+    init: int
+    order: int
+
+    @classmethod
+    def of(cls, seed: int, init: int | None = None, order: int | None = None) -> Seeds:
+        """From the settings, where None means `seed`."""
+        return cls(seed, seed if init is None else init, seed if order is None else order)
+
+    @property
+    def key(self) -> int:
+        """One integer for the three, by which trials are paired: below 2**53, and the seed itself where all are equal.
+
+        Otherwise its decimal digits show them: 10000001002 is seed 0, initialisation 1, order 2.
+        """
+        if self.init == self.order == self.seed:
+            return self.seed
+        return _OWN + (self.seed * _DIGITS + min(self.init, _SAME)) * _DIGITS + min(self.order, _SAME)
+
+    @classmethod
+    def from_key(cls, key: int) -> Seeds:
+        """The inverse of `key`."""
+        if key < _OWN:
+            return cls.of(key)
+        rest, order = divmod(key - _OWN, _DIGITS)
+        seed, init = divmod(rest, _DIGITS)
+        return cls.of(seed, None if init == _SAME else init, None if order == _SAME else order)
+
+    @property
+    def settings(self) -> dict[str, int | None]:
+        """The settings of a trial with these seeds, None for those that are the seed itself."""
+        own = {"init_seed": self.init, "order_seed": self.order}
+        return {"seed": self.seed} | {name: None if value == self.seed else value for name, value in own.items()}
+
+    @classmethod
+    def label_of(cls, key: int) -> str:
+        """The label of a key."""
+        return cls.from_key(key).label
+
+    @property
+    def label(self) -> str:
+        """For tables: the seed, and those of initialisation and order where they differ from it."""
+        parts = {"init": self.init, "order": self.order}
+        return ", ".join([str(self.seed), *(f"{name} {own}" for name, own in parts.items() if own != self.seed)])

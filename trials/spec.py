@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -15,23 +16,27 @@ from pydantic import model_validator
 
 from trials.conflicts import conflicts
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS
-from trials.settings import Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe
+from trials.settings import Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe, Seeds
 
 SCHEMA_VERSION = 1  # increment it when the same spec would give other results
 
 NOT_IDENTITY = {
-    "data": {"name", "train", "dev", "test", "source", "sizes"},
+    "data": {"name", "train", "dev", "test", "mismatched", "source", "sizes"},
     "model": {"name", "path"},
     "freeze": {"strategy"},
 }
 # Fields that were added after the first release. At these values they change nothing and are left out of the identity,
 # so that a trial that was completed before is not run again.
 LATER: dict[str, dict[str, Any]] = {
-    "": {"batching": "random", "score": None, "subset_seed": None, "thaw_every": None, "lora": None},
+    "": {
+        "batching": "random", "score": None, "subset_seed": None, "thaw_every": None, "lora": None, "init_seed": None,
+        "order_seed": None,
+    },
     "optim": {"schedule": "linear", "layer_decay": None, "embedding_updates": "dense"},
-    "data": {"columns": Columns().model_dump(), "scheme": "auto", "first": None},
+    "data": {"columns": Columns().model_dump(), "scheme": "auto", "first": None, "held_out": None},
     "model": {"pickle": False},
-}
+}  # fmt: skip
+SEEDS = frozenset({"seed", "init_seed", "order_seed"})  # what the replicates of a cell differ in
 
 
 class TrialSpec(Recipe):
@@ -72,6 +77,9 @@ class TrialSpec(Recipe):
             values = payload[part] if part else payload
             for name in [name for name, unused in fields.items() if values[name] == unused]:
                 del values[name]
+        for name in SEEDS - {"seed"}:  # given as the seed itself, it changes nothing
+            if payload.get(name) == self.seed:
+                del payload[name]
         if self.freeze.is_baseline:  # without frozen parts their dropout changes nothing
             del payload["frozen_dropout"]
         if self.always_frozen.embeddings:  # frozen embeddings are never updated
@@ -85,20 +93,31 @@ class TrialSpec(Recipe):
 
     @cached_property
     def cell_id(self) -> str:
-        """Digest of all settings but the seed: the replicates of one cell share it."""
-        return _digest({k: v for k, v in self.identity().items() if k != "seed"})
+        """Digest of all settings but the seeds: the replicates of one cell share it."""
+        return _digest({k: v for k, v in self.identity().items() if k not in SEEDS})
 
     @cached_property
     def baseline_id(self) -> str:
         """The cell that differs from this one only in that nothing is frozen."""
         nothing = FreezeSpec(strategy="none", layers=(), embeddings=False)
-        same = {name: getattr(self, name) for name in TrialSpec.model_fields}  # a copy would keep the cached ids
-        return TrialSpec.model_construct(**(same | {"freeze": nothing, "thaw_every": None})).cell_id
+        return self._with({"freeze": nothing, "thaw_every": None}).cell_id
+
+    @cached_property
+    def seeds(self) -> Seeds:
+        """The seeds of subset, initialisation and order; `seeds.key` pairs the trials of two cells."""
+        return Seeds.of(self.seed, self.init_seed, self.order_seed)
 
     def with_seed(self, seed: int) -> TrialSpec:
         """Another replicate of the cell. The seed must be valid: nothing is validated again."""
-        same = {name: getattr(self, name) for name in TrialSpec.model_fields}
-        return TrialSpec.model_construct(self.model_fields_set, **(same | {"seed": seed}))
+        return self._with({"seed": seed})
+
+    def with_seeds(self, seeds: Seeds) -> TrialSpec:
+        """Another replicate of the cell, by all of its seeds, which must be valid."""
+        return self._with(seeds.settings)
+
+    def _with(self, settings: Mapping[str, Any]) -> TrialSpec:
+        same = {name: getattr(self, name) for name in TrialSpec.model_fields}  # a copy would keep the cached ids
+        return TrialSpec.model_construct(self.model_fields_set, **{**same, **settings})
 
     @property
     def always_frozen(self) -> FreezeSpec:
@@ -111,7 +130,7 @@ class TrialSpec(Recipe):
     def label(self) -> str:
         """A readable name, for Ray's dashboard and the terminal."""
         freeze = self.freeze.label.replace(" ", "-")
-        return f"{self.data.name}_{freeze}_n{self.train_size}_s{self.seed}_{self.trial_id[:6]}"
+        return f"{self.data.name}_{freeze}_n{self.train_size}_s{self.seeds.key}_{self.trial_id[:6]}"
 
 
 def _digest(payload: dict[str, Any]) -> str:

@@ -20,16 +20,21 @@ from dashboards.app.page_cache import PageCache
 from dashboards.app.shell import shell
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
+from dashboards.data.provenance import provenance
 from dashboards.data.tables import FORMATS, formatted
-from dashboards.report.html import as_html
+from dashboards.report.html import as_html, page_as_html
 from dashboards.report.sections import sections
+from dashboards.report.summary import summary
 from dashboards.report.write import versions_of
+from dashboards.views.answer_cards import MOST_CARDS
 from dashboards.views.components import part_id
 from dashboards.views.part import compute
-from dashboards.views.registry import PARTS
+from dashboards.views.recommendation import answers_of_sweep
+from dashboards.views.registry import PARTS, VIEWS
 from dashboards.views.theme import LIGHT
 from trials.errors import NothingMatchedError
 
+_NO_SWEEP = "The store has no sweep yet.\n"
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
@@ -119,8 +124,11 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         if part is None or kind not in FORMATS:
             return Response("There is no such figure or format.\n", 404, mimetype="text/plain")
         selection = cache.select(f"?{request.query_string.decode('utf-8', 'replace')}")
+        if selection.sweep is None:
+            return Response(_NO_SWEEP, 404, mimetype="text/plain")
         drawn = compute(part, selection, LIGHT)
-        text = formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}")
+        source = provenance(selection).line()
+        text = formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}", source=source)
         named = {"Content-Disposition": f'attachment; filename="permafrost-{part.name}.{kind}"'}
         return Response(text, mimetype=FORMATS[kind], headers=named)
 
@@ -133,7 +141,22 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         except NothingMatchedError as error:
             return Response(f"{error}\n", 404, mimetype="text/plain")
         named = {"Content-Disposition": 'attachment; filename="permafrost-report.html"'}
-        return Response(as_html(query.sweep, found), mimetype="text/html", headers=named)
+        return Response(as_html(query.sweep, summary(snapshot, query), found), mimetype="text/html", headers=named)
+
+    def page(name: str) -> Response:
+        view = next((view for view in VIEWS.values() if view.name == name and view.parts), None)
+        if view is None:
+            return Response("There is no such page.\n", 404, mimetype="text/plain")
+        selection = cache.select(f"?{request.query_string.decode('utf-8', 'replace')}")
+        if selection.sweep is None:
+            return Response(_NO_SWEEP, 404, mimetype="text/plain")
+        drawn = [(part, compute(part, selection, LIGHT)) for part in view.parts]
+        found, _ = answers_of_sweep(selection, MOST_CARDS) if view.path == "/" else ([], 0)
+        answers = [f"{each.heading}: {each.sentence}" for each in found]
+        text = page_as_html(view.title, view.question, answers, drawn, provenance(selection).line())
+        named = {"Content-Disposition": f'attachment; filename="permafrost-{name}.html"'}
+        return Response(text, mimetype="text/html", headers=named)
 
     app.server.add_url_rule("/export/<name>.<kind>", view_func=export)
+    app.server.add_url_rule("/page/<name>.html", view_func=page)
     app.server.add_url_rule("/report.html", view_func=report)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,20 +13,22 @@ import dash_mantine_components as dmc
 from dash import MATCH, Input, Output, State, html, no_update
 from flask import Response, request
 from plotly.io.json import to_json_plotly
+from pydantic import validate_call
 
 from dashboards.app import controls as control
 from dashboards.app.page_cache import PageCache, look_of
-from dashboards.data.page_query import parse_query
+from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.provenance import provenance
-from dashboards.data.selection import Selection
+from dashboards.data.selection import Selection, state_of
 from dashboards.views.components import figure_of, notices, part_card, part_id, table
 from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
+from dashboards.views.theme import LOOKS
+from dashboards.views.view import PageState, View
 from trials.errors import StoreError
+from trials.escaping.untrusted_text import web_address
 
 _CHOSEN = (*control.NAMES, "theme")
 _SHOWN_PROBLEMS = 8
-
-PageState = Mapping[str, str]  # path, search, scheme
 
 
 def add_callbacks(app: dash.Dash, cache: PageCache) -> None:
@@ -54,6 +56,7 @@ def _add_pages(app: dash.Dash, cache: PageCache) -> None:
         State("state", "data"),
         prevent_initial_call=True,
     )
+    @validate_call
     def show_page(path: str, state: PageState) -> Any:
         return *_page(cache, state), state
 
@@ -69,13 +72,28 @@ def _page(cache: PageCache, state: PageState) -> tuple[Any, str]:
         words = "There is no such page. The links at the top lead to all pages."
         return dmc.Alert(words, title="Not found", color="red"), "controls"
     selection = cache.select(state["search"])
-    title = html.Div([dmc.Title(view.title, order=1, size="h3"), dmc.Text(view.question)])
+    title = html.H1(f"{view.title}: {view.question}", className="only-heard")
     first, *others = view.parts or (None,)
     drawn = [] if first is None else [part_card(first, cache.drawn(first, state))]
-    content = [html.Div(view.content(selection), id=part_id("content", path))] if view.content else []
+    content = []
+    if view.content:
+        shows = {"data-shows": _shows(view, selection)}
+        content = [html.Div(view.content(selection), id=part_id("content", path), **shows)]
     cards = [*content, *drawn, *(part_card(part, None) for part in others)]
-    shown = " ".join(f"show-{name}" for name in view.controls)
-    return dmc.Stack([title, *cards], gap="md"), f"controls {shown}"
+    file = f"/page/{view.name}.html"
+    save = [html.A("Save this page (HTML)", href=file, download="", **{"data-export": file})] if view.parts else []
+    return dmc.Stack([title, *cards, *save], gap="xs"), _shown_controls(view, selection)
+
+
+def _shows(view: View, selection: Selection) -> str:
+    """What the content of a view depends on: the same word for the same content."""
+    ignored = {name: getattr(PageQuery(), name) for name in view.content_ignores}
+    return f"{selection.snapshot.version}{selection.query.but(**ignored).search()}"
+
+
+def _shown_controls(view: View, selection: Selection) -> str:
+    """The CSS classes of a view's controls: those that leave a choice."""
+    return " ".join(["controls", *(f"show-{name}" for name in view.controls if control.is_choice(name, selection))])
 
 
 # --- What is new on a page
@@ -97,8 +115,9 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
         content = to_json_plotly({"graph": figure_of(found, drawn), "table": rows})
         return Response(content, mimetype="application/json")
 
-    app.server.add_url_rule("/part/<any(light, dark):scheme>/<name>", view_func=part)
-    app.server.add_url_rule("/part/<any(light, dark):scheme>/<name>/<any(opened):opened>", view_func=part)
+    schemes = ", ".join(f'"{name}"' for name in LOOKS)
+    app.server.add_url_rule(f"/part/<any({schemes}):scheme>/<name>", view_func=part)
+    app.server.add_url_rule(f"/part/<any({schemes}):scheme>/<name>/<any(opened):opened>", view_func=part)
 
     @app.callback(
         output=Output(part_id("table", MATCH), "children"),
@@ -106,21 +125,25 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
         | {"name": State(part_id("numbers", MATCH), "id")},
         prevent_initial_call=True,
     )
+    @validate_call
     def show_numbers(opened: str | None, state: PageState, name: Mapping[str, str]) -> Any:
         found = PARTS.get(name["part"])
         return no_update if opened is None or found is None else table(cache.drawn(found, state))
 
     @app.callback(
-        output=Output(part_id("content", MATCH), "children"),
+        output=[Output(part_id("content", MATCH), "children"), Output(part_id("content", MATCH), "data-shows")],
         inputs={"state": Input("state", "data"), "version": Input("version", "data")}
-        | {"name": State(part_id("content", MATCH), "id")},
+        | {"name": State(part_id("content", MATCH), "id"), "before": State(part_id("content", MATCH), "data-shows")},
         prevent_initial_call=True,
     )
-    def show_content(state: PageState, version: int, name: Mapping[str, str]) -> Any:
+    @validate_call
+    def show_content(state: PageState, version: int, name: Mapping[str, str], before: str) -> Any:
         view = VIEWS.get(name["part"])
         if view is None or view.content is None or state["path"] != view.path:
-            return no_update
-        return view.content(cache.select(state["search"]))
+            return no_update, no_update
+        selection = cache.select(state["search"])
+        shows = _shows(view, selection)
+        return (no_update, no_update) if shows == before else (view.content(selection), shows)
 
 
 # --- Controls
@@ -140,6 +163,7 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
             "footer": Output("footer", "children"),
             "about": Output("about", "data"),
             "ray": Output("ray", "children"),
+            "shown": Output("controls", "className", allow_duplicate=True),
         },
         inputs={
             "state": Input("later", "data"),
@@ -148,12 +172,14 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
         },
         prevent_initial_call=True,
     )
-    def show_controls(state: PageState, before: Mapping[str, Any] | None, lists: Sequence[Any]) -> Any:
+    @validate_call
+    def show_controls(state: PageState, before: Mapping[str, Any] | None, lists: list[Any]) -> Any:
         selection = cache.select(state["search"])
         query, _ = parse_query(state["search"])
         values = control.chosen(selection) | {"theme": query.theme, "pause": query.pause}
         values["defaults"] |= {"theme": "auto", "pause": "false"}
         options, known = control.choices(selection), before or {}
+        view = VIEWS.get(state["path"])
         return {
             "values": [no_update if values[name] == known.get(name) else values[name] for name in _CHOSEN],
             "lists": [
@@ -162,6 +188,7 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
             "pause": query.pause,
             "stopped": query.pause,
             "resolved": no_update if values == before else values,
+            "shown": no_update if view is None else _shown_controls(view, selection),
             **_around(selection),
         }
 
@@ -187,10 +214,9 @@ def _header_words(selection: Selection) -> tuple[dict[str, Any], Any]:
     sweep, last = selection.sweep, selection.snapshot.last_row
     if sweep is None:
         return {"words": "empty store", "last_row": None}, None
-    left = (selection.trials["state"].isin(["planned", "missing", "running"])).any()
-    word = "running" if sweep.is_running else "stopped" if left else "finished"
-    ray = dmc.Anchor("Ray", href=sweep.ray, size="xs", target="_blank") if sweep.ray else None
-    return {"words": f"{sweep.name}: {word}", "last_row": last}, ray
+    address = web_address(sweep.ray)
+    ray = dmc.Anchor("Ray", href=address, size="xs", target="_blank") if address else None
+    return {"words": f"{sweep.name}: {state_of(sweep)}", "last_row": last}, ray
 
 
 # --- The store
@@ -202,7 +228,8 @@ def _add_watch(app: dash.Dash, cache: PageCache) -> None:
     @app.callback(
         Output("version", "data"), Input("tick", "n_intervals"), State("version", "data"), prevent_initial_call=True
     )
-    def look_for_news(ticks: int, version: int) -> Any:
+    @validate_call
+    def look_for_news(ticks: int | None, version: int) -> Any:
         try:
             found = cache.snapshot().version
         except StoreError:

@@ -64,9 +64,9 @@ def _control(name: str) -> Any:
     if name in _NUMBERS:
         return dmc.NumberInput(**common, **_NUMBERS[name], debounce=300, allowNegative=False)
     if name in _MANY:
-        return dmc.MultiSelect(**common, data=[], placeholder="all", clearable=True, w=190)
+        return dmc.MultiSelect(**common, data=[], placeholder="all", clearable=True)
     data = [{"value": value, "label": label} for value, label in FIXED_CHOICES.get(name, {}).items()]
-    return dmc.Select(**common, data=data, allowDeselect=False, w=170)
+    return dmc.Select(**common, data=data, allowDeselect=False)
 
 
 def chosen(selection: Selection) -> dict[str, Any]:
@@ -90,6 +90,17 @@ def choices(selection: Selection) -> dict[str, list[dict[str, str]]]:
         name: [{"value": word or " ", "label": labels.get(name, _spaced)(word)} for word in options.get(name, [])]
         for name in LISTED
     }
+
+
+def is_choice(name: str, selection: Selection) -> bool:
+    """Whether a control has more than one value for what is selected, or its value is not the default."""
+    if getattr(selection.query, name) != getattr(PageQuery(), name) and name not in selection.options:
+        return True
+    if name == "embeddings":
+        return selection.sweep is not None and bool(selection.sweep.trials["embeddings"].nunique() > 1)
+    if name == "split":
+        return "test_score" in selection.trials and bool(selection.trials["test_score"].notna().any())
+    return name not in LISTED or len(selection.options.get(name, ())) > 1
 
 
 def _spaced(word: str) -> str:

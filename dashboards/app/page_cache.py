@@ -13,7 +13,7 @@ from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import Selection, select
 from dashboards.views.part import Drawn, Part, compute
 from dashboards.views.registry import PARTS
-from dashboards.views.theme import DARK, LIGHT, Look
+from dashboards.views.theme import LIGHT, LOOKS, Look
 
 _SELECTIONS, _DRAWN = 4, 12  # in memory; for a large store one takes some megabytes
 
@@ -51,7 +51,7 @@ class PageCache:
         found = select(snapshot, query)
         return replace(found, notices=(*problems, *found.notices))
 
-    def drawn(self, part: Part[Any], state: Mapping[str, str]) -> Drawn:
+    def drawn(self, part: Part[Any], state: Mapping[str, object]) -> Drawn:
         """A computed part. Its zoom and hidden traces survive new rows, but not a new query (`uirevision`).
 
         Args:
@@ -59,7 +59,7 @@ class PageCache:
             state: `search` and `scheme` of the page.
         """
         with self._turn:  # in turn: in parallel the first would be as late as the last
-            return self._draw(self.snapshot(), part.name, *_parsed(state["search"]), look_of(state))
+            return self._draw(self.snapshot(), part.name, *_parsed(str(state["search"])), look_of(state))
 
     def _computed(
         self, snapshot: Snapshot, name: str, query: PageQuery, problems: tuple[str, ...], look: Look
@@ -76,6 +76,6 @@ def _parsed(search: str) -> tuple[PageQuery, tuple[str, ...]]:
     return query.but(theme="auto", pause=False), problems
 
 
-def look_of(state: Mapping[str, str]) -> Look:
+def look_of(state: Mapping[str, object]) -> Look:
     """The colours of a page."""
-    return DARK if state.get("scheme") == "dark" else LIGHT
+    return LOOKS.get(str(state.get("scheme")), LIGHT)

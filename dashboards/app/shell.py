@@ -27,33 +27,33 @@ def shell(version: int) -> Any:
         dcc.Interval(id="tick", interval=TICK_MS),
         dcc.Interval(id="second", interval=1000),
     ]
-    bar = dmc.Group(
+    bar = html.Div(
         [
-            dmc.Anchor("Permafrost", href="/", id="home", fw=700, underline="never", refresh=False),
+            dmc.Anchor("Permafrost", href="/", id="home", fw=700, underline="never", refresh=False, className="name"),
+            html.Nav(_links(), className="views", **{"aria-label": "Views"}),
             dmc.Text(id="age", size="xs", truncate="end", className="age"),
-            dmc.Group([html.Div(id="ray"), *_switches()], gap="xs", wrap="nowrap"),
+            dmc.Group([html.Div(id="ray"), *_switches()], gap="xs", wrap="nowrap", className="switches"),
         ],
-        justify="space-between",
-        wrap="nowrap",
-        h=48,
-        px="md",
+        className="bar",
     )
     page = dmc.Stack(
         [
+            html.Button(
+                "Filters", type="button", id="filters", **{"aria-expanded": "false", "aria-controls": "controls"}
+            ),
             html.Div(control.controls(), id="controls", className="controls"),
             html.Div(id="notices"),
             html.Div(id="page"),
             html.Footer(html.Div(id="footer"), className="footer"),
         ],
-        gap="md",
+        gap="xs",
     )
-    views = html.Nav(_links(), className="views", **{"aria-label": "Views"})
-    frame = [dmc.AppShellHeader([bar, views]), dmc.AppShellMain(html.Div(page, id="content", tabIndex="-1"))]
+    frame = [dmc.AppShellHeader(bar), dmc.AppShellMain(html.Div(page, id="content", tabIndex="-1"))]
     return dmc.MantineProvider(
         [
             *stores,
             html.A("Skip to content", href="#content", className="skip-link"),
-            dmc.AppShell(frame, header={"height": 92}, padding="md"),
+            dmc.AppShell(frame, header={"height": {"base": 88, "lg": 48}}, padding={"base": "xs", "sm": "sm"}),
         ],
         id="mantine",
         forceColorScheme="light",  # until the browser reports its scheme; a change redraws everything
@@ -63,7 +63,10 @@ def shell(version: int) -> Any:
 
 def _links() -> list[Any]:
     return [
-        dmc.NavLink(label=view.title, href=view.path, id={"link": view.path}, refresh=False) for view in VIEWS.values()
+        html.Span(
+            dmc.NavLink(label=view.title, href=view.path, id={"link": view.path}, refresh=False), title=view.question
+        )
+        for view in VIEWS.values()
     ]
 
 

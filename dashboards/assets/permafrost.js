@@ -15,6 +15,8 @@
     if (asked === "light" || asked === "dark") return asked;
     return window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   };
+  // A phone's figures have fewer words and one column: a key of LOOKS in dashboards/views/theme.py.
+  const look = (search) => theme(search) + (window.matchMedia("(max-width: 600px)").matches ? "-narrow" : "");
   const word = (value) => (Array.isArray(value) ? value.join(",") : value === null || value === undefined ? "" : String(value).trim());
 
   // --- What is asked of the server: the parts of a page, one after the other, those in sight first.
@@ -113,14 +115,21 @@
   let scheme = "light"; // as the page comes
   let known = null, chosen = {}; // what the controls show as far as the server said, and what was chosen since
   let lastVersion = 0;
+  let ticked = null; // the picked trials as the grid shows them
+  const ago = (time) => {
+    const s = Math.max(0, Math.round(Date.now() / 1000 - time));
+    const words = s < 120 ? s + " s" : s < 7200 ? Math.round(s / 60) + " min" : s < 172800 ? Math.round(s / 3600) + " h" : Math.round(s / 86400) + " days";
+    return words + " ago";
+  };
+  const picks = (search) => (new URLSearchParams(search).get("trials") || "").split(",").filter(Boolean);
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     permafrost: {
       state: (path, search, before) => {
-        const now = { path: path, search: search || "", scheme: theme(search) };
+        const now = { path: path, search: search || "", scheme: look(search) };
         const same = before && before.path === path && before.search === now.search && before.scheme === now.scheme;
-        const repaint = now.scheme !== scheme;
-        scheme = now.scheme;
+        const repaint = theme(search) !== scheme;
+        scheme = theme(search);
         // The colour scheme is a property of what is around everything: setting it draws everything.
         return [same ? skip() : now, repaint ? scheme : skip(), before && before.path === path ? skip() : path];
       },
@@ -160,9 +169,36 @@
         if (!changed) return nothing;
         const text = params.toString().replaceAll("%2C", ",");
         const search = text ? "?" + text : "";
-        const state = { path: before.path, search: search, scheme: theme(search) };
+        const state = { path: before.path, search: search, scheme: look(search) };
         if (cards().length) ask(state, lastVersion); // at once: Dash would take two rounds until it comes to `news`
         return [search, state];
+      },
+      pick: (changes, state) => {
+        const params = new URLSearchParams(state.search), ids = picks(state.search);
+        for (const each of changes || []) {
+          const at = ids.indexOf(each.data.id);
+          if (each.value && at < 0) ids.push(each.data.id);
+          if (!each.value && at >= 0) ids.splice(at, 1);
+        }
+        params.delete("trials");
+        if (ids.length) params.set("trials", ids.join(","));
+        const text = params.toString().replaceAll("%2C", ","), search = text ? "?" + text : "";
+        ticked = ids.join(",");
+        return [search, { ...state, search: search }];
+      },
+      picked: (state, id) => {
+        const search = (state && state.search) || "", ids = picks(search);
+        const params = new URLSearchParams(search);
+        params.delete("trials");
+        if (ticked !== null && ticked !== ids.join(",")) { // another address: the grid's ticks are old
+          window.dash_ag_grid.getApiAsync("trials-grid").then((grid) => grid.refreshInfiniteCache(), () => 0);
+        }
+        ticked = ids.join(",");
+        const words = ids.length === 0 ? "Tick two to six trials to compare them."
+          : ids.length === 1 ? "1 trial ticked; tick one to five more to compare them."
+          : ids.length > 6 ? ids.length + " trials ticked; at most six can be compared." : ids.length + " trials ticked.";
+        const rest = params.toString().replaceAll("%2C", ",");
+        return [words, "/compare" + search, "/trials" + (rest ? "?" + rest : "")];
       },
       open: (clicks) => {
         const triggered = window.dash_clientside.callback_context.triggered[0];
@@ -172,14 +208,75 @@
       },
       age: (ticks, about) => {
         if (!about || !about.last_row) return about && about.words ? about.words : "";
-        const s = Math.max(0, Math.round(Date.now() / 1000 - about.last_row));
-        const ago = s < 120 ? s + " s" : s < 7200 ? Math.round(s / 60) + " min" : s < 172800 ? Math.round(s / 3600) + " h" : Math.round(s / 86400) + " days";
-        return about.words + ", last row " + ago + " ago";
+        return about.words + ", last row " + ago(about.last_row);
       },
+      ages: (ticks, times) => times.map(ago),
     },
   });
 
+  // Layer strips: in the grid of trials as elements; in other tables, which are one component of plain text, a cell that
+  // begins with squares is given their words.
+  const components = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
+  components.LayerStrip = (props) => {
+    const row = props.data || {}, make = window.React.createElement;
+    const strip = row.squares && make("span", { className: "strip", role: "img", title: row.heard, "aria-label": row.heard }, row.squares);
+    return make("span", null, strip, props.value);
+  };
+  const label = () => document.querySelectorAll("table[data-strips]").forEach((table) => {
+    const words = JSON.parse(table.dataset.strips);
+    table.querySelectorAll("td").forEach((cell) => {
+      const text = cell.textContent, strip = Object.keys(words).find((squares) => text.startsWith(squares + " "));
+      if (strip) cell.setAttribute("aria-label", words[strip] + ": " + text.slice(strip.length + 1));
+      else cell.removeAttribute("aria-label");
+    });
+  });
+  let labelling = 0;
+  new MutationObserver(() => {
+    if (!labelling) labelling = requestAnimationFrame(() => { labelling = 0; label(); });
+  }).observe(document.documentElement, { childList: true, subtree: true });
+
+  // On a phone the filters open on demand.
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest && event.target.closest("#filters");
+    if (button) button.setAttribute("aria-expanded", button.getAttribute("aria-expanded") === "true" ? "false" : "true");
+  });
+
   // Exports: files of what the page shows, by its own URL; pictures by Plotly itself, which needs no server.
+  // Where the numbers come from is inside the file, as in dashboards/report/picture_source.py.
+  const crc32 = (bytes) => {
+    let crc = ~0;
+    for (const byte of bytes) {
+      crc ^= byte;
+      for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+    }
+    return ~crc >>> 0;
+  };
+  const withSource = (picture, format, source) => {
+    if (format === "svg") {
+      const box = document.createElement("i");
+      box.textContent = source;
+      return new TextDecoder().decode(picture).replace(/<svg\b[^>]*>/, (start) => start + "<metadata>" + box.innerHTML + "</metadata>");
+    }
+    const body = new Uint8Array([...new TextEncoder().encode("iTXtSource"), 0, 0, 0, 0, 0, ...new TextEncoder().encode(source)]);
+    const chunk = new DataView(new ArrayBuffer(body.length + 8));
+    chunk.setUint32(0, body.length - 4);
+    body.forEach((byte, n) => chunk.setUint8(4 + n, byte));
+    chunk.setUint32(4 + body.length, crc32(body));
+    const header = 33; // the signature and the chunk IHDR
+    return new Blob([picture.slice(0, header), chunk.buffer, picture.slice(header)], { type: "image/png" });
+  };
+  const save = async (graph, name, format) => {
+    const address = await window.Plotly.toImage(graph, { format: format, scale: format === "png" ? 2 : 1 });
+    const data = address.slice(address.indexOf(",") + 1);
+    const bytes = format === "svg" ? new TextEncoder().encode(decodeURIComponent(data)) : Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+    const content = withSource(bytes, format, document.getElementById("footer").textContent);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([content], { type: format === "svg" ? "image/svg+xml" : "image/png" }));
+    link.download = "permafrost-" + name + "." + format;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  };
+
   document.addEventListener("click", (event) => {
     const link = event.target.closest && event.target.closest("a[data-export]");
     if (link) link.href = link.dataset.export + window.location.search;
@@ -187,6 +284,6 @@
     if (!button) return;
     const [name, format] = button.dataset.picture.split(".");
     const graph = document.querySelector('[data-part="' + name + '"] .js-plotly-plot');
-    if (graph) window.Plotly.downloadImage(graph, { format: format, filename: "permafrost-" + name, scale: format === "png" ? 2 : 1 });
+    if (graph) save(graph, name, format);
   });
 })();

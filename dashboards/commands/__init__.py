@@ -1,1 +1,1 @@
-"""The commands that show what a store holds: `dashboard`, `report`, `export`."""
+"""The commands that show what a store holds: `dashboard`, `report`, `paper`, `export`."""

@@ -5,12 +5,15 @@ permafrost dashboard results
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, reported
+from orchestrator.store import ResultStore, open_store
+from trials.errors import StoreError
 
 
 def dashboard(
@@ -18,13 +21,16 @@ def dashboard(
         str, typer.Argument(metavar="STORE", help="A folder, s3://bucket/prefix, gs:// or hdfs://.")
     ] = DEFAULT_STORE,
     host: Annotated[str, typer.Option(help="Address to listen on. Other than loopback needs a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8050,
+    port: Annotated[int, typer.Option(help="Port, or the next free one; 0 takes any.")] = 8050,
     token_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File with the token; otherwise PERMAFROST_DASHBOARD_TOKEN.")
     ] = None,
     trusted_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Host name that visitors use; repeatable.")
     ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Visitors cannot write notes, as where the store cannot be written.")
+    ] = False,
     debug: DebugOption = False,
 ) -> None:
     """Browse the results of a store in a browser, live while a sweep runs.
@@ -32,7 +38,7 @@ def dashboard(
     Examples:
         permafrost dashboard
 
-        permafrost dashboard s3://bucket/results --port 0
+        permafrost dashboard s3://bucket/results --port 0 --read-only
 
     Exit codes: 2 invalid option, 3 no store, 4 refused for safety, 130 Ctrl-C, 143 SIGTERM.
     """
@@ -41,10 +47,20 @@ def dashboard(
         from dashboards.data.frames import Frames
         from dashboards.serving.access import read_access
         from dashboards.serving.server import serve
-        from orchestrator.store import open_store
 
         access = read_access(host=host, port=port, token_file=token_file, trusted_hosts=tuple(trusted_host or ()))
-        frames = Frames(open_store(store))
+        results = open_store(store)
+        frames = Frames(results, takes_notes=not read_only and _is_writable(results))
         frames.refresh()
+        gc.collect()
+        gc.freeze()  # what is known of the store stays: looking through it for garbage would stop a page for 0.3 s
         code = serve(make_app(frames), access, debug=debug)
     raise typer.Exit(code)
+
+
+def _is_writable(store: ResultStore) -> bool:
+    try:
+        store.storage.check_writable()
+    except StoreError:
+        return False
+    return True

@@ -11,7 +11,11 @@ from typing import Annotated
 import typer
 
 from dashboards.data.page_query import COSTS
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, say
+from orchestrator.api.answering import answers_of
+from orchestrator.commands.answer import show_answers
+from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, say, stderr, step_progress
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.specs import stored_spec
 from trials.errors import ConfigError
 
 _NO_PICTURES = "--no-pictures"
@@ -24,10 +28,17 @@ def report(
     store: StoreOption = DEFAULT_STORE,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", show_default="report/SWEEP")] = None,
     tolerance: Annotated[float, typer.Option(min=0, max=100, help="Acceptable loss of quality in points.")] = 1.0,
-    cost: Annotated[str, typer.Option(help=f"The cost to save: {', '.join(COSTS)}.")] = "training_cost_s",
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The cost to save: {', '.join(COSTS)}.",
+            show_default="training_flops where recorded, else trainable_params",
+        ),
+    ] = None,
     pictures: Annotated[
         bool, typer.Option(f"--pictures/{_NO_PICTURES}", help="Also write each figure as SVG, PDF and PNG.")
     ] = True,
+    answers: Annotated[bool, typer.Option("--answers/--no-answers", help="End with what to freeze.")] = True,
     debug: DebugOption = False,
 ) -> None:
     """Write the report of a sweep: HTML, Markdown, LaTeX and CSV tables, figures.
@@ -43,18 +54,31 @@ def report(
         from dashboards.data.frames import Frames
         from dashboards.data.page_query import PageQuery
         from dashboards.report.write import write_report
-        from orchestrator.store import open_store
 
-        if cost not in COSTS:
+        if cost is not None and cost not in COSTS:
             raise ConfigError(f"--cost: {cost!r} is not one of {', '.join(COSTS)}.")
         frames = Frames(open_store(store))
         name = sweep or next(iter(frames.refresh().sweeps), "")
         folder = out or Path("report") / (name or "empty")
-        written = write_report(frames, PageQuery(sweep=name, tolerance=tolerance, cost=cost), folder, pictures=pictures)
+        query = PageQuery(sweep=name, tolerance=tolerance)
+        query = query if cost is None else query.but(cost=cost)
+        replaced = ", which replace an older report" if (folder / "report.html").exists() else ""
+        with step_progress() as progress:
+            written = write_report(frames, query, folder, pictures=pictures, progress=progress)
         if written.no_pictures:
             say(f"No SVG, PDF and PNG: {written.no_pictures}")
-        say(f"{len(written.files)} files in {folder}; open:")
+        if answers and name:
+            _say_answers(frames.store, name, tolerance, cost)
+        say(f"{len(written.files)} files in {folder}{replaced}; open:")
         print(written.html.resolve())
+
+
+def _say_answers(store: ResultStore, sweep: str, tolerance: float, cost: str | None) -> None:
+    """Print the answers on stderr: stdout is for the path of the report."""
+    plan = next((plan for plan in store.sweeps() if plan.name == sweep), None)
+    if plan is not None:
+        specs = [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
+        show_answers(answers_of(store, specs, tolerance, cost), stderr)
 
 
 def export(
@@ -77,7 +101,6 @@ def export(
     with reported(debug=debug):
         from dashboards.data.frames import Frames
         from dashboards.report.figure_export import export_figure
-        from orchestrator.store import open_store
 
         path = out or Path(f"{figure}.csv")
         for notice in export_figure(Frames(open_store(store)), figure, url, path):

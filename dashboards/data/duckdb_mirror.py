@@ -19,9 +19,9 @@ import pandas as pd
 import pyarrow as pa
 
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import KEYS, BrokenPart
+from orchestrator.store.contents import BrokenPart
 from orchestrator.store.follower import Follower
-from orchestrator.store.schema import METRICS
+from orchestrator.store.schema import KEYS, METRICS
 
 COLUMNS = {
     "epochs": (

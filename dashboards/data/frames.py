@@ -26,26 +26,31 @@ import pyarrow.compute as pc
 
 from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, broken_part_messages, open_database
 from dashboards.data.spec_columns import SpecReader
-from orchestrator.analysis.trial_frame import with_training_cost
+from orchestrator.analysis.trial_frame import with_collapses, with_costs
 from orchestrator.lease import running_driver
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart
 from orchestrator.store.follower import Follower
+from orchestrator.store.notes import Note, notes_in
 from orchestrator.store.plans import SweepPlan, newest_plan
-from orchestrator.store.schema import METRICS
+from orchestrator.store.results import standing
+from orchestrator.store.schema import METRICS, NOTES
 from trials.errors import StoreError
+from trials.settings import Seeds
 from trials.spec import TrialSpec
 
 EVERYTHING = "all trials"  # the sweep of a store whose trials no plan names; a real one cannot have a space in its name
 _ENDED = (
     "trial_id", "attempt", "state", "best_score", "test_score", "best_epoch", "last_epoch", "total_params",
-    "trainable_params", "setup_s", "prefix_s", "train_s", "eval_s", "peak_memory_bytes", "energy_j", "prefix_layers",
-    "device", "gpus", "threads", "accumulation", "git_commit", "error", "time",
+    "trainable_params", "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s", "training_flops",
+    "peak_memory_bytes", "worker_memory_bytes", "energy_j", "prefix_layers", "constant_score", "loss_fall", "device",
+    "gpus", "threads", "accumulation", "worker_slots", "padding_free", "git_commit", "error", "time",
 )  # fmt: skip
 _MAPS = {"dev": "best_metrics", "test": "test_metrics"}
 _NUMBERS = [
     "score", "test_score", "best_epoch", "last_epoch", "total_params", "trainable_params", "setup_s", "prefix_s",
-    "train_s", "eval_s", "peak_memory_bytes", "energy_j", "prefix_layers", "gpus", "threads", "accumulation",
+    "prefix_paid_s", "train_s", "eval_s", "training_flops", "peak_memory_bytes", "worker_memory_bytes", "energy_j",
+    "prefix_layers", "gpus", "threads", "accumulation", "worker_slots", "padding_free", "constant_score", "loss_fall",
 ]  # fmt: skip
 _DRIVER_EVERY_S = 3.0
 
@@ -60,6 +65,7 @@ class Sweep:
         source: The YAML file that declared it.
         ray: Address of Ray's dashboard while the sweep runs; otherwise empty.
         running_since: Unix time at which its driver started, by the driver's clock; None if the sweep is not running.
+        last_row: Unix time of its newest row; None if there is none.
     """
 
     name: str
@@ -68,6 +74,7 @@ class Sweep:
     source: str
     ray: str
     running_since: float | None
+    last_row: float | None = None
 
     @property
     def is_running(self) -> bool:
@@ -90,6 +97,8 @@ class Snapshot:
         database: Answers queries to the mirrored tables.
         store: Holds the rows that are not mirrored: losses of steps, predictions.
         need_tags: Mirrors the table of tags if it is not yet mirrored.
+        notes: What people wrote about trials and settings, the oldest first.
+        takes_notes: Whether visitors may write more.
     """
 
     version: int
@@ -102,6 +111,8 @@ class Snapshot:
     database: Database
     store: ResultStore
     need_tags: Callable[[], None]
+    notes: tuple[Note, ...] = ()
+    takes_notes: bool = False
 
     def epochs(self, trials: pd.DataFrame) -> pd.DataFrame:
         """The evaluations of some trials, by trial and step, with `trial_id`, `cell` and `seed`."""
@@ -131,9 +142,8 @@ class Snapshot:
         return found.assign(cell=cells.to_numpy()[found["cell"]]) if len(found) else found
 
     def spec(self, cell: str, seed: int) -> TrialSpec:
-        """The spec of a trial."""
-        same = self.specs[cell].model_dump(mode="json")  # a copy would keep the cached ids
-        return TrialSpec.model_validate(same | {"seed": seed})
+        """The spec of a trial; `seed` is the key of its seeds."""
+        return self.specs[cell].with_seeds(Seeds.from_key(seed))
 
     def trial(self, trial_id: str) -> Mapping[str, Any] | None:
         """The row of a trial of any sweep, with its `sweep`; None if there is none."""
@@ -153,10 +163,11 @@ class Frames:
 
     Attributes:
         store: The store.
+        takes_notes: Whether visitors may write notes.
     """
 
-    def __init__(self, store: ResultStore) -> None:
-        self.store = store
+    def __init__(self, store: ResultStore, *, takes_notes: bool = False) -> None:
+        self.store, self.takes_notes = store, takes_notes
         self._lock = threading.Lock()
         self._database = open_database()
         self._numbers, self._specs = TrialNumbers(), SpecReader()
@@ -166,6 +177,7 @@ class Frames:
         self._rows: list[pd.DataFrame] = []
         self._broken: tuple[BrokenPart, ...] = ()
         self._plans = _Plans(store, self._specs, self._numbers)
+        self._notes = _Notes(store)
         self._drivers: dict[str, tuple[float | None, str]] = {}
         self._drivers_at = 0.0
         self._snapshot: Snapshot | None = None
@@ -178,8 +190,8 @@ class Frames:
         """
         with self._lock:
             changed = [self._look_at_trials(), self._epochs.refresh(), self._plans.refresh(), self._look_at_drivers()]
-            if self._tags is not None:
-                changed.append(self._tags.refresh())
+            changed.append(self._notes.refresh())
+            changed += [] if self._tags is None else [self._tags.refresh()]
             if self._snapshot is None or any(changed):
                 self._snapshot = self._made(self._snapshot.version + 1 if self._snapshot else 1)
             return self._snapshot
@@ -237,9 +249,9 @@ class Frames:
         planned = set().union(*(set(sweep.trials["t"]) for sweep in sweeps)) if sweeps else set()
         loose = not set(ended["t"]) <= planned
         if loose or len(sweeps) > 1:
-            sweeps.append(self._everything(sweeps, ended))
-        stamps = [frame["time"].max() for frame in (ended, active) if frame["time"].notna().any()]
-        broken = [*broken_part_messages(self._broken, "trials"), *broken_part_messages(self._epochs.broken, "epochs")]
+            sweeps.append(self._everything(sweeps, ended, active))
+        tables = {"trials": self._broken, "epochs": self._epochs.broken, "notes": self._notes.broken}
+        broken = [message for name, parts in tables.items() for message in broken_part_messages(parts, name)]
         return Snapshot(
             version=version,
             address=self.store.address,
@@ -247,10 +259,12 @@ class Frames:
             specs=self._specs.by_cell,
             problems=(*broken, *self._plans.problems, *self._specs.unreadable.values()),
             n_rows=self._epochs.n_rows,
-            last_row=max(stamps).timestamp() if stamps else None,
+            last_row=_newest_time(ended, active),
             database=Database(self._database),
             store=self.store,
             need_tags=self._need_tags,
+            notes=self._notes.standing,
+            takes_notes=self.takes_notes,
         )
 
     def _sweep(self, plan: _Plan, ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:
@@ -260,9 +274,10 @@ class Frames:
         trials["attempt"] = trials["attempt"].fillna(begun).fillna(0).astype("int32")
         waiting = np.where(begun.notna(), "running", "planned") if since is not None else "missing"
         trials["state"] = trials["state"].where(trials["state"].notna(), waiting)
-        return Sweep(plan.name, self._described(trials), plan.time, plan.source, ray, since)
+        last = _newest_time(trials, active[active["t"].isin(trials["t"])])
+        return Sweep(plan.name, self._described(trials), plan.time, plan.source, ray, since, last)
 
-    def _everything(self, sweeps: Sequence[Sweep], ended: pd.DataFrame) -> Sweep:
+    def _everything(self, sweeps: Sequence[Sweep], ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:
         waiting = [
             s.trials.loc[~s.trials["t"].isin(ended["t"]), ["t", "trial_id", "cell", "seed", "attempt", "state"]]
             for s in sweeps
@@ -270,7 +285,7 @@ class Frames:
         trials = pd.concat([ended, *waiting], ignore_index=True).drop_duplicates("t")
         started = max((sweep.started for sweep in sweeps), default=0.0)
         since = min((sweep.running_since for sweep in sweeps if sweep.running_since is not None), default=None)
-        return Sweep(EVERYTHING, self._described(trials), started, "", "", since)
+        return Sweep(EVERYTHING, self._described(trials), started, "", "", since, _newest_time(ended, active))
 
     def _described(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Adds the columns of each trial's cell, and missing columns."""
@@ -278,7 +293,7 @@ class Frames:
         trials = trials.merge(columns, on="cell", how="left")
         for name in _NUMBERS:
             trials[name] = trials[name].astype("float64") if name in trials else np.nan
-        trials = with_training_cost(trials)
+        trials = with_collapses(with_costs(trials))
         words = trials.select_dtypes("str").columns  # lookups in object columns are ten times faster
         return trials.astype(dict.fromkeys(words, object)).reset_index(drop=True)
 
@@ -289,6 +304,12 @@ _CELL = [
 ]  # fmt: skip
 
 
+def _newest_time(*rows: pd.DataFrame) -> float | None:
+    """Unix time of the newest row; None if there is none."""
+    stamps = [frame["time"].max() for frame in rows if frame["time"].notna().any()]
+    return max(stamps).timestamp() if stamps else None
+
+
 def _newest(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """One row per ended trial, that of its newest attempt."""
     if not rows:
@@ -296,6 +317,31 @@ def _newest(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
     frame = pd.concat(rows, ignore_index=True)
     frame["time"] = frame["time"].fillna(pd.Timestamp(0, tz="UTC"))
     return frame.sort_values(["t", "attempt"], kind="stable").drop_duplicates("t", keep="last")
+
+
+class _Notes:
+    """The notes of a store.
+
+    Attributes:
+        standing: Those that nobody removed, the oldest first.
+        broken: Parts that cannot be read.
+    """
+
+    def __init__(self, store: ResultStore) -> None:
+        self.standing: tuple[Note, ...] = ()
+        self.broken: tuple[BrokenPart, ...] = ()
+        self._follower, self._rows = Follower(store.storage, "notes", NOTES.names), NOTES.empty_table()
+
+    def refresh(self) -> bool:
+        """Read new parts, and return whether there were any."""
+        if not self._follower.changed():
+            return False
+        news = self._follower.poll()
+        self.broken = news.broken
+        new = [rows.replace_schema_metadata(None) for rows in news.rows]
+        self._rows = pa.concat_tables([NOTES.empty_table() if news.reset else self._rows, *new])
+        self.standing = tuple(notes_in(standing(self._rows)))
+        return True
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ class PageQuery:
         freeze: Label of the setting that Tags compares with the baseline.
         level: Whether Tags counts spans, tokens or classes.
         state: Which trials the grid lists.
+        trials: Ids of the trials picked to be compared, in order.
         theme: light, dark, or auto (as the system).
         pause: Whether the page ignores new rows.
     """
@@ -52,7 +53,7 @@ class PageQuery:
     embeddings: str = "any"
     metric: str = ""
     split: str = "dev"
-    cost: str = "training_cost_s"
+    cost: str = "training_flops"
     axis: str = "epoch"
     tolerance: float = 1.0
     budget: float | None = None
@@ -60,6 +61,7 @@ class PageQuery:
     freeze: str = ""
     level: str = ""
     state: str = "any"
+    trials: tuple[str, ...] = ()
     theme: str = "auto"
     pause: bool = False
 
@@ -128,13 +130,17 @@ def _sizes(text: str) -> tuple[int, ...]:
     return tuple(sorted({int(word) for word in words}))
 
 
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for word in text.split(",") if word))
+
+
 _READ: dict[str, Callable[[str], Any]] = {
     "sweep": str,
     "corpus": str,
     "model": str,
     "setup": str,
     "size": _sizes,
-    "strategy": lambda text: tuple(dict.fromkeys(word for word in text.split(",") if word)),
+    "strategy": _words,
     "embeddings": _one_of(EMBEDDINGS),
     "metric": str,
     "split": _one_of(SPLITS),
@@ -146,6 +152,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "freeze": str,
     "level": str,
     "state": _one_of(STATES),
+    "trials": _words,
     "theme": _one_of(THEMES),
     "pause": lambda text: text == "1",
 }

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from dashboards.data.selection import Selection
+from trials.escaping.untrusted_text import escaped
 
 
 class Provenance(NamedTuple):
@@ -69,7 +70,7 @@ def provenance(selection: Selection) -> Provenance:
 def _frequent(selection: Selection, column: str) -> tuple[str, ...]:
     if column not in selection.trials:
         return ()
-    return tuple(str(name) for name in selection.trials[column].dropna().value_counts().index)
+    return tuple(escaped(str(name)) for name in selection.trials[column].dropna().value_counts().index)
 
 
 def _utc(stamp: float | None) -> str:

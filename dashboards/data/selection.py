@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import pandas as pd
 
 from dashboards.data.frames import Snapshot, Sweep
 from dashboards.data.page_query import PageQuery
+from orchestrator.analysis.answer import default_saving
+from orchestrator.analysis.savings import FLOPS
+from orchestrator.analysis.wording import SAVED
 from orchestrator.published.study import STUDIES
 from orchestrator.store.schema import State
 from trials.metrics.metric import METRICS, metric_label
@@ -29,6 +33,7 @@ class Selection:
             included even if a filter excludes them.
         column: `score` for a score of 0 to 1, `value` for one that may be negative: their intervals differ.
         value_name: Name of the score, e.g. ``dev accuracy``.
+        scored: The split whose score, by the metric that selects epochs, is the selected one; empty for other metrics.
         options: The choices of each control.
         notices: What the URL asks for that could not be shown.
     """
@@ -41,8 +46,9 @@ class Selection:
     value_name: str
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    scored: str = "dev"
 
-    @property
+    @cached_property
     def completed(self) -> pd.DataFrame:
         """The trials that enter means."""
         return self.trials[(self.trials["state"] == State.COMPLETED.value) & self.trials[self.column].notna()]
@@ -71,26 +77,61 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
     trials = _narrowed_setup(trials, chooser, query.setup)
     sizes = chooser.filter("size", query.size, sorted(trials["train_size"].unique().tolist()))
     strategies = chooser.filter("strategy", query.strategy, trials["strategy"].unique().tolist())
-    shown = trials[trials["train_size"].isin(sizes)]
+    shown = _where(trials, trials["train_size"].isin(sizes))
     wanted = shown["strategy"].isin(strategies)
     if query.embeddings != "any":
         wanted &= shown["embeddings"] == (query.embeddings == "frozen")
-    shown = shown[wanted | shown["cell"].isin(shown.loc[wanted, "baseline"])]
+    shown = _where(shown, wanted | shown["cell"].isin(shown.loc[wanted, "baseline"].unique()))
     column, name = _value(shown, chooser, query)
     _choose_more(shown, chooser, query)
     resolved = query.but(
-        **chooser.chosen, size=query.size and tuple(sizes), strategy=query.strategy and tuple(strategies)
+        **chooser.chosen,
+        size=query.size and tuple(sizes),
+        strategy=query.strategy and tuple(strategies),
+        cost=_recorded_cost(shown, chooser, query.cost),
     )
     metric = chooser.chosen["metric"]
     target = "value" if metric in METRICS and METRICS[metric].lowest < 0 else "score"
     shown = shown.assign(**{target: shown[column]}).reset_index(drop=True)
-    return Selection(snapshot, sweep, resolved, shown, target, name, chooser.options, tuple(chooser.notices))
+    scored = {"score": "dev", "test_score": "test"}.get(column, "")
+    return Selection(snapshot, sweep, resolved, shown, target, name, chooser.options, tuple(chooser.notices), scored)
+
+
+def whole_sweep(selection: Selection, sweep: Sweep | None = None) -> Selection:
+    """All trials of the selected sweep, or of another one, by the metric that selects its epochs, on dev."""
+    sweep = sweep or selection.sweep
+    trials = _no_trials() if sweep is None else sweep.trials
+    return replace(selection, sweep=sweep, trials=trials, column="score", value_name="dev score", scored="dev")
+
+
+def of_corpus(selection: Selection) -> Selection:
+    """The trials of the selected corpus with every model and set-up, of the selected train sizes and strategies."""
+    if selection.sweep is None or not len(selection.trials):
+        return selection
+    query, first = selection.query, selection.trials.iloc[0]
+    trials = selection.sweep.trials
+    kept = (trials["task"] == first["task"]) & (trials["corpus"] == first["corpus"])
+    for column in ("train_size", "strategy", "embeddings"):
+        kept &= trials[column].isin(selection.trials[column].unique())
+    trials = trials[kept].reset_index(drop=True)
+    column = _column(query.metric, query.split, str(first["metric"]))
+    if column not in trials:
+        column = "score"
+    return replace(selection, trials=trials.assign(**{selection.column: trials[column]}))
+
+
+def state_of(sweep: Sweep) -> str:
+    """`running`; without a driver `finished`, or `stopped` where trials have not ended."""
+    if sweep.is_running:
+        return "running"
+    return "stopped" if sweep.trials["state"].isin(["planned", "missing", "running"]).any() else "finished"
 
 
 def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> None:
     """What Tags compares and counts, and which published studies are shown."""
-    frozen = trials[trials["cell"] != trials["baseline"]].sort_values("depth", ascending=False, kind="stable")
-    labels = list(dict.fromkeys(frozen["freeze"])) or list(dict.fromkeys(trials["freeze"]))
+    known = trials.loc[trials["cell"] != trials["baseline"], ["depth", "freeze"]].drop_duplicates("freeze")
+    frozen = known.sort_values("depth", ascending=False, kind="stable")
+    labels = frozen["freeze"].tolist() or trials["freeze"].unique().tolist()
     if labels:
         chooser.choose("freeze", query.freeze, labels)
     columns = [f"dev:{metric.name}" for metric in METRICS.values() if metric.group == "span"]
@@ -101,6 +142,15 @@ def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> N
         chooser.notices.append(f"There is no study {query.study[:60]!r}; every study that fits is shown.")
     chooser.options["study"] = ["", "off", *STUDIES]
     chooser.chosen["study"] = query.study if query.study in ("off", *STUDIES) else ""
+
+
+def _recorded_cost(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> str:
+    """The cost to show; another one where completed trials are older than the count of operations."""
+    known = default_saving(trials)
+    if wanted != FLOPS or known == FLOPS or not (trials["state"] == State.COMPLETED.value).any():
+        return wanted
+    chooser.notices.append(f"Not all of these trials have {SAVED[FLOPS]} recorded; the cost shown is {SAVED[known]}.")
+    return known
 
 
 class _Chooser:
@@ -127,26 +177,36 @@ class _Chooser:
 
 
 def _narrowed(trials: pd.DataFrame, chooser: _Chooser, key: str, wanted: str, column: str) -> pd.DataFrame:
-    return trials[trials[column] == chooser.choose(key, wanted, trials[column].unique().tolist())]
+    return _where(trials, trials[column] == chooser.choose(key, wanted, trials[column].unique().tolist()))
+
+
+def _where(trials: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
+    """Some of the trials; the same frame where that is all, as a copy takes most of the time that a filter has."""
+    return trials if rows.all() else trials[rows]
 
 
 def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> pd.DataFrame:
     """The trials of one set-up and their baselines, whose set-up label may differ."""
-    frozen = trials[trials["cell"] != trials["baseline"]]
-    chosen = chooser.choose("setup", wanted, (frozen if len(frozen) else trials)["setup"].unique().tolist())
+    frozen = trials.loc[trials["cell"] != trials["baseline"], "setup"]
+    chosen = chooser.choose("setup", wanted, (frozen if len(frozen) else trials["setup"]).unique().tolist())
     mine = trials["setup"] == chosen
-    return trials[mine | trials["cell"].isin(trials.loc[mine, "baseline"])]
+    return _where(trials, mine | trials["cell"].isin(trials.loc[mine, "baseline"].unique()))
 
 
 def _value(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> tuple[str, str]:
     own = str(trials["metric"].iloc[0]) if len(trials) else "score"
     known = [own, *(m.name for m in METRICS.values() if m.name != own and f"dev:{m.name}" in trials)]
     metric = chooser.choose("metric", query.metric, known)
-    column = {"dev": "score", "test": "test_score"}[query.split] if metric == own else f"{query.split}:{metric}"
+    column = _column(metric, query.split, own)
     if column not in trials:
         chooser.notices.append(f"There is no {metric} on {query.split} here; dev {own} is shown.")
         return "score", f"dev {metric_label(own)}"
     return column, f"{query.split} {metric_label(metric)}"
+
+
+def _column(metric: str, split: str, own: str) -> str:
+    """The column with a metric on a split; `own` is the metric that selects epochs."""
+    return {"dev": "score", "test": "test_score"}[split] if metric == own else f"{split}:{metric}"
 
 
 def _no_trials() -> pd.DataFrame:
@@ -163,5 +223,6 @@ def _no_trials() -> pd.DataFrame:
         "depth",
         "freeze",
         "embeddings",
+        "n_layers",
     )
     return pd.DataFrame({name: pd.Series(dtype=object) for name in columns})

@@ -1,20 +1,21 @@
 """The specs of a store's trials as columns: a trial's cell (its setting) and the settings by name.
 
-Many trials differ in their seed alone, and parsing a spec takes longer than anything else in a large store, so each
+Many trials differ in their seeds alone, and parsing a spec takes longer than anything else in a large store, so each
 spec is parsed once for all seeds.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from orchestrator.analysis.cells import cell_columns, setting, varying_settings
+from orchestrator.analysis.cells import cell_columns, setup_labels
 from orchestrator.store.specs import stored_spec
 from trials.errors import StoreError
+from trials.settings import Seeds
 from trials.spec import TrialSpec
 
-_SEED = re.compile(r'"seed":\s*(\d+)')
+_SEEDS = re.compile(r'"((?:init_|order_)?seed)":\s*(\d+|null)')
 
 
 class SpecReader:
@@ -32,11 +33,13 @@ class SpecReader:
         self._columns: dict[str, dict[str, object]] = {}
 
     def read(self, trial_id: str, text: str) -> tuple[str, int] | None:
-        """Cell id and seed of a trial, from its spec as JSON; None if that cannot be read."""
-        seed = _SEED.search(text)
-        stripped = text if seed is None else text[: seed.start()] + text[seed.end() :]
-        if seed is not None and stripped in self._cell_of_text:
-            return self._cell_of_text[stripped], int(seed[1])
+        """Cell id and key of the seeds of a trial, from its spec as JSON; None if that cannot be read."""
+        values = {name: None if value == "null" else int(value) for name, value in _SEEDS.findall(text)}
+        seed = values.get("seed")
+        seeds = None if seed is None else Seeds.of(seed, values.get("init_seed"), values.get("order_seed"))
+        stripped = _SEEDS.sub("", text)
+        if seeds is not None and stripped in self._cell_of_text:
+            return self._cell_of_text[stripped], seeds.key
         try:
             spec = stored_spec(text, trial_id)
         except StoreError as error:
@@ -44,9 +47,9 @@ class SpecReader:
             return None
         cell = spec.cell_id
         self.by_cell.setdefault(cell, spec)
-        if seed is not None and int(seed[1]) == spec.seed:  # else it was another field of that name
+        if seeds == spec.seeds:  # else one was another field of that name
             self._cell_of_text[stripped] = cell
-        return cell, spec.seed
+        return cell, spec.seeds.key
 
     def columns(self, cells: Iterable[str]) -> list[dict[str, object]]:
         """The columns that describe each cell in a frame of trials."""
@@ -56,18 +59,3 @@ class SpecReader:
             if cell not in self._columns:
                 self._columns[cell] = cell_columns(spec)
         return [self._columns[cell] | {"setup": setups[cell]} for cell in specs]
-
-
-def setup_labels(specs: Mapping[str, TrialSpec]) -> dict[str, str]:
-    """For each cell the settings that vary, except corpus, model, freeze and train size; "" if none does."""
-    keys = [key for key in varying_settings(specs.values()) if key != "model.name"]
-    return {
-        cell: ", ".join(f"{key.rpartition('.')[2]}={_text(setting(spec, key))}" for key in keys)
-        for cell, spec in specs.items()
-    }
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return "default"
-    return f"{value:g}" if isinstance(value, float) else str(value)

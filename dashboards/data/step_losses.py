@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from dashboards.data.frames import Snapshot
 from dashboards.data.trial_rows import TrialRows
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import KEYS
+from orchestrator.store.schema import KEYS
 
 SEEDS = 3  # the lowest of each cell, which figures show and memory holds
 _COLUMNS = ["trial_id", "attempt", "step", "step_losses"]

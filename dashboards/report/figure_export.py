@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
+from dashboards.data.provenance import provenance
 from dashboards.data.selection import select
 from dashboards.data.tables import FORMATS, formatted
 from dashboards.report.pictures import KINDS, FigureRenderer
@@ -42,7 +43,7 @@ def export_figure(frames: Frames, name: str, url: str, path: Path) -> tuple[str,
     drawn = compute(part, selection, DARK if query.theme == "dark" else LIGHT)
     if drawn.why_empty:
         raise NothingMatchedError(f"{name}: {drawn.why_empty}")
-    content = _content(part, drawn, path)
+    content = _content(part, drawn, path, provenance(selection).line())
     try:
         path.write_bytes(content)
     except OSError as error:
@@ -50,10 +51,10 @@ def export_figure(frames: Frames, name: str, url: str, path: Path) -> tuple[str,
     return (*notices, *selection.notices)
 
 
-def _content(part: Part[object], drawn: Drawn, path: Path) -> bytes:
+def _content(part: Part[object], drawn: Drawn, path: Path, source: str) -> bytes:
     kind = path.suffix.removeprefix(".").lower()
     if kind in FORMATS:
-        return formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}").encode()
+        return formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}", source=source).encode()
     if kind not in (*KINDS, "json"):
         raise ConfigError(f"{path}: the extension must be one of {', '.join((*FORMATS, *KINDS, 'json'))}.")
     if drawn.figure is None:
@@ -61,4 +62,4 @@ def _content(part: Part[object], drawn: Drawn, path: Path) -> bytes:
     if kind == "json":
         return (json.dumps(drawn.figure, allow_nan=False) + "\n").encode()
     with FigureRenderer() as renderer:
-        return renderer.picture(drawn.figure, kind, part.name)
+        return renderer.picture(drawn.figure, kind, part.name, source)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from orchestrator.analysis.layer_strip import spelled_out
 from orchestrator.forecast.score import Score, scores
 from orchestrator.store import ResultStore
 
 ABOUT = (
-    "What each launch was forecast to take when it started, and what it took. Intervals are 80 % intervals. The error is "
-    "that of the median, relative to the actual value. Rows of settings are seconds per trial, averaged over seeds. An "
-    "interrupted launch is scored by its settings only."
+    "What each launch was forecast to take when it started, and what it took. Intervals are 80 % intervals. The "
+    "error is that of the median, relative to the actual value. Rows of settings are seconds per trial, averaged "
+    "over seeds. An interrupted launch is scored by its settings only."
 )
 
 
@@ -56,7 +57,7 @@ def _line(score: Score) -> str:
 def _rows(score: Score) -> Iterator[dict[str, object]]:
     for one in (*score.whole, *score.cells):
         yield {
-            "quantity": one.what,
+            "quantity": spelled_out(one.what),
             "low": round(one.figure.low, 4),
             "median": round(one.figure.median, 4),
             "high": round(one.figure.high, 4),

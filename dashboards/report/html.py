@@ -1,130 +1,237 @@
 """A report as one HTML file that needs no network and whose figures can be zoomed.
 
-Figures are JSON. Plotly's cartesian bundle is embedded compressed (gzip, base64); a figure is drawn when it scrolls into
-view.
+Figures are JSON. Plotly's cartesian bundle is embedded compressed (gzip, base64); a figure is drawn when it scrolls
+into view.
 """
 
 from __future__ import annotations
 
 import base64
 import gzip
-import html
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 
 from dashboards.data.tables import rows_of
 from dashboards.report.forecasts import ABOUT, Forecasts
 from dashboards.report.pictures import PLOTLY_JS
-from dashboards.report.sections import Section
-from dashboards.views.theme import PLOTLY_CONFIG
+from dashboards.report.sections import Section, methods
+from dashboards.report.summary import Summary
+from dashboards.views.part import Drawn, Part
+from dashboards.views.theme import PLOTLY_CONFIG, Figure, in_dark
+from orchestrator.analysis.layer_strip import FreezeName
+from trials.escaping.untrusted_text import html
 
 MAX_ROWS = 400
 
 _STYLE = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, 'Segoe UI', Roboto, sans-serif; color: #1a1b1e; background: #fff; margin: 0 auto;
-  max-width: 1100px; padding: 16px; }
-h1, h2, h3 { line-height: 1.2; } h2 { margin-top: 48px; border-top: 2px solid #dee2e6; padding-top: 16px; }
-.answers li { font-weight: 600; margin: 6px 0; }
-.method, footer { color: #495057; font-size: 13px; overflow-wrap: anywhere; }
+:root { color-scheme: light dark; --ink: #1a1b1e; --pale: #495057; --paper: #fff; --rule: #dee2e6; --link: #1864ab; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --ink: #e9ecef; --pale: #b4bac1; --paper: #242424; --rule: #3a3d42; --link: #74c0fc; } }
+body { font: 15px/1.5 system-ui, 'Segoe UI', Roboto, sans-serif; color: var(--ink); background: var(--paper);
+  margin: 0 auto; max-width: 1100px; padding: 16px; }
+h1, h2, h3 { line-height: 1.2; } h2 { margin-top: 48px; border-top: 2px solid var(--rule); padding-top: 16px; }
+.question { font-size: 18px; } .strip { font-family: ui-monospace, monospace; font-weight: 400; letter-spacing: 1px;
+  white-space: nowrap; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 12px; }
+.card { border: 1px solid var(--rule); border-left: 4px solid #2e7d32; padding: 8px 12px; break-inside: avoid; }
+.card p { margin: 4px 0; } .answers li { font-weight: 600; margin: 6px 0; }
+.method, footer { color: var(--pale); font-size: 13px; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px; }
-th, td { padding: 3px 10px; border-bottom: 1px solid #dee2e6; text-align: left; white-space: nowrap; }
-.number { text-align: right; } summary { cursor: pointer; padding: 6px 0; } a { color: #1864ab; }
-@media print { details { display: none; } figure { break-inside: avoid; } } figure { margin: 0; }
+th, td { padding: 3px 10px; border-bottom: 1px solid var(--rule); text-align: left; white-space: nowrap; }
+th { white-space: normal; vertical-align: bottom; } figure { margin: 0; }
+.number { text-align: right; } summary { cursor: pointer; padding: 6px 0; } a { color: var(--link); }
+@page { size: A4; margin: 14mm; }
+@media print {
+  body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; } details, nav { display: none; }
+  [data-figure] { min-height: 0 !important; }
+  [data-figure], .card, tr, h2, h3 { break-inside: avoid; } h2, h3, figcaption { break-after: avoid; }
+  section { break-before: page; } #summary { break-before: auto; } .wide { overflow: visible; }
+  table { font-size: 7.5pt; width: 100%; }
+  th, td { padding: 2px 3px; white-space: normal; overflow-wrap: anywhere; }
+}
 """
 _SCRIPT = """
-const config = JSON.parse(document.getElementById('config').textContent);
-const draw = (box) => { if (box.dataset.drawn) return; box.dataset.drawn = '1';
-  const figure = JSON.parse(document.getElementById(box.dataset.figure).textContent);
-  window.Plotly.newPlot(box, figure.data, figure.layout, config); };
-const boxes = document.querySelectorAll('[data-figure]');
+const read = (id) => document.getElementById(id).textContent;
+const config = JSON.parse(read('config')), inDark = JSON.parse(read('colours'));
+const dark = window.matchMedia('(prefers-color-scheme: dark)');
+let printing = false; // paper is white, and as wide as A4 within its margins
+const painted = (text) => printing || !dark.matches ? text
+  : text.replace(/#[0-9A-F]{6}|rgba[(][0-9]+,[0-9]+,[0-9]+/gi, (colour) => inDark[colour] || colour);
+const draw = (box) => { box.dataset.drawn = '1';
+  const figure = JSON.parse(painted(read(box.dataset.figure)));
+  if (printing) Object.assign(figure.layout, { width: 680, height: Math.min(figure.layout.height || 380, 980) });
+  window.Plotly.react(box, figure.data, figure.layout, config); };
+const boxes = Array.from(document.querySelectorAll('[data-figure]'));
+const again = () => boxes.filter((box) => box.dataset.drawn).forEach(draw);
 const watcher = new IntersectionObserver(
-  (found) => found.forEach((each) => { if (each.isIntersecting) draw(each.target); }), { rootMargin: '600px' });
+  (found) => found.forEach((each) => { if (each.isIntersecting && !each.target.dataset.drawn) draw(each.target); }),
+  { rootMargin: '600px' });
 const unpacked = async (id) => {
-  const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
+  const packed = Uint8Array.from(atob(read(id)), (c) => c.charCodeAt(0));
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))).text(); };
 unpacked('plotly').then((code) => {
   const script = document.createElement('script'); script.textContent = code; document.head.append(script);
   boxes.forEach((box) => watcher.observe(box));
-  window.addEventListener('beforeprint', () => boxes.forEach(draw)); });
+  dark.addEventListener('change', again);
+  window.addEventListener('beforeprint', () => { printing = true; boxes.forEach(draw); });
+  window.addEventListener('afterprint', () => { printing = false; again(); }); });
 """
 
 
-def as_html(sweep: str, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
+def as_html(sweep: str, first: Summary, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
     """The content of the file."""
-    name = html.escape(sweep)
+    body = [
+        f"<h1>Sweep {html(sweep)}</h1>",
+        *_summary(first),
+        *_contents(sections),
+        *_methods(sections),
+        *(text for section in sections for text in _section(section)),
+        *_appendix(sections, forecast),
+    ]
+    return document(f"{sweep}: report", body)
+
+
+def document(title: str, body: Iterable[str]) -> str:
+    """A page with its style, and what draws the figures of `drawing` in it."""
     return "".join(
         [
-            f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}: report</title>',
+            f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html(title)}</title>',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<style>{_STYLE}</style></head><body><main><h1>Sweep {name}</h1>",
-            *_contents(sections),
-            *(text for section in sections for text in _section(section)),
-            *_forecast(forecast),
+            f"<style>{_STYLE}</style></head><body><main>",
+            *body,
             "</main>",
             f'<script type="application/json" id="config">{_embedded(PLOTLY_CONFIG)}</script>',
+            f'<script type="application/json" id="colours">{_embedded(in_dark())}</script>',
             f'<script type="application/octet-stream" id="plotly">{_packed(PLOTLY_JS.read_bytes())}</script>',
             f"<script>{_SCRIPT}</script></body></html>\n",
         ]
     )
 
 
+def page_as_html(
+    title: str, question: str, answers: Sequence[str], parts: Sequence[tuple[Part[Any], Drawn]], source: str
+) -> str:
+    """One page of the dashboard as a file of its own.
+
+    Args:
+        title: Its name.
+        question: The question that it answers.
+        answers: Sentences above its figures.
+        parts: Its figures and tables, drawn in light colours.
+        source: The sweep, store and code that its numbers are of.
+    """
+    lines = "".join(f"<li>{html(line)}</li>" for line in answers)
+    body = [
+        f'<h1>{html(title)}</h1><p class="question">{html(question)}</p>',
+        f'<ul class="answers">{lines}</ul>' if answers else "",
+        *(text for part, drawn in parts for text in _part(part.name, part, drawn)),
+        f"<footer>{html(source)}</footer>",
+    ]
+    return document(f"Permafrost: {title}", body)
+
+
+def _summary(first: Summary) -> Iterator[str]:
+    """The question, an answer card each, the figures of the whole sweep, and the table of the answers."""
+    yield f'<section id="summary"><p class="question">{html(first.question)}</p><div class="cards">'
+    for card in first.cards:
+        where, strip, words, figures = map(html, card)
+        squares = f'<span class="strip" aria-hidden="true">{strip}</span> ' if strip else ""
+        yield f'<div class="card"><small>{where}</small><p><b>{squares}{words}</b></p><p>{figures}</p></div>'
+    yield "</div>"
+    for part, drawn in first.parts:
+        yield f'<figure id="{part.name}"><h3>{html(part.title)}</h3>'
+        yield f"<figcaption>{html(part.caption)}</figcaption>"
+        yield "" if drawn.figure is None else drawing(part.name, part.title, drawn.figure)
+        yield f'<p class="method">{html(part.method)}</p></figure>'
+    yield f"{as_table(first.table) if len(first.table) else ''}</section>"
+
+
 def _contents(sections: Sequence[Section]) -> Iterator[str]:
-    if len(sections) > 1:
-        items = (f'<li><a href="#{s.key}">{html.escape(s.title)}</a></li>' for s in sections)
-        yield f'<nav aria-label="Sections"><ul>{"".join(items)}</ul></nav>'
+    named = [("methods", "Methods"), *((s.key, s.title) for s in sections), ("appendix", "Appendix")]
+    items = (f'<li><a href="#{key}">{html(title)}</a></li>' for key, title in named)
+    yield f'<nav aria-label="Sections"><ul>{"".join(items)}</ul></nav>'
+
+
+def _methods(sections: Sequence[Section]) -> Iterator[str]:
+    """What all sections share, then what each has of its own."""
+    shared, own = methods(sections)
+    yield '<section id="methods"><h2>Methods</h2>'
+    yield from (f"<p>{html(line)}</p>" for line in shared)
+    for section, lines in own:
+        yield f"<h3>{html(section.title)}</h3>"
+        yield from (f"<p>{html(line)}</p>" for line in lines)
+    yield "</section>"
 
 
 def _section(section: Section) -> Iterator[str]:
-    yield f'<section id="{section.key}"><h2>{html.escape(section.title)}</h2><h3>Answers</h3><ul class="answers">'
-    yield from (f"<li>{html.escape(line)}</li>" for line in section.answers)
+    yield f'<section id="{section.key}"><h2>{html(section.title)}</h2><h3>Answers</h3><ul class="answers">'
+    yield from (f"<li>{html(line)}</li>" for line in section.answers)
     yield "</ul>"
     for part, drawn in section.parts:
-        key = f"{section.key}-{part.name}"
-        yield f'<figure id="{key}"><h3>{html.escape(part.title)}</h3>'
-        yield f"<figcaption>{html.escape(part.caption)}</figcaption>"
-        table = _table(drawn.table)
-        if drawn.figure is None:
-            yield table
-        else:
-            height = int(drawn.figure["layout"].get("height", 380))
-            label = html.escape(f"{part.title}; a table follows", quote=True)
-            place = f'data-figure="{key}-data" style="min-height:{height}px"'
-            yield f'<div {place} role="group" aria-label="{label}"></div>'
-            yield f'<script type="application/json" id="{key}-data">{_embedded(drawn.figure)}</script>'
-            yield f"<details><summary>Table</summary>{table}</details>"
-        yield f'<p class="method">{html.escape(part.method)}</p></figure>'
-    yield "<h3>Method</h3>"
-    yield from (f"<p>{html.escape(line)}</p>" for line in section.method)
-    if section.empty:
-        items = (f"<li>{html.escape(f'{title}: {why}')}</li>" for title, why in section.empty)
-        yield f"<details><summary>Figures without data</summary><ul>{''.join(items)}</ul></details>"
-    yield f"<footer>{html.escape(section.provenance.line())}</footer></section>"
+        yield from _part(f"{section.key}-{part.name}", part, drawn)
+    yield f"<footer>{html(section.provenance.line())}</footer></section>"
 
 
-def _forecast(forecast: Forecasts | None) -> Iterator[str]:
-    if forecast is None:
-        return
-    yield '<section id="forecast"><h2>Forecast and actual cost</h2><ul>'
-    yield from (f"<li>{html.escape(line)}</li>" for line in forecast.lines)
-    yield f'</ul>{_table(forecast.table)}<p class="method">{html.escape(ABOUT)}</p></section>'
+def _part(key: str, part: Part[Any], drawn: Drawn) -> Iterator[str]:
+    """A figure with its table, or why there is none; `key` is unique in the document."""
+    yield f'<figure id="{key}"><h3>{html(part.title)}</h3>'
+    yield f"<figcaption>{html(part.caption)}</figcaption>"
+    table = as_table(drawn.table) + (f"<p>{html(drawn.note)}</p>" if drawn.note else "")
+    if drawn.why_empty:
+        yield f"<p>{html(drawn.why_empty)}</p>"
+    elif drawn.figure is None:
+        yield table
+    else:
+        yield drawing(key, part.title, drawn.figure)
+        yield f"<details><summary>Table</summary>{table}</details>"
+    yield f'<p class="method">{html(part.method)}</p></figure>'
 
 
-def _table(frame: pd.DataFrame) -> str:
+def _appendix(sections: Sequence[Section], forecast: Forecasts | None) -> Iterator[str]:
+    """How well the cost was forecast, and which figures have nothing to show."""
+    yield '<section id="appendix"><h2>Appendix</h2>'
+    if forecast is not None:
+        yield '<h3 id="forecast">Forecast and actual cost</h3><ul>'
+        yield from (f"<li>{html(line)}</li>" for line in forecast.lines)
+        yield f'</ul>{as_table(forecast.table)}<p class="method">{html(ABOUT)}</p>'
+    empty = [(f"{section.title}: {title}", why) for section in sections for title, why in section.empty]
+    if empty:
+        items = (f"<li>{html(f'{title}: {why}')}</li>" for title, why in empty)
+        yield f'<h3>Figures without data</h3><ul class="method">{"".join(items)}</ul>'
+    yield "</section>"
+
+
+def drawing(key: str, title: str, figure: Figure) -> str:
+    """The place of a figure and its data; `key` is unique in the document."""
+    height = int(figure["layout"].get("height", 380))
+    label = html(f"{title}; a table follows")
+    place = f'data-figure="{key}-data" style="min-height:{height}px"'
+    data = f'<script type="application/json" id="{key}-data">{_embedded(figure)}</script>'
+    return f'<div {place} role="group" aria-label="{label}"></div>{data}'
+
+
+def as_table(frame: pd.DataFrame) -> str:
+    """The first rows of a table, numbers to the right."""
     classes = [' class="number"' if pd.api.types.is_numeric_dtype(frame[name]) else "" for name in frame.columns]
-    head = "".join(
-        f'<th scope="col"{c}>{html.escape(str(n))}</th>' for n, c in zip(frame.columns, classes, strict=True)
-    )
+    head = "".join(f'<th scope="col"{c}>{html(str(n))}</th>' for n, c in zip(frame.columns, classes, strict=True))
     rows = (
-        "".join(f"<td{c}>{html.escape(word)}</td>" for word, c in zip(row, classes, strict=True))
+        "".join(f"<td{c}>{_cell(word)}</td>" for word, c in zip(row, classes, strict=True))
         for row in rows_of(frame.head(MAX_ROWS))
     )
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     more = f"<p>The first {MAX_ROWS} of {len(frame):,} rows; the CSV has all.</p>" if len(frame) > MAX_ROWS else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="wide" tabindex="0" role="region" aria-label="table">{table}</div>{more}'
+
+
+def _cell(word: str) -> str:
+    """A cell's content: a layer strip is squares for the eye and words for the ear, before its name."""
+    if not isinstance(word, FreezeName) or not word.squares:
+        return html(word)
+    return f'<span class="strip" role="img" aria-label="{html(word.heard)}">{word.squares}</span> {html(word)}'
 
 
 def _embedded(content: object) -> str:

@@ -2,52 +2,64 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from dashboards.data.tables import as_markdown
 from dashboards.report.forecasts import ABOUT, Forecasts
-from dashboards.report.sections import Section
+from dashboards.report.sections import Section, methods
+from dashboards.report.summary import Summary
+from trials.escaping.untrusted_text import markdown
 
 MAX_ROWS = 60
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
 
 
-def as_text(sweep: str, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
+def as_text(sweep: str, first: Summary, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
     """The content of the file."""
-    return "".join([*_lines(sweep, sections), *_forecast(forecast)])
+    parts = (_summary(first), _methods(sections), _lines(sections), _forecast(forecast))
+    return "".join([f"# Sweep {markdown(sweep)}\n", *(text for part in parts for text in part)])
+
+
+def _summary(first: Summary) -> Iterator[str]:
+    yield f"\n{markdown(first.question)}\n\n"
+    for card in first.cards:
+        yield f"- {markdown(card.where)}: **{card.strip} {markdown(card.headline)}**. {markdown(card.figures)}\n"
+    if len(first.table):
+        yield f"\n{as_markdown(first.table)}"
+
+
+def _methods(sections: Sequence[Section]) -> Iterator[str]:
+    shared, own = methods(sections)
+    yield "\n## Methods\n"
+    yield from (f"\n{markdown(line)}\n" for line in shared)
+    for section, lines in own:
+        yield f"\n### {markdown(section.title)}\n"
+        yield from (f"\n{markdown(line)}\n" for line in lines)
 
 
 def _forecast(forecast: Forecasts | None) -> Iterator[str]:
     if forecast is None:
         return
-    yield "\n## Forecast and actual cost\n\n"
-    yield from (f"- {_plain(line)}\n" for line in forecast.lines)
-    yield f"\n{_plain(ABOUT)}\n\n"
+    yield "\n## Appendix: forecast and actual cost\n\n"
+    yield from (f"- {markdown(line)}\n" for line in forecast.lines)
+    yield f"\n{markdown(ABOUT)}\n\n"
     if len(forecast.table) <= MAX_ROWS:
         yield as_markdown(forecast.table)
     else:
         yield f"{len(forecast.table):,} rows: `tables/forecast.csv`.\n"
 
 
-def _lines(sweep: str, sections: Sequence[Section]) -> Iterator[str]:
-    yield f"# Sweep {_plain(sweep)}\n"
+def _lines(sections: Sequence[Section]) -> Iterator[str]:
     for section in sections:
-        yield f"\n## {_plain(section.title)}\n\n"
-        yield from (f"- {_plain(line)}\n" for line in section.answers)
+        yield f"\n## {markdown(section.title)}\n\n"
+        yield from (f"- {markdown(line)}\n" for line in section.answers)
         for part, drawn in section.parts:
-            yield f"\n### {_plain(part.title)}\n\n{_plain(part.caption)}\n\n"
+            yield f"\n### {markdown(part.title)}\n\n{markdown(part.caption)}\n\n"
             if len(drawn.table) <= MAX_ROWS:
                 yield as_markdown(drawn.table)
             else:
                 yield f"{len(drawn.table):,} rows: `tables/{section.key}-{part.name}.csv`.\n"
+            if drawn.note:
+                yield f"\n{markdown(drawn.note)}\n"
             if part.method:
-                yield f"\n{_plain(part.method)}\n"
-        yield "\n### Method\n\n"
-        yield from (f"{_plain(line)}\n\n" for line in section.method)
-        yield f"{_plain(section.provenance.line())}\n"
-
-
-def _plain(words: str) -> str:
-    """Text escaped for Markdown."""
-    return _SPECIAL.sub(r"\\\1", words)
+                yield f"\n{markdown(part.method)}\n"
+        yield f"\n{markdown(section.provenance.line())}\n"

@@ -1,7 +1,7 @@
 """Figures as SVG, PDF and PNG, drawn by a local Chromium. The same figure gives the same SVG.
 
 with FigureRenderer() as renderer:
-    renderer.picture(figure, "svg", "depth-strip")
+    renderer.picture(figure, "svg", "depth-strip", source="sweep starter")
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from dashboards.report.picture_source import with_source
 from dashboards.views.theme import Figure
 from trials.errors import MissingError
 
@@ -63,15 +64,16 @@ class FigureRenderer:
 
         kaleido.stop_sync_server(silence_warnings=True)
 
-    def picture(self, figure: Figure, kind: str, name: str) -> bytes:
-        """A figure as one of `KINDS`; PNG has twice the resolution, for print."""
+    def picture(self, figure: Figure, kind: str, name: str, source: str) -> bytes:
+        """A figure as one of `KINDS`, with the source of its numbers; PNG has twice the resolution, for print."""
         import kaleido
 
         height = figure["layout"].get("height", 380)
         options: dict[str, Any] = {"format": kind, "width": WIDTH, "height": height, "scale": 2 if kind == "png" else 1}
-        named = [{**trace, "uid": f"trace{n}"} for n, trace in enumerate(figure["data"])]  # otherwise Plotly makes random ones
+        # Without ids of ours Plotly makes random ones.
+        named = [{**trace, "uid": f"trace{n}"} for n, trace in enumerate(figure["data"])]
         drawn: bytes = kaleido.calc_fig_sync({**figure, "data": named}, opts=options)
-        return _with_fixed_ids(drawn, name) if kind == "svg" else drawn
+        return with_source(_with_fixed_ids(drawn, name) if kind == "svg" else drawn, kind, source)
 
 
 def _with_fixed_ids(svg: bytes, name: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,10 @@ from dashboards.data.provenance import Provenance, provenance
 from dashboards.data.selection import Selection, select
 from dashboards.views.part import Drawn, Part, compute
 from dashboards.views.registry import PARTS
-from dashboards.views.report_page import answers, method
+from dashboards.views.report_page import answer_lines, method
 from dashboards.views.theme import LIGHT
 from trials.errors import NothingMatchedError
+from trials.sources.cache import Progress
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,16 @@ class Section:
         return provenance(self.selection)
 
 
-def sections(snapshot: Snapshot, query: PageQuery, versions: dict[str, str]) -> list[Section]:
+def sections(
+    snapshot: Snapshot, query: PageQuery, versions: dict[str, str], progress: Progress = lambda name, done, total: None
+) -> list[Section]:
     """All sections of a sweep.
 
     Args:
         snapshot: The store.
         query: Names the sweep and may narrow it; its tolerance and cost are used for the answers.
         versions: Versions of Python and packages, as recorded with the trials.
+        progress: Is told how many figures and tables are computed.
 
     Raises:
         NothingMatchedError: the store has no such sweep, or it has no trial.
@@ -59,12 +63,26 @@ def sections(snapshot: Snapshot, query: PageQuery, versions: dict[str, str]) -> 
     if query.sweep not in snapshot.sweeps:
         known = ", ".join(snapshot.sweeps) or "none"
         raise NothingMatchedError(f"{snapshot.address}: has no sweep {query.sweep!r}. It has: {known}.")
-    found = [
-        _section(number, selection, versions) for number, selection in enumerate(_selections(snapshot, query), start=1)
-    ]
-    if not found:
+    selections = list(_selections(snapshot, query))
+    if not selections:
         raise NothingMatchedError(f"sweep {query.sweep}: has no trial.")
+    parts = [part for part in PARTS.values() if not part.of_store]
+    found = []
+    for number, selection in enumerate(selections):
+        drawn: list[tuple[Part[Any], Drawn]] = []
+        for part in parts:
+            progress("figures and tables", number * len(parts) + len(drawn), len(selections) * len(parts))
+            drawn.append((part, compute(part, selection, LIGHT)))
+        found.append(_section(number + 1, selection, versions, drawn))
+    progress("figures and tables", len(selections) * len(parts), len(selections) * len(parts))
     return found
+
+
+def methods(found: Sequence[Section]) -> tuple[list[str], list[tuple[Section, list[str]]]]:
+    """(sentences of the methods that all sections have, then each section with those of its own)."""
+    shared = [line for line in found[0].method if all(line in section.method for section in found)]
+    own = [(section, [line for line in section.method if line not in shared]) for section in found]
+    return shared, [(section, lines) for section, lines in own if lines]
 
 
 def _selections(snapshot: Snapshot, query: PageQuery) -> Iterator[Selection]:
@@ -83,15 +101,16 @@ def _each(snapshot: Snapshot, query: PageQuery, key: str) -> Iterator[PageQuery]
         yield query.but(**{key: word})
 
 
-def _section(number: int, selection: Selection, versions: dict[str, str]) -> Section:
+def _section(
+    number: int, selection: Selection, versions: dict[str, str], drawn: Sequence[tuple[Part[Any], Drawn]]
+) -> Section:
     query = selection.query
-    drawn = [(part, compute(part, selection, LIGHT)) for part in PARTS.values()]
     setup = f", {query.setup}" if query.setup else ""
     return Section(
         key=f"s{number}",
         title=f"{query.corpus}, {query.model}{setup}",
         selection=selection,
-        answers=answers(selection),
+        answers=answer_lines(selection),
         method=method(selection, versions),
         parts=tuple((part, found) for part, found in drawn if not found.why_empty),
         empty=tuple((part.title, found.why_empty) for part, found in drawn if found.why_empty),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,11 @@ from dashboards.report.html import as_html
 from dashboards.report.markdown import as_text
 from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.report.sections import Section, sections
+from dashboards.report.summary import Summary, summary
 from trials.errors import ConfigError, MissingError
+from trials.sources.cache import Progress
+
+_MOST_ROWS = 30  # of a LaTeX table, which may have several blocks and cannot break between pages
 
 
 class Written(NamedTuple):
@@ -32,8 +35,15 @@ class Written(NamedTuple):
     no_pictures: str
 
 
-def write_report(frames: Frames, query: PageQuery, folder: Path, *, pictures: bool = True) -> Written:
-    """Write the report of a sweep; existing files with the same names are replaced.
+def write_report(
+    frames: Frames,
+    query: PageQuery,
+    folder: Path,
+    *,
+    pictures: bool = True,
+    progress: Progress = lambda name, done, total: None,
+) -> Written:
+    """Write the report of a sweep; existing files with the same names are replaced. `progress` is told how far it is.
 
     Without a Chromium, everything but SVG, PDF and PNG is written.
 
@@ -41,27 +51,44 @@ def write_report(frames: Frames, query: PageQuery, folder: Path, *, pictures: bo
         NothingMatchedError: the store has no such sweep.
         ConfigError: the folder cannot be written.
     """
-    found = sections(frames.refresh(), query, versions_of(frames))
-    files, no_pictures = dict[str, bytes](), ""
+    snapshot = frames.refresh()
+    found = sections(snapshot, query, versions_of(frames), progress)
+    first = summary(snapshot, query)
+    files = dict[str, bytes]()
     forecast = forecasts(frames.store, query.sweep)
-    files["report.html"] = as_html(query.sweep, found, forecast).encode()
-    files["report.md"] = as_text(query.sweep, found, forecast).encode()
+    files["report.html"] = as_html(query.sweep, first, found, forecast).encode()
+    files["report.md"] = as_text(query.sweep, first, found, forecast).encode()
     if forecast is not None:
         files["tables/forecast.csv"] = as_csv(forecast.table).encode()
+    source = found[0].provenance.line()
+    files["tables/answers.csv"] = as_csv(first.table, source).encode()
+    files["tables/answers.tex"] = as_latex(
+        first.table, caption=first.question, label="tab:answers", source=source
+    ).encode()
     for section in found:
         files |= dict(_tables(section))
-    if pictures:
-        try:
-            files |= dict(_pictures(found))
-        except MissingError as error:
-            no_pictures = str(error)
+    return write_files(folder, files, _pictures(first, found, progress) if pictures else ())
+
+
+def write_files(folder: Path, files: Mapping[str, bytes], pictures: Iterable[tuple[str, bytes]]) -> Written:
+    """Write files by their names within a folder, the HTML first, and the pictures if there is a Chromium.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+    """
+    no_pictures = ""
+    try:
+        files = {**files, **dict(pictures)}
+    except MissingError as error:
+        no_pictures = str(error)
     try:
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror}).") from error
-    return Written(folder / "report.html", tuple(folder / name for name in files), no_pictures)
+    written = tuple(folder / name for name in files)
+    return Written(written[0], written, no_pictures)
 
 
 def versions_of(frames: Frames) -> dict[str, str]:
@@ -77,19 +104,20 @@ def _tables(section: Section) -> Iterator[tuple[str, bytes]]:
     source = section.provenance.line()
     for part, drawn in section.parts:
         name = f"tables/{section.key}-{part.name}"
-        caption = f"{part.title}. {section.title}."
-        yield f"{name}.csv", as_csv(drawn.table).encode()
-        yield (
-            f"{name}.tex",
-            (f"% {source}\n" + as_latex(drawn.table, caption=caption, label=f"tab:{part.name}")).encode(),
-        )
+        caption = " ".join(filter(None, [f"{part.title}. {section.title}.", drawn.note]))
+        yield f"{name}.csv", as_csv(drawn.table, " · ".join(filter(None, [source, drawn.note]))).encode()
+        label = f"tab:{section.key}-{part.name}"
+        latex = as_latex(drawn.table, caption=caption, label=label, source=source, most=_MOST_ROWS)
+        yield f"{name}.tex", latex.encode()
 
 
-def _pictures(found: Sequence[Section]) -> Iterator[tuple[str, bytes]]:
-    with ExitStack() as stack:
-        renderer = stack.enter_context(FigureRenderer())
-        for section in found:
-            for part, drawn in section.parts:
-                if drawn.figure is not None:
-                    name = f"{section.key}-{part.name}"
-                    yield from ((f"figures/{name}.{kind}", renderer.picture(drawn.figure, kind, name)) for kind in KINDS)
+def _pictures(first: Summary, found: Sequence[Section], progress: Progress) -> Iterator[tuple[str, bytes]]:
+    figures = [(part.name, drawn.figure, found[0].provenance.line()) for part, drawn in first.parts]
+    for section in found:
+        source = section.provenance.line()
+        figures += [(f"{section.key}-{part.name}", drawn.figure, source) for part, drawn in section.parts]
+    drawn = [(name, figure, source) for name, figure, source in figures if figure is not None]
+    with FigureRenderer() as renderer:
+        for n, (name, figure, source) in enumerate(drawn, start=1):
+            yield from ((f"figures/{name}.{kind}", renderer.picture(figure, kind, name, source)) for kind in KINDS)
+            progress("pictures", n, len(drawn))

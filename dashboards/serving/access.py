@@ -9,11 +9,11 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.config.secret_file import read_secret_file
 from trials.errors import ConfigError, RefusedError
 
 TOKEN_VARIABLE = "PERMAFROST_DASHBOARD_TOKEN"  # noqa: S105, the name of a variable
@@ -110,20 +110,8 @@ def read_access(
     """
     token = environ.get(TOKEN_VARIABLE) or None
     if token_file is not None:
-        token = _token_of(token_file)
+        token = read_secret_file(token_file, name="token file", most_bytes=LONGEST_TOKEN + 3)
     return Access(host=host, port=port, token=token, trusted_hosts=trusted_hosts)
-
-
-def _token_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            text = file.read(LONGEST_TOKEN + 3).decode("ascii", errors="replace").strip()
-    except OSError as error:
-        raise ConfigError(f"token file: {path} cannot be read: {error.strerror}.", exit_code=3) from error
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise RefusedError(f"token file: {path} can be read by other users of this machine; run: chmod 600 {path}")
-    return text
 
 
 def _name(text: str) -> bool:

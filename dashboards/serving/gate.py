@@ -78,20 +78,24 @@ class Gate:
         """None if the visitor is signed in, else the login page; after a correct token, the redirect page."""
         if self._token is None:
             return None
-        address = request.remote_addr or ""
         bearer = _bearer(request)
         offered = self._offered(request) if bearer is None else bearer
         if offered is None:
             signed = self._token.signed(request.cookies.get(self._cookie_name(request), ""))
             return None if signed else _login(request, "This dashboard needs its token.")
+        if not self._token.opens(offered):
+            return self._wrong_token(request)
+        return self._welcome(request, self._token) if bearer is None else None
+
+    def _wrong_token(self, request: Request) -> Response:
+        """The login page; after many wrong tokens from this address, for a while, a refusal that says how long."""
+        address = request.remote_addr or ""
         if wait_s := self._tries.wait_s(address):
             return _words(
                 429, f"too many wrong tokens; try again in {wait_s:.0f} s.", Retry_After=str(math.ceil(wait_s))
             )
-        if not self._token.opens(offered):
-            self._tries.add(address)
-            return _login(request, "This is not the token of this dashboard.")
-        return self._welcome(request, self._token) if bearer is None else None
+        self._tries.add(address)
+        return _login(request, "This is not the token of this dashboard.")
 
     def _offered(self, request: Request) -> str | None:
         """The token in the form or in the address; None if there is none."""

@@ -14,11 +14,14 @@ import dash
 from dash.exceptions import DependencyException
 from dash.fingerprint import check_fingerprint
 from flask import Flask, Response, abort, request
-from werkzeug.exceptions import HTTPException
+from pydantic import ValidationError
+from werkzeug.exceptions import BadRequest, HTTPException
 
 from dashboards.serving.access import Access
-from dashboards.serving.gate import MAX_BODY_BYTES, Gate
+from dashboards.serving.callback_requests import refuse_forged
+from dashboards.serving.gate import CALLBACK, MAX_BODY_BYTES, Gate
 from dashboards.serving.headers import COMPONENTS, fixed_headers
+from trials.escaping.untrusted_text import escaped
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +42,7 @@ def secured(app: dash.Dash, access: Access, *, debug: bool = False) -> Flask:
     flask: Flask = app.server
     flask.config.update(MAX_CONTENT_LENGTH=MAX_BODY_BYTES, TRUSTED_HOSTS=_trusted(access))
     _plain_error_pages(flask, debug=debug)
+    flask.before_request(refuse_forged(app, prefix + CALLBACK))
     if not access.on_loopback:
         # On loopback it would only cost time (4.8 MB of Plotly: 0.2 s); `ssh -C` compresses a tunnel.
         flask.after_request(_compressing(prefix + COMPONENTS))
@@ -87,7 +91,8 @@ def _plain_error_pages(flask: Flask, *, debug: bool) -> None:
         return f"{status} {error.name}\n", status, {"Content-Type": "text/plain; charset=utf-8"}
 
     def failed(error: Exception) -> tuple[str, int, dict[str, str]]:
-        log.error("%s %s: %s: %s", request.method, request.path, type(error).__name__, error, exc_info=debug)
+        where = f"{request.method} {request.path}"
+        log.error("%s", escaped(f"{where}: {type(error).__name__}: {error}"), exc_info=debug)
         words = "500 Internal Server Error: see the dashboard's log.\n"
         return words, 500, {"Content-Type": "text/plain; charset=utf-8"}
 
@@ -95,6 +100,7 @@ def _plain_error_pages(flask: Flask, *, debug: bool) -> None:
         return "404 Not Found\n", 404, {"Content-Type": "text/plain; charset=utf-8"}
 
     flask.register_error_handler(HTTPException, plain)
+    flask.register_error_handler(ValidationError, lambda _: plain(BadRequest()))  # values of a callback request
     flask.register_error_handler(Exception, failed)
     flask.register_error_handler(DependencyException, unknown)  # a bundle that no component has registered
 

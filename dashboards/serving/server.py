@@ -1,4 +1,4 @@
-"""The dashboard's web server: one process, six threads, bound to one address, stopped within a second of Ctrl-C.
+"""The dashboard's web server: one process, bound to one address, stopped within a second of Ctrl-C.
 
 with Listening(app, Access(port=0)) as server:  # in a test
     ...  # server.url
@@ -8,35 +8,33 @@ code = serve(app, read_access(host=host, port=port))  # in a command
 
 from __future__ import annotations
 
+import asyncio
 import errno
-import logging
 import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Self
 
 import dash
 import numpy  # noqa: F401, see `_warm`
 import pandas  # noqa: F401
-import waitress
 from flask import Flask
-from waitress import wasyncore
 from werkzeug.test import Client
 
 from dashboards.serving.access import Access
+from dashboards.serving.connections import serve_until
 from dashboards.serving.gate import MAX_BODY_BYTES
 from dashboards.serving.hardened import secured
 from orchestrator.config.console import say
 from trials.errors import ConfigError
 
-THREADS = 6
-_QUIET_S = 30  # idle connections are closed after this time
+_PORTS_TRIED = 20  # from the one asked for
 _LAST_ANSWERS_S = 0.3  # for running callbacks when the server stops
 _WHY = {
-    errno.EADDRINUSE: "port: {port} of {host} is in use; choose another one, or 0 for a free one.",
+    errno.EADDRINUSE: "port: {port} of {host} and those before it are in use; choose another one, or 0 for a free one.",
     errno.EACCES: "port: {port} needs administrator rights; choose 1024 or above, or 0 for a free one.",
     errno.EADDRNOTAVAIL: "host: {host} is not an address of this machine.",
 }
@@ -57,34 +55,37 @@ class Listening:
         try:
             flask = secured(app, access, debug=debug)
             _warm(flask, access, app.config.routes_pathname_prefix)
-            self._map: dict[int, Any] = {}
-            self._server = _waitress(flask, self._socket, self._map)
+            self._socket.setblocking(False)
+            self._socket.listen(socket.SOMAXCONN)
         except BaseException:
             self._socket.close()
             raise
         self.url = f"http://{_shown_host(access)}:{self._socket.getsockname()[1]}/"
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._answer, name="dashboard", daemon=True)
+        self._flask = flask
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._answer()), name="dashboard", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
+        self._ready.wait()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ending.set()
-        with suppress(OSError):  # it may have ended by itself since, and closed what it is woken by
-            self._server.pull_trigger()
+        self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
-    def _answer(self) -> None:
-        while not self._ending.is_set():
-            wasyncore.loop(timeout=1, use_poll=True, map=self._map, count=1)
-        self._server.task_dispatcher.shutdown(timeout=_LAST_ANSWERS_S)
-        for connection in list(self._server.active_channels.values()):
-            connection.handle_close()
-        wasyncore.close_all(self._map, ignore_all=True)
+    async def _answer(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._ready.set()
+        await serve_until(
+            self._stop,
+            self._flask,
+            self._socket,
+            max_body_bytes=4 * MAX_BODY_BYTES,  # the gate's limit has words and headers; this one spares memory
+            last_answers_s=_LAST_ANSWERS_S,
+        )
 
 
 def serve(app: dash.Dash, access: Access, *, debug: bool = False) -> int:
@@ -97,6 +98,8 @@ def serve(app: dash.Dash, access: Access, *, debug: bool = False) -> int:
         ConfigError: the address cannot be bound.
     """
     with _stopped_by_signal() as stopped, Listening(app, access, debug=debug) as server:
+        if access.port and not server.url.endswith(f":{access.port}/"):
+            say(f"Port {access.port} is in use.")
         say(f"The dashboard is at {server.url}" + (" and needs its token." if access.token else ""))
         if not access.on_loopback:
             say("Warning: plain HTTP can be read by the network; use ssh or a TLS proxy.")
@@ -149,38 +152,28 @@ def _warm(flask: Flask, access: Access, prefix: str) -> None:
 
 
 def _bound(access: Access) -> socket.socket:
+    """A socket at the port, or at the next free one."""
     try:
         found = socket.getaddrinfo(access.address, access.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, place = found[0]
-        bound = socket.socket(family, kind, protocol)
     except OSError as error:
         raise ConfigError(f"host: {access.host!r} is neither an address nor a known name: {error}.") from error
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        bound.bind(place)
-    except OSError as error:
-        bound.close()
-        why = _WHY.get(error.errno or 0, "host: {host}:{port} cannot be bound: {error}.")
-        raise ConfigError(why.format(host=access.host, port=access.port, error=error.strerror)) from error
-    return bound
-
-
-def _waitress(flask: Flask, bound: socket.socket, sockets: dict[int, Any]) -> Any:
-    logging.getLogger("waitress").setLevel(logging.ERROR)  # it warns whenever seven requests come at once
-    return waitress.create_server(
-        flask,
-        map=sockets,
-        sockets=[bound],
-        threads=THREADS,
-        ident="",
-        channel_timeout=_QUIET_S,
-        outbuf_overflow=16 << 20,  # Plotly's 4.8 MB go out of memory, not through a temporary file
-        max_request_header_size=64 << 10,
-        max_request_body_size=4 * MAX_BODY_BYTES,  # the gate's limit has words and headers; this one spares memory
-        asyncore_use_poll=True,
-    )
+    family, kind, protocol, _, place = found[0]
+    last = min(access.port + _PORTS_TRIED, 65_536) if access.port else 1
+    for port in range(access.port, last):
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound.bind((place[0], port, *place[2:]))
+        except OSError as error:
+            bound.close()
+            if error.errno == errno.EADDRINUSE and port + 1 < last:
+                continue
+            why = _WHY.get(error.errno or 0, "host: {host}:{port} cannot be bound: {error}.")
+            raise ConfigError(why.format(host=access.host, port=port, error=error.strerror)) from error
+        return bound
+    raise AssertionError("every port is bound or refused")
 
 
 def _shown_host(access: Access) -> str:

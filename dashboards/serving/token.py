@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from html import escape
 
-TRIES, WINDOW_S = 10, 60.0  # wrong tokens per address and seconds before it has to wait
+TRIES, WINDOW_S = 10, 60.0  # wrong tokens per address and seconds that are answered with the form
 ADDRESSES = 1024  # remembered
 
 _STYLE = (
@@ -46,6 +46,9 @@ class Token:
 
 class WrongTries:
     """Counts recent wrong tokens by address. No thread sleeps, as visitors share few threads.
+
+    The right token is not held up by wrong ones: behind a proxy all visitors have one address, so anybody could lock
+    out all others. A token is long enough (`access.SHORTEST_TOKEN`) to withstand guesses at any rate.
 
     Args:
         clock: Monotonic seconds.

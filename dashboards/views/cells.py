@@ -12,13 +12,16 @@ import pandas as pd
 from dashboards.data.selection import Selection
 from dashboards.views.drawing import (
     count,
+    freeze_column,
     freeze_name,
     name,
     short,
+    with_strip,
 )
 from dashboards.views.theme import axis
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED
+from orchestrator.analysis.trial_frame import CONDITIONS
 
 KEYS = ["train_size", "cell", "baseline", "freeze", "strategy", "depth", "embeddings", "n_layers"]
 MAX_CELLS = 30  # in a figure that draws a line or a row per cell
@@ -88,8 +91,8 @@ class OneDevice(NamedTuple):
     """Trials whose costs may be compared.
 
     Attributes:
-        trials: Those of one device; all of them if the cost is counted, not measured.
-        note: Which devices are left out; empty if none is.
+        trials: Those that ran under one set of `trial_frame.CONDITIONS`; all of them if the cost is counted.
+        note: Which are left out; empty if none is.
     """
 
     trials: pd.DataFrame
@@ -97,18 +100,31 @@ class OneDevice(NamedTuple):
 
 
 def one_device(trials: pd.DataFrame, cost: str) -> OneDevice:
-    """The trials of the device that most of them ran on: time, memory and energy of two devices do not compare."""
+    """The trials under the conditions of most: time, memory and energy of two devices, say, do not compare."""
     if cost in COUNTED or not len(trials):
         return OneDevice(trials, "")
-    counts = trials["device"].value_counts()
+    device = _described_device(trials)
+    counts = device.value_counts()
     unnamed = int(trials["device"].isna().sum())
     if not len(counts):
         return OneDevice(trials.iloc[:0], "No trial has its device recorded.")
     others = [f"{short(device)} ({count(n, 'trial')})" for device, n in counts.iloc[1:].items()]
     others += [f"an unrecorded device ({count(unnamed, 'trial')})"] * bool(unnamed)
-    shown = trials[trials["device"] == counts.index[0]]
+    shown = trials[device == counts.index[0]]
     note = f"Only trials on {short(counts.index[0])} are drawn, not those on {', '.join(others)}." if others else ""
     return OneDevice(shown, note)
+
+
+def _described_device(trials: pd.DataFrame) -> pd.Series:
+    """(trials,) the device of each, with the other conditions that vary on the same device; missing if unknown."""
+    text = trials["device"].astype("str")
+    for column, plural in CONDITIONS.items():
+        if column == "device" or column not in trials:
+            continue
+        varies = trials.groupby("device", dropna=False)[column].transform("nunique") > 1
+        known = pd.Series([f"{value:g}" for value in trials[column]], index=trials.index)
+        text = text.where(~varies, text + f", {plural}: " + known)
+    return text
 
 
 class Places(NamedTuple):
@@ -139,7 +155,7 @@ def places(table: pd.DataFrame) -> Places:
     at = {row.cell: float(block[row.train_size] + index[row.freeze]) for row in table.itertuples()}
     if len(at) <= _MAX_LABELLED:
         several = len(sizes) > 1
-        labels = [_label(row.freeze, row.train_size, row.n, several=several) for row in table.itertuples()]
+        labels = [_label(row, several=several) for row in table.itertuples()]
         return Places(at, list(at.values()), labels, "frozen" + (", train size" if several else ""))
     middle = (len(freezes) - 1) / 2
     named = sizes[:: -(-len(sizes) // MAX_TICKS)]
@@ -154,11 +170,13 @@ def places_of(cells: pd.DataFrame, trials: pd.DataFrame) -> Places:
     return places(cells.assign(n=counts))
 
 
-def _label(freeze: str, size: int, n: int, *, several: bool) -> str:
-    words = name(freeze_name(freeze)).replace(" + ", "<br>+ ")
-    return f"{words}<br>{size:,}<br>n={n}" if several else f"{words}<br>n={n}"
+def _label(row: Any, *, several: bool) -> str:
+    words = name(freeze_name(row.freeze)).replace(" + ", "<br>+ ")
+    words = with_strip(row.freeze, int(row.n_layers), words, "<br>")
+    return f"{words}<br>{row.train_size:,}<br>n={row.n}" if several else f"{words}<br>n={row.n}"
 
 
 def setting_columns(table: pd.DataFrame) -> dict[str, pd.Series]:
-    """The columns by which every table names a setting."""
-    return {"train size (sentences)": table["train_size"], "frozen": table["freeze"].map(freeze_name)}
+    """The columns by which every table names a setting, from its `train_size`, `freeze` and `n_layers`."""
+    frozen = freeze_column(table["freeze"], table["n_layers"])
+    return {"train size (sentences)": table["train_size"], "frozen": frozen}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -11,8 +12,10 @@ import pandas as pd
 from dash import dcc, html
 
 from dashboards.data.tables import rows_of
+from dashboards.views.layer_strips import squares_of
 from dashboards.views.part import Drawn, Part
 from dashboards.views.theme import PLOTLY_CONFIG, Figure
+from orchestrator.analysis.layer_strip import FreezeName
 
 MAX_ROWS, MAX_LINKED_ROWS = 200, 50
 _TRIALS = ("trial", "example")
@@ -24,7 +27,8 @@ def part_id(kind: str, name: Any) -> dict[str, Any]:
 
     Args:
         kind: `figure`, `place` (of a figure), `numbers` (opens its table), `table` (of a figure), `only` (a table
-            alone), `content` (of a view, above its parts), `still` (a figure that no callback changes).
+            alone), `content` (of a view, above its parts), `still` (a figure that no callback changes), `age` (of a
+            sweep's last row), `sweeps` (their list).
         name: Name of the part or path of the view; `MATCH` or `ALL` in callbacks.
     """
     return {"kind": kind, "part": name}
@@ -44,10 +48,10 @@ def part_card(part: Part[Any], drawn: Drawn | None) -> Any:
     else:
         rows = None if drawn is None else table(drawn)
         body = [html.Div(rows, id=part_id("only", part.name), className="wide", tabIndex="0", role="group")]
-    head = [dmc.Title(part.title, order=2, size="h4"), _caption(part)]
+    head = html.Div([dmc.Title(part.title, order=2, size="h5"), _caption(part)], className="title")
     return dmc.Paper(
-        dmc.Stack([*head, *body, _tools(part)], gap="xs"),
-        p="md",
+        dmc.Stack([head, *body, _tools(part)], gap=4),
+        p="sm",
         withBorder=True,
         className="part",
         **{"data-part": part.name},
@@ -113,8 +117,11 @@ def _tools(part: Part[Any]) -> Any:
 
 
 def table(drawn: Drawn) -> Any:
-    """A part's table, or why there is none."""
-    return dmc.Text(drawn.why_empty) if drawn.why_empty else frame_table(drawn.table)
+    """A part's table or what it shows in its place, or why there is none."""
+    if drawn.why_empty:
+        return dmc.Text(drawn.why_empty)
+    found = frame_table(drawn.table) if drawn.make_body is None else drawn.make_body()
+    return html.Div([found, dmc.Text(drawn.note, size="sm")]) if drawn.note else found
 
 
 def frame_table(frame: pd.DataFrame) -> Any:
@@ -136,13 +143,23 @@ def frame_table(frame: pd.DataFrame) -> Any:
         "className": " ".join(sides + words),
     }
     if not linked:
-        return dmc.Table(data={"caption": cut, "head": [str(name) for name in frame.columns], "body": rows}, **look)
+        heard = {cell.squares: cell.heard for row in rows for cell in row if isinstance(cell, FreezeName)}
+        body = [[_with_squares(cell) for cell in row] for row in rows]
+        data = {"caption": cut, "head": [str(name) for name in frame.columns], "body": body}
+        return dmc.Table(data=data, **look, **{"data-strips": json.dumps(heard)})
     head = html.Thead(html.Tr([html.Th(name, scope="col") for name in frame.columns]))
     body = html.Tbody([html.Tr([_cell(*each) for each in zip(frame.columns, row, strict=True)]) for row in rows])
     return dmc.Table([*([html.Caption(cut)] if cut else []), head, body], **look)
 
 
+def _with_squares(cell: str) -> str:
+    """Text with its layer strip; the browser gives such a cell the words for those who hear it (`data-strips`)."""
+    return f"{cell.squares} {cell}" if isinstance(cell, FreezeName) and cell.squares else cell
+
+
 def _cell(column: str, word: str) -> Any:
+    if isinstance(word, FreezeName):
+        return html.Td([squares_of(word), str(word)])
     return html.Td(trial_link(word) if column in _TRIALS and word else word)
 
 
@@ -156,9 +173,3 @@ def notices(lines: Sequence[str], colour: str, title: str) -> Any:
     if not lines:
         return None
     return dmc.Alert([html.Div(line) for line in lines], title=title, color=colour, variant="outline")
-
-
-def card(label: str, value: str, hint: str = "") -> Any:
-    """A number or short text with its label."""
-    inner = [dmc.Text(label, size="xs"), dmc.Text(value, fw=700, size="lg"), dmc.Text(hint, size="xs")]
-    return dmc.Paper(dmc.Stack(inner, gap=2), p="sm", withBorder=True)

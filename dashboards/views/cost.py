@@ -11,23 +11,27 @@ from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
 from dashboards.views import savings, times
 from dashboards.views.cells import completed_of, one_device, setting_columns, shown_cells
-from dashboards.views.drawing import cell_colour, cell_name, cell_symbol, interval_bars, numbers, with_note, without_few
+from dashboards.views.drawing import (
+    cell_colour,
+    cell_name,
+    cell_symbol,
+    interval_bars,
+    log_axis,
+    numbers,
+    with_note,
+    without_few,
+)
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
 from dashboards.views.view import SHARED_CONTROLS, View
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.pareto import pareto
-from orchestrator.analysis.savings import COUNTED
+from orchestrator.analysis.savings import CONSTANT
+from orchestrator.analysis.trial_frame import MEMORY
 
-# Title of an axis with its unit, and how many of the store's units make one of that.
-UNITS = {
-    "training_cost_s": ("training time (s)", 1.0),
-    "train_s": ("optimiser steps (s)", 1.0),
-    "trainable_params": ("trainable parameters", 1.0),
-    "peak_memory_bytes": ("peak memory (GiB)", float(2**30)),
-    "energy_j": ("energy (J)", 1.0),
-}
+UNITS = {**savings.UNITS, "train_s": ("optimiser steps (s)", 1.0)}
 _LOG_FROM = 20.0  # largest by smallest cost; beyond it a linear axis crowds the small ones
+_NEAR = 0.2  # an end of the axis, as a share of it
 _MAX_NAMED = 12  # markers that have room for their names
 
 
@@ -77,7 +81,7 @@ def _described(rows: pd.DataFrame, cells: pd.DataFrame, cost: str, column: str) 
     scores = _described_with(rows, column)
     costs = _described_with(rows.assign(**{cost: rows[cost] / unit}), cost)
     costs = costs.rename(columns={"mean": "cost", "low": "cost_low", "high": "cost_high"}).drop(columns="n")
-    if cost in COUNTED:  # the same under every seed
+    if cost in CONSTANT:  # the same under every seed
         costs = costs.assign(cost_low=np.nan, cost_high=np.nan)
     front = pareto(rows, cost, column)[["cell", "on_front"]]
     table = cells.merge(scores, on="cell").merge(costs, on="cell").merge(front, on="cell")
@@ -93,7 +97,8 @@ def why_no_costs(info: Costed) -> str:
     if len(info.table):
         return ""
     words = f"No completed trial with train size {info.size:,} has its {COSTS[info.cost]} recorded. {info.note}"
-    return words.strip()
+    warm = " On a CPU a trial's memory is not measured, as its worker holds what earlier trials left."
+    return f"{words.strip()}{warm if info.cost == MEMORY else ''}"
 
 
 def draw_pareto(info: Costed, look: Look) -> Figure:
@@ -121,9 +126,17 @@ def _figure(info: Costed, look: Look, before: list[dict[str, Any]]) -> Figure:
     data = before + [_marker(row, info, look, named=named) for row in info.table.itertuples()]
     costs = info.table["cost"]
     wide = len(costs) > 1 and costs.min() > 0 and costs.max() / costs.min() > _LOG_FROM
-    x = axis(UNITS[info.cost][0], **({"type": "log"} if wide else {"rangemode": "tozero"}))
+    title, most = UNITS[info.cost][0], info.table[["cost", "cost_high"]].max().max()
+    x = log_axis(title, costs) if wide else axis(title, range=[0, 1.1 * most])
     drawn = layout(look, x=x, y=axis(f"{info.value_name} (%)"), height=440, showlegend=not named or bool(before))
     return with_note({"data": data, "layout": drawn}, look, info.note)
+
+
+def _side(row: Any, info: Costed) -> str:
+    """Where a name has room: beside a marker that is near the left or the right end."""
+    costs = info.table["cost"]
+    place = (row.cost - costs.min()) / ((costs.max() - costs.min()) or 1.0)
+    return "right" if place < _NEAR else "left" if place > 1 - _NEAR else "center"
 
 
 def _marker(row: Any, info: Costed, look: Look, *, named: bool) -> dict[str, Any]:
@@ -138,7 +151,8 @@ def _marker(row: Any, info: Costed, look: Look, *, named: bool) -> dict[str, Any
         "x": numbers([row.cost]),
         "y": numbers([row.mean], 100),
         "text": [words],
-        "textposition": "bottom center" if row.embeddings else "top center",  # with and without embeddings lie close
+        "textposition": f"{'bottom' if row.embeddings else 'top'} {_side(row, info)}",  # these two lie close
+        "cliponaxis": False,
         "error_x": interval_bars(cost, look.muted, thickness=1),
         "error_y": interval_bars(score, look.muted, scale=100, thickness=1),
         "marker": {
@@ -179,7 +193,7 @@ PARETO = Part(
     draw_pareto,
     why_no_costs,
     method="Markers are means with 95 % intervals from three seeds on. Training time is optimiser steps and the pass "
-    "through the frozen layers. Time, memory and energy are those of one device.",
+    "through the frozen layers. Time, memory and energy are those of one device and of the same conditions there.",
 )
 PARAMS = Part(
     "cost-params",

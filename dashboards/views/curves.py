@@ -13,7 +13,7 @@ from dashboards.views import speed, steps
 from dashboards.views.cells import completed_of, one_device, setting_columns, shown_cells
 from dashboards.views.drawing import axis_name, cell_colour, cell_name, cell_symbol, numbers, panels, with_note
 from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, layout
+from dashboards.views.theme import Figure, Look, axis, layout, rgba
 from dashboards.views.view import SHARED_CONTROLS, View
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, score_ends
 from orchestrator.analysis.moments import Moments, t_ends
@@ -21,6 +21,7 @@ from trials.metrics.metric import metric_label
 
 Row = dict[str, Any]
 _MAX_MARKERS = 12  # per line; points without a marker still show their value on hover
+_MOST_PANELS = 6
 
 
 class Curves(NamedTuple):
@@ -75,7 +76,7 @@ def _with_interval(found: pd.DataFrame, *, are_scores: bool) -> pd.DataFrame:
     """Adds the ends of the 95 % interval that `describe_cells` gives such values, NaN below three seeds."""
     n, mean, std = (found[name].to_numpy(dtype=np.float64) for name in ("n", "mean", "std"))
     in_range = are_scores and bool(found["min"].ge(0).all() and found["max"].le(1).all())
-    low, high = (score_ends if in_range else t_ends)(Moments(n, mean, std, np.zeros(len(n))), 0.95)
+    low, high = (score_ends if in_range else t_ends)(Moments(n, mean, std), 0.95)
     enough = n >= LEAST_FOR_INTERVAL
     columns = ["panel", "cell", "epoch", "n", "mean"]
     return found[columns].assign(low=np.where(enough, low, np.nan), high=np.where(enough, high, np.nan))
@@ -106,31 +107,43 @@ def why_no_curves(info: Curves) -> str:
 
 
 def draw_curves(info: Curves, look: Look) -> Figure:
-    """A line per cell, with a band for its interval."""
-    several = info.cells["train_size"].nunique() > 1
+    """A line per cell, with a band for its interval; a panel per measure and, if they are few, per train size."""
+    sizes = sorted(info.cells["train_size"].unique().tolist(), reverse=True)
+    apart = 1 < len(sizes) * len(info.panels) <= _MOST_PANELS  # else names tell the sizes apart
     data: list[Row] = []
+    named = set[str]()
     points = dict(iter(info.lines.groupby(["cell", "panel"], sort=False)))
     for row in info.cells.itertuples():
-        for panel in range(len(info.panels)):
-            if (row.cell, panel) in points:
-                words = cell_name(row, several=several)
-                data += _line(points[row.cell, panel], row, look, info.scale, panel, words)
+        words = cell_name(row, several=len(sizes) > 1 and not apart)
+        for measure in range(len(info.panels)):
+            if (row.cell, measure) in points:
+                panel = measure * len(sizes) + sizes.index(row.train_size) if apart else measure
+                drawn_as = _Drawn(words, panel, is_named=words not in named)
+                data += _line(points[row.cell, measure], row, look, info.scale, drawn_as)
+                named.add(words)
     x = axis(info.x_title, rangemode="tozero")
-    if len(info.panels) == 1:
-        drawn = layout(look, x=x, y=axis(info.panels[0]), height=440)
-    else:
-        drawn = panels(look, x, info.panels)
+    several = [f"{measure}, {size:,}" for measure in info.panels for size in sizes] if len(sizes) > 1 else info.panels
+    titles = list(several if apart else info.panels)
+    drawn = panels(look, x, titles) if len(titles) > 1 else layout(look, x=x, y=axis(titles[0]), height=440)
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
-def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, panel: int, words: str) -> list[Row]:
-    colour = cell_colour(look, row)
-    shared = {"type": "scatter", "legendgroup": row.cell, "yaxis": axis_name(panel)}
+class _Drawn(NamedTuple):
+    """How a line is named, and the number of its panel."""
+
+    words: str
+    panel: int
+    is_named: bool
+
+
+def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, drawn_as: _Drawn) -> list[Row]:
+    colour, words = cell_colour(look, row), drawn_as.words
+    shared = {"type": "scatter", "legendgroup": words, "yaxis": axis_name(drawn_as.panel)}
     line = {
         **shared,
         "mode": "lines+markers",
         "name": words,
-        "showlegend": panel == 0,
+        "showlegend": drawn_as.is_named,
         "x": numbers(points["x"]),
         "y": numbers(points["mean"], scale),
         "customdata": list(zip(points["n"].tolist(), points["epoch"].tolist(), strict=True)),
@@ -160,13 +173,12 @@ def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, panel: int, 
 
 def translucent(colour: str, opacity: float = 0.15) -> str:
     """A colour `#RRGGBB` with an opacity."""
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{opacity})"
+    return f"{rgba(colour)},{opacity})"
 
 
 def curves_table(info: Curves) -> pd.DataFrame:
     """One row per point."""
-    both = info.lines.merge(info.cells[["cell", "freeze", "train_size"]], on="cell", how="left")
+    both = info.lines.merge(info.cells[["cell", "freeze", "n_layers", "train_size"]], on="cell", how="left")
     figures = {name: (info.scale * both[name]).round(4) for name in ("mean", "low", "high")}
     names = {"mean": "mean", "low": "95 % from", "high": "95 % to"}
     return pd.DataFrame(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views import factors, forest, means, published
+from dashboards.views import factors, forest, means, published, variance
 from dashboards.views.cells import Cells, Places, cells_of, places, setting_columns
 from dashboards.views.drawing import cell_colour, cell_symbol, freeze_name, mean_marks, name
 from dashboards.views.part import Part
@@ -28,7 +28,7 @@ class Strip(NamedTuple):
     Attributes:
         cells: Mean and interval of each.
         places: Of the cells.
-        dots: `trial_id`, `cell`, `seed`, `freeze`, `train_size`, `x`, `y` (percent).
+        dots: `trial_id`, `cell`, `seed`, `freeze`, `n_layers`, `train_size`, `x`, `y` (percent).
         published: Published numbers that may be shown with them.
     """
 
@@ -51,6 +51,7 @@ def prepare_strip(selection: Selection) -> Strip:
             "cell": done["cell"],
             "seed": done["seed"],
             "freeze": done["freeze"],
+            "n_layers": done["n_layers"],
             "train_size": done["train_size"],
             "x": done["cell"].map(spots.at) + np.array(dodge(index.tolist(), len(seeds))),
             "y": 100 * done[selection.column],
@@ -143,7 +144,7 @@ def _density(info: Strip, look: Look) -> dict[str, Any]:
         "z": [[int(count) or None for count in row] for row in counts],
         "colorscale": look.scale(),
         "colorbar": {"title": {"text": "trials"}, "thickness": 12},
-        "hovertemplate": "%{z} trials about %{y:.2f} %<extra></extra>",
+        "hovertemplate": "about %{y:.2f} %<br>trials: %{z}<extra></extra>",
         "name": "trials",
     }
 
@@ -230,7 +231,7 @@ VIEW = View(
         means.BARS,
         means.TABLE,
         published.PUBLISHED,
-        factors.ANOVA,
+        variance.VARIANCE,
         factors.STABILITY,
         factors.EXPECTED,
     ),

@@ -12,9 +12,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from dashboards.views.theme import Figure, Look, axis, layout, vertical_line
+from orchestrator.analysis.layer_strip import FreezeName, layer_strip
+from orchestrator.analysis.layer_strip import freeze_name as freeze_name
+from trials.escaping.untrusted_text import escaped
 
-BAR_PATTERNS = {"first_k": "/", "last_k": "\\", "alternating": "x", "all_encoder": ".", "layers": "-"}
+_BAR_PATTERNS = {"first_k": "/", "last_k": "\\", "alternating": "x", "all_encoder": ".", "layers": "-"}
 _MAX_NAME = 60
+NARROW_TEXT, BESIDE_ROWS = 44, 28  # characters of 12 pixels below a phone's figure, and below one with row labels
+_MOST_DECADES = 3  # with more, an axis names powers of ten only
 _GAP = 0.09  # between panels, as a share of the height
 
 
@@ -27,21 +32,34 @@ def name(text: object, at_most: int = _MAX_NAME) -> str:
 
 
 def short(text: object, at_most: int = _MAX_NAME) -> str:
-    """A name cut to what a figure has room for; not escaped."""
-    words = str(text)
+    """A name cut to what a figure has room for, of visible characters; not escaped for HTML."""
+    words = escaped(str(text))
     return words if len(words) <= at_most else f"{words[: at_most - 1]}…"
 
 
-def freeze_name(label: object) -> str:
-    """What a freeze label says, spelled out: `first 4+E` is `first 4 + embeddings`."""
-    words = str(label)
-    return f"{words.removesuffix('+E')} + embeddings" if words.endswith("+E") else words
+def freeze_column(labels: pd.Series, n_layers: pd.Series) -> pd.Series:
+    """Freeze labels and the encoders' numbers of layers as a column of `FreezeName`, empty where there is no label."""
+    pairs = list(zip(labels, n_layers, strict=True))
+    names = {
+        pair: "" if pd.isna(pair[0]) else FreezeName(str(pair[0]), _layers(pair[1])) for pair in dict.fromkeys(pairs)
+    }
+    return pd.Series([names[pair] for pair in pairs], index=labels.index, dtype=object)
+
+
+def _layers(n: float) -> int:
+    return 0 if pd.isna(n) else int(n)
 
 
 def cell_name(row: Any, *, several: bool) -> str:
-    """What a cell freezes, and its train size if there are several; escaped."""
-    words = name(freeze_name(row.freeze))
+    """What a cell freezes, with its layer strip, and its train size if there are several; escaped."""
+    words = with_strip(str(row.freeze), int(row.n_layers), name(freeze_name(row.freeze)))
     return f"{words}, {row.train_size:,}" if several else words
+
+
+def with_strip(label: str, n_layers: int, words: str, between: str = " ") -> str:
+    """The layer strip of a freeze label, if it has one, before its words."""
+    squares = layer_strip(label, n_layers)
+    return f"{squares}{between}{words}" if squares else words
 
 
 def count(n: float, noun: str) -> str:
@@ -67,6 +85,12 @@ def cell_symbol(look: Look, row: Any) -> str:
     """Symbol of a row with `strategy` and `embeddings`: hollow if the embeddings are frozen."""
     symbol = look.strategy(str(row.strategy))[1]
     return f"{symbol}-open" if row.embeddings else symbol
+
+
+def bar_marker(look: Look, row: Any) -> dict[str, Any]:
+    """Colour and pattern of a setting's bar; the pattern is denser if the embeddings are frozen."""
+    pattern = {"shape": _BAR_PATTERNS.get(str(row.strategy), ""), "solidity": 0.6 if row.embeddings else 0.3}
+    return {"color": cell_colour(look, row), "pattern": {**pattern, "fillmode": "overlay", "fgcolor": look.paper}}
 
 
 # --- Marks
@@ -128,12 +152,14 @@ def forest_plot(
     """Differences of scores with their intervals, a row each, and a line at zero.
 
     Args:
-        table: `mean`, `low` and `high` of each row, as shares.
+        table: `mean`, `low` and `high` of each row, as shares; `low_all` and `high_all`, if there are such columns, are
+            the ends that decide, drawn as thin lines around the thick ones.
         marks: How the rows look and what they say.
         look: The colours.
         x_title: Of the axis, unit included.
         shapes: Drawn below the rows.
     """
+    decides = "low_all" in table.columns
     trace = {
         "type": "scatter",
         "mode": "markers",
@@ -141,7 +167,8 @@ def forest_plot(
         "name": "difference",
         "x": numbers(table["mean"], 100),
         "y": list(range(len(table))),
-        "error_x": interval_bars(table, look.muted, scale=100),
+        "error_x": interval_bars(table, look.muted, scale=100, thickness=4 if decides else 1.5)
+        | {"width": 0 if decides else 4},
         "marker": {
             "symbol": ["diamond" if filled else "diamond-open" for filled in marks.filled],
             "size": 11,
@@ -154,8 +181,25 @@ def forest_plot(
     height = int(np.clip(110 + 24 * len(table), 240, 2000))
     lines = [*shapes, vertical_line(look)]
     drawn = layout(look, x=axis(x_title), y=row_axis(marks.labels), height=height, shapes=lines)
-    drawn["margin"] = {**drawn["margin"], "l": 12 + 7 * min(max(map(len, marks.labels), default=0), 40)}  # drawn once
-    return {"data": [trace], "layout": drawn}
+    drawn["margin"] = {**drawn["margin"], "l": 12 + 7 * min(max(map(len, marks.labels), default=0), 46)}  # drawn once
+    thin = [_thin(table, look)] if decides else []
+    return {"data": [trace, *thin], "layout": drawn}
+
+
+def _thin(table: pd.DataFrame, look: Look) -> Figure:
+    """The ends that decide, as thin lines."""
+    ends = table.assign(low=table["low_all"], high=table["high_all"])
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "showlegend": False,
+        "hoverinfo": "skip",
+        "name": "interval that decides",
+        "x": numbers(table["mean"], 100),
+        "y": list(range(len(table))),
+        "error_x": interval_bars(ends, look.muted, scale=100, thickness=1.2),
+        "marker": {"opacity": 0},
+    }
 
 
 # --- Axes, notes, panels
@@ -177,8 +221,10 @@ def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figu
     words = " ".join(note for note in notes if note)
     if not words:
         return figure
-    lines = "<br>".join(html.escape(line, quote=False) for line in textwrap.wrap(words, width))
     drawn = figure["layout"]
+    if look.narrow:
+        width = BESIDE_ROWS if "ticktext" in drawn["yaxis"] else NARROW_TEXT
+    lines = "<br>".join(html.escape(escaped(line), quote=False) for line in textwrap.wrap(words, width))
     title = drawn["xaxis"]["title"]
     note = f'<span style="font-size:12px;color:{look.muted}">{lines}</span>'
     text = "<br>".join(filter(None, [title["text"], note]))
@@ -186,6 +232,28 @@ def with_note(figure: Figure, look: Look, *notes: str, width: int = 110) -> Figu
     if "margin" in drawn:
         named["margin"] = {**drawn["margin"], "b": drawn["margin"]["b"] + 20 * (lines.count("<br>") + 1)}
     return {**figure, "layout": {**drawn, **named}}
+
+
+def log_axis(title: str, values: npt.ArrayLike) -> dict[str, Any]:
+    """A logarithmic axis whose every tick has its number in full, with air around the values (all above 0)."""
+    found = np.asarray(values, dtype=np.float64)
+    low, high = np.log10(found.min()), np.log10(found.max())
+    air = 0.1 * (high - low) + 0.05
+    decades = range(int(np.floor(low - air)), int(np.ceil(high + air)) + 1)
+    steps = (1, 2, 5) if high - low < _MOST_DECADES else (1,)
+    ticks = [step * 10.0**decade for decade in decades for step in steps]
+    ticks = [tick for tick in ticks if low - air <= np.log10(tick) <= high + air]
+    return axis(
+        title, type="log", range=[low - air, high + air], tickvals=ticks, ticktext=[_brief(tick) for tick in ticks]
+    )
+
+
+def _brief(value: float) -> str:
+    """`200`, `5k`, `2M`."""
+    for unit, least in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= least:
+            return f"{value / least:g}{unit}"
+    return f"{value:g}"
 
 
 def panels(look: Look, x: dict[str, Any], titles: Sequence[str], *, each: int = 260, **y: Any) -> dict[str, Any]:

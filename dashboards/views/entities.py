@@ -9,7 +9,7 @@ import pandas as pd
 from dashboards.data.predictions import EntityErrors, entity_errors, has_spans, predictions_of
 from dashboards.data.selection import Selection
 from dashboards.views.compared_cells import ComparedCells, compared_cells, first_seeds
-from dashboards.views.drawing import freeze_name, interval_bars, name, numbers, with_note, without_few
+from dashboards.views.drawing import freeze_column, freeze_name, interval_bars, name, numbers, with_note, without_few
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.analysis.describe import describe_cells
@@ -129,10 +129,10 @@ def _dots(info: Entities, cell: str, words: str, number: int, look: Look) -> dic
 def entities_table(info: Entities) -> pd.DataFrame:
     """One row per trial."""
     t = info.trials
-    who = t["cell"].map({info.cells.baseline: "none", info.cells.cell: freeze_name(info.cells.freeze)})
+    who = t["cell"].map({info.cells.baseline: "none", info.cells.cell: info.cells.freeze})
     return pd.DataFrame(
         {
-            "frozen": who,
+            "frozen": freeze_column(who, pd.Series(info.cells.n_layers, index=t.index)),
             "trial": t["trial_id"],
             "seed": t["seed"],
             "correct": t["correct"],

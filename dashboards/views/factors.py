@@ -1,4 +1,4 @@
-"""Which factor explains the scores, which settings are unstable, and the expected best score of n trials."""
+"""Which settings are unstable, and the expected best score of n trials."""
 
 from __future__ import annotations
 
@@ -9,84 +9,14 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.views.cells import completed_of, one_device, setting_columns, shown_cells
-from dashboards.views.drawing import cell_colour, cell_name, cell_symbol, numbers, with_note
+from dashboards.views.drawing import cell_colour, cell_name, cell_symbol, count, numbers, with_note
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.analysis.convergence import BIAS_NOTE, expected_best
-from orchestrator.analysis.stability import instability, majority_share
+from orchestrator.analysis.stability import instability
 from orchestrator.analysis.trial_frame import TRAINING_COST
-from orchestrator.analysis.variance import Anova, anova
 
-FACTORS = {
-    "depth": "frozen layers",
-    "strategy": "strategy",
-    "embeddings": "embeddings frozen",
-    "train_size": "train size",
-    "seed": "seed",
-}
-MAX_ROWS = 400  # of an analysis of variance, which inverts a matrix of rows by levels
 MAX_BUDGETS = 40
-
-
-# --- Analysis of variance
-
-
-class Factors(NamedTuple):
-    """An analysis of variance of the selected metric.
-
-    Attributes:
-        found: The analysis.
-        value_name: Name of the score.
-        note: What was left out; empty if nothing was.
-    """
-
-    found: Anova
-    value_name: str
-    note: str
-
-
-def prepare_factors(selection: Selection) -> Factors:
-    """Of two factors that determine each other, as depth and strategy often do, the analysis keeps the first."""
-    done = selection.completed
-    sizes = done["train_size"].value_counts().sort_index(ascending=False)
-    shown = sizes.index[: max(1, int((sizes.cumsum() <= MAX_ROWS).sum()))]
-    rows = done[done["train_size"].isin(shown)]
-    seeds = np.sort(rows["seed"].unique())
-    most = max(2, MAX_ROWS // max(1, rows["cell"].nunique()))
-    rows = rows[rows["seed"].isin(seeds[:most])]
-    left_out = f"{len(rows):,} of {len(done):,} completed trials (the largest train sizes)"
-    note = "" if len(rows) == len(done) else left_out
-    return Factors(anova(rows, list(FACTORS), selection.column), selection.value_name, note)
-
-
-def why_no_factors(info: Factors) -> str:
-    """Why there is nothing to analyse; empty if there is something."""
-    if len(info.found.table):
-        return ""
-    reasons = "; ".join(f"{FACTORS[factor]}: {why}" for factor, why in info.found.dropped.items())
-    return f"Nothing to analyse in {info.found.n:,} completed trials ({reasons})."
-
-
-def factors_table(info: Factors) -> pd.DataFrame:
-    """One row per factor, then the residual, then the factors that were left out."""
-    t = info.found.table
-    table = pd.DataFrame(
-        {
-            "factor": t["factor"].map(lambda factor: FACTORS.get(factor, factor)),
-            "df": t["df"],
-            "eta squared (%)": (100 * t["eta_sq"]).round(3),
-            "partial eta squared (%)": (100 * t["partial_eta_sq"].astype("float64")).round(3),
-            "F": t["f"].astype("float64").round(3),
-            "p": t["p"].astype("float64").round(6),
-            "trials": t["n"],
-            "note": info.note,
-        }
-    )
-    dropped = [
-        {"factor": FACTORS[factor], "trials": info.found.n, "note": f"left out: {why}"}
-        for factor, why in info.found.dropped.items()
-    ]
-    return pd.concat([table, pd.DataFrame(dropped)], ignore_index=True) if dropped else table
 
 
 # --- Stability
@@ -96,20 +26,19 @@ class Stability(NamedTuple):
     """How often training fails.
 
     Attributes:
-        table: One row per cell, by train size and depth: `analysis.stability.instability`, `freeze`, `train_size`.
+        table: One row per cell, by train size and depth: `analysis.stability.instability`, `freeze`,
+            `n_layers`, `train_size`.
     """
 
     table: pd.DataFrame
 
 
 def prepare_stability(selection: Selection) -> Stability:
-    """Over all trials that have ended; the majority class is only judged if the metric is accuracy."""
+    """Over all trials that have ended."""
     trials = selection.trials
-    judged = trials["metric"].eq("accuracy").any()
-    share = majority_share(selection.snapshot.tags(trials, "dev")) if judged else None
-    keys = ["cell", "freeze", "train_size", "depth", "strategy", "embeddings"]
+    keys = ["cell", "freeze", "n_layers", "train_size", "depth", "strategy", "embeddings"]
     order = ["train_size", "depth", "strategy", "embeddings"]
-    table = instability(trials, share).merge(trials.drop_duplicates("cell")[keys], on="cell").sort_values(order)
+    table = instability(trials).merge(trials.drop_duplicates("cell")[keys], on="cell").sort_values(order)
     return Stability(table.reset_index(drop=True))
 
 
@@ -121,7 +50,7 @@ def stability_table(info: Stability) -> pd.DataFrame:
             **setting_columns(t),
             "ended": t["n"],
             "broken": t["broken"],
-            "majority class only": t["majority"].where(t["judged"] > 0).astype("Int64"),
+            "collapsed": t["collapsed"].where(t["judged"] > 0).astype("Int64"),
             "unstable (%)": (100 * t["share"]).round(2),
             "95 % from (%)": (100 * t["low"]).round(2),
             "95 % to (%)": (100 * t["high"]).round(2),
@@ -182,16 +111,22 @@ def why_no_expected(info: Expected) -> str:
     return "" if (info.cells["n"] > 1).any() else "This needs a setting with two or more completed seeds."
 
 
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+
+
 def draw_expected(info: Expected, look: Look) -> Figure:
-    """A line per cell."""
-    several = info.cells["train_size"].nunique() > 1
+    """A line per cell: the dash tells train sizes apart, colour and symbol what is frozen."""
+    sizes = sorted(info.cells["train_size"].unique(), reverse=True)
     lines = dict(iter(info.table.groupby("cell", sort=False)))
-    data = [_line(lines[row.cell], row, look, cell_name(row, several=several)) for row in info.cells.itertuples()]
+    data = [
+        _line(lines[row.cell], row, look, cell_name(row, several=len(sizes) > 1), sizes.index(row.train_size))
+        for row in info.cells.itertuples()
+    ]
     x, y = axis(info.x_title, rangemode="tozero"), axis(f"expected best {info.value_name} (%)")
     return with_note({"data": data, "layout": layout(look, x=x, y=y, height=420)}, look, info.note)
 
 
-def _line(rows: pd.DataFrame, row: Any, look: Look, words: str) -> dict[str, Any]:
+def _line(rows: pd.DataFrame, row: Any, look: Look, words: str, size: int) -> dict[str, Any]:
     colour = cell_colour(look, row)
     return {
         "type": "scatter",
@@ -200,15 +135,15 @@ def _line(rows: pd.DataFrame, row: Any, look: Look, words: str) -> dict[str, Any
         "x": numbers(rows["x"]),
         "y": numbers(rows["unbiased"], 100),
         "customdata": numbers(rows["budget"]),
-        "line": {"color": colour, "dash": look.strategy(str(row.strategy))[2], "width": 2},
+        "line": {"color": colour, "dash": _DASHES[size % len(_DASHES)], "width": 2},
         "marker": {"symbol": cell_symbol(look, row), "size": 6, "color": colour},
-        "hovertemplate": f"%{{y:.3f}} % from %{{customdata}} of {row.n} trials<extra>{words}</extra>",
+        "hovertemplate": f"%{{y:.3f}} % from %{{customdata}} of {count(int(row.n), 'trial')}<extra>{words}</extra>",
     }
 
 
 def expected_table(info: Expected) -> pd.DataFrame:
     """One row per cell and budget."""
-    both = info.table.merge(info.cells[["cell", "freeze", "train_size"]], on="cell")
+    both = info.table.merge(info.cells[["cell", "freeze", "n_layers", "train_size"]], on="cell")
     return pd.DataFrame(
         {
             **setting_columns(both),
@@ -220,24 +155,15 @@ def expected_table(info: Expected) -> pd.DataFrame:
     )
 
 
-ANOVA = Part(
-    "depth-anova",
-    "What explains the scores",
-    "Share of the variance of the scores that each factor explains beyond the others (eta squared).",
-    prepare_factors,
-    factors_table,
-    why_empty=why_no_factors,
-    method="Analysis of variance of main effects, type II. In sweeps with gaps the shares need not add up to 100 %.",
-)
 STABILITY = Part(
     "depth-stability",
     "Failed trainings",
-    "How many trials of each setting broke, or learned no more than the most frequent label.",
+    "How many trials of each setting broke, or collapsed.",
     prepare_stability,
     stability_table,
-    method="Unstable: trials that diverged, ran out of memory or failed (broken), or completed with the accuracy of "
-    "always predicting the most frequent label (judged for accuracy only); exact 95 % interval (Clopper and Pearson). "
-    "Lost, unavailable and pruned trials are not counted.",
+    method="Unstable: trials that diverged, ran out of memory or failed (broken), or completed at or below the "
+    "best constant prediction or without a fall of the training loss (collapsed); exact 95 % interval (Clopper and "
+    "Pearson). Lost, unavailable and pruned trials are not counted.",
 )
 EXPECTED = Part(
     "factors-expected",

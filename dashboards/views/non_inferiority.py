@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
-from dashboards.views.cells import setting_columns, shown_cells
+from dashboards.views.cells import setting_columns
 from dashboards.views.drawing import (
     Diamonds,
     cell_name,
@@ -20,9 +20,9 @@ from dashboards.views.drawing import (
 )
 from dashboards.views.forest import NO_PAIRS
 from dashboards.views.part import Part
-from dashboards.views.recommendation import ERROR, recommended
+from dashboards.views.recommendation import answers_of, candidates
 from dashboards.views.theme import Figure, Look
-from orchestrator.analysis.paired import differences
+from orchestrator.analysis.looks import PlannedLooks
 
 MAX_SIZES = 2
 MAX_ROWS = 60
@@ -32,13 +32,11 @@ class NonInferiority(NamedTuple):
     """The loss of each cell against the tolerance.
 
     Attributes:
-        table: One row per cell but the baseline: `cell`, `freeze`, `train_size`, `depth`, `n_layers`, `n_pairs`,
-            `mean`, `bound` (one-sided lower bound of the mean, at `level`), `level` (the error it was tested at),
-            `tested` (False if its chain of tests ended before it), `shown` (to lose no more than the tolerance),
-            `saved`, `in_budget`, `further_seeds`.
+        table: One row per cell but the baseline: the columns of `recommendation.candidates`.
         tolerance: In points.
         value_name: Name of the score.
         cost: A key of `page_query.COSTS`.
+        looks: When the sweep is looked at; None without an answer.
         note: What is left out; empty if nothing is.
     """
 
@@ -46,39 +44,21 @@ class NonInferiority(NamedTuple):
     tolerance: float
     value_name: str
     cost: str
+    looks: PlannedLooks | None
     note: str
 
 
 def prepare_non_inferiority(selection: Selection) -> NonInferiority:
-    """The candidates of each answer, with the bound that each was tested by."""
-    shown = shown_cells(selection.trials, MAX_ROWS, sizes=MAX_SIZES)
-    trials = selection.trials[selection.trials["cell"].isin(shown.table["cell"])]
-    parts, wrong = [], list[str]()
-    for size in sorted(shown.table["train_size"].unique().tolist(), reverse=True):
-        rows = trials[trials["train_size"] == size]
-        try:
-            parts.append(_judged(rows, recommended(selection, rows).candidates, selection.column))
-        except ValueError as error:
-            wrong.append(f"Train size {size:,}: {error}.")
-    keys = ["cell", "train_size", "depth", "n_layers"]
-    found = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"cell": [], "n_pairs": []})
-    table = shown.table[keys].merge(found, on="cell", how="inner")
-    note = " ".join([shown.note, *wrong]).strip()
-    return NonInferiority(table, selection.query.tolerance, selection.value_name, selection.query.cost, note)
-
-
-def _judged(rows: pd.DataFrame, candidates: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Candidates with `bound`, at the level at which each was tested, or would have been tested first."""
-    tested = candidates["level"].notna()
-    chains = max(1, candidates["chain"].nunique())
-    levels = candidates["level"].fillna(ERROR / chains)
-    bounds = pd.Series(np.nan, index=candidates["cell"])
-    for level in levels.unique().tolist():
-        found = differences(rows, column, level=1 - 2 * level).set_index("cell")["low_guarded"]
-        cells = candidates.loc[levels == level, "cell"]
-        bounds[cells] = found[cells].to_numpy()
-    columns = ["cell", "freeze", "n_pairs", "mean", "shown", "saved", "in_budget", "further_seeds"]
-    return candidates[columns].assign(bound=bounds.to_numpy(), level=levels, tested=tested)
+    """The candidates of each answer, with the interval that each was tested by."""
+    sizes = sorted(selection.trials["train_size"].unique().tolist(), reverse=True)
+    note = f"The {MAX_SIZES} largest of {len(sizes)} train sizes." if len(sizes) > MAX_SIZES else ""
+    try:
+        found = answers_of(selection, sizes[:MAX_SIZES])
+    except ValueError as error:
+        found, note = [], f"No answer: {error}."
+    looks = found[0].recommendation.looks if found else None
+    table = candidates(found, selection.trials)
+    return NonInferiority(table, selection.query.tolerance, selection.value_name, selection.query.cost, looks, note)
 
 
 def why_no_non_inferiority(info: NonInferiority) -> str:
@@ -90,7 +70,8 @@ def why_no_non_inferiority(info: NonInferiority) -> str:
 
 def draw_non_inferiority(info: NonInferiority, look: Look) -> Figure:
     """Differences with their lower bounds; the tolerance is a band, and filled marks are shown to stay inside."""
-    rows = info.table[info.table["n_pairs"] > 0]
+    paired = info.table[info.table["n_pairs"] > 0]
+    rows = paired[:MAX_ROWS]
     several = rows["train_size"].nunique() > 1
     names = [cell_name(row, several=several) for row in rows.itertuples()]
     marks = Diamonds(
@@ -100,9 +81,19 @@ def draw_non_inferiority(info: NonInferiority, look: Look) -> Figure:
         [[words, _verdict(row, info)] for words, row in zip(names, rows.itertuples(), strict=True)],
         "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
     )
-    drawn = rows.assign(low=rows["bound"], high=rows["mean"])
     title = f"{name(info.value_name)} minus baseline (points)"
-    return with_note(forest_plot(drawn, marks, look, title, shapes=_band(info.tolerance)), look, info.note)
+    left_out = f"{MAX_ROWS} of {len(paired)} settings; the table has all." if len(paired) > MAX_ROWS else ""
+    figure = forest_plot(rows, marks, look, title, shapes=_band(info.tolerance))
+    return with_note(figure, look, _rests_on(rows, info), left_out, info.note)
+
+
+def _rests_on(rows: pd.DataFrame, info: NonInferiority) -> str:
+    """What the intervals take for a sample, and at which look it is."""
+    if info.looks is None or not len(rows):
+        return ""
+    over = "over seeds and dev sentences" if rows["n_sentences"].notna().all() else "over seeds, on this dev set"
+    look = f"look at {count(int(rows['n_run'].max()), 'seed')} of up to {info.looks.most}"
+    return f"Thick: 95 % interval {over}. Thin: the interval that decides, at every look ({look})."
 
 
 def _band(tolerance: float) -> list[dict[str, Any]]:
@@ -115,15 +106,17 @@ def _band(tolerance: float) -> list[dict[str, Any]]:
 def _verdict(row: Any, info: NonInferiority) -> str:
     limit = count(info.tolerance, "point")
     if row.shown:
-        verdict = f"loses no more than {limit} (one-sided error {100 * row.level:.3g} %)"
+        verdict = f"shown to lose at most {limit}"
     elif row.tested:
-        verdict = f"not shown to lose at most {limit}"
+        lost = row.verdict == "shown to lose more"
+        verdict = f"shown to lose more than {limit}" if lost else f"not shown to lose at most {limit}"
     else:
         verdict = "not tested: a setting that freezes less has failed"
     seeds = 0 if row.shown or pd.isna(row.further_seeds) else int(row.further_seeds)
     more = f"; about {count(seeds, 'more seed')} needed" if seeds else ""
     saved = "" if pd.isna(row.saved) else f"<br>saves {100 * row.saved:.0f} % of the {COSTS[info.cost]}"
-    return verdict + more + saved + ("" if row.in_budget else "<br>above the maximum cost")
+    collapses = f"<br>{row.collapses}"
+    return verdict + more + saved + ("" if row.in_budget else "<br>above the maximum cost") + collapses
 
 
 def non_inferiority_table(info: NonInferiority) -> pd.DataFrame:
@@ -134,14 +127,24 @@ def non_inferiority_table(info: NonInferiority) -> pd.DataFrame:
             **setting_columns(t),
             "pairs": t["n_pairs"],
             "difference (points)": (100 * t["mean"]).round(4),
-            "lower bound (points)": (100 * t["bound"]).round(4),
-            "one-sided error (%)": (100 * t["level"]).round(4),
+            "median (points)": (-100 * t["median"]).round(4),
+            "95 % from (points)": (100 * t["low"]).round(4),
+            "95 % to (points)": (100 * t["high"]).round(4),
+            "decides from (points)": _finite(100 * t["low_all"]),
+            "decides to (points)": _finite(100 * t["high_all"]),
+            "dev sentences": t["n_sentences"].astype(object).where(t["n_sentences"].notna(), None),
             "passes": t["shown"],
+            "verdict": t["verdict"].where(t["tested"], "not tested"),
+            "collapses": t["collapses"],
             f"{COSTS[info.cost]} saved (%)": (100 * t["saved"]).round(2),
             "within maximum cost": t["in_budget"],
             "further seeds": t["further_seeds"].astype(object).where(t["further_seeds"].notna(), None),
         }
     )
+
+
+def _finite(values: pd.Series) -> pd.Series:
+    return values.where(np.isfinite(values)).round(4)
 
 
 FOREST = Part(
@@ -152,8 +155,10 @@ FOREST = Part(
     non_inferiority_table,
     draw_non_inferiority,
     why_no_non_inferiority,
-    method="Difference to the baseline, paired by seed, with its one-sided lower bound (the lower of Student's and "
-    "Hall's). The settings of a strategy are tested in the order of their depth, and testing stops at the first "
-    "failure: a filled diamond has its bound inside or above the band, and so has every setting of its strategy that "
-    "freezes less.",
+    method="Difference to the baseline, paired by seed. The thick line is the 95 % interval of the setting alone, over "
+    "seeds and dev sentences, both of which are samples (over seeds alone where the contributions of sentences were "
+    "not recorded: then it holds on this dev set). The thin line decides: it holds for all settings of one train "
+    "size together and at every look from 3 seeds on. The settings of a strategy are tested in the order of their "
+    "depth, and testing stops at the first failure: a filled diamond has its thin line inside or above the band, and"
+    " so has every setting of its strategy that freezes less; settings behind a failure have none.",
 )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,13 +24,14 @@ from orchestrator.published.comparison import Line, Side, compare_study
 from orchestrator.published.differences import corpus_refusal
 from orchestrator.published.study import STUDIES, Study, load_study
 from orchestrator.store.schema import METRICS
+from trials.settings import Seeds
 from trials.spec import TrialSpec
 
 OFF = "off"
 _POINTS = ["cell", "study", "value", "low", "high", "citation"]
 _LINES = [
-    "study", "source", "metric", "freeze", "cell", "theirs_low", "theirs_high", "ours", "ours_low", "ours_high", "n",
-    "difference", "unit", "differs", "errata",
+    "study", "source", "metric", "freeze", "n_layers", "cell", "theirs_low", "theirs_high", "ours", "ours_low",
+    "ours_high", "n", "difference", "predicted_low", "predicted_high", "verdict", "unit", "differs", "errata",
 ]  # fmt: skip
 
 
@@ -43,6 +45,7 @@ class Overlay(NamedTuple):
         refusals: Why others may not be compared.
         differences: How the protocols of the studies drawn differ from ours.
         errata: Known errors in the numbers drawn.
+        n_fit, n_numbers: How many numbers of the studies are compared, and how many they have.
     """
 
     points: pd.DataFrame
@@ -50,9 +53,11 @@ class Overlay(NamedTuple):
     refusals: tuple[str, ...]
     differences: tuple[str, ...]
     errata: tuple[str, ...]
+    n_fit: int
+    n_numbers: int
 
 
-NOTHING = Overlay(pd.DataFrame(columns=_POINTS), pd.DataFrame(columns=_LINES), (), (), ())
+NOTHING = Overlay(pd.DataFrame(columns=_POINTS), pd.DataFrame(columns=_LINES), (), (), (), 0, 0)
 
 
 class _Cached(NamedTuple):
@@ -95,8 +100,16 @@ def _overlay(selection: Selection) -> Overlay:
     return Overlay(
         pd.concat([part.points for part in parts], ignore_index=True),
         pd.concat([part.lines for part in parts], ignore_index=True),
-        *(tuple(dict.fromkeys(word for part in parts for word in part[field])) for field in (2, 3, 4)),
+        refusals=_each_once(part.refusals for part in parts),
+        differences=_each_once(part.differences for part in parts),
+        errata=_each_once(part.errata for part in parts),
+        n_fit=sum(part.n_fit for part in parts),
+        n_numbers=sum(part.n_numbers for part in parts),
     )
+
+
+def _each_once(words: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(words)))
 
 
 @lru_cache(maxsize=16)
@@ -107,7 +120,7 @@ def _study(study: str) -> Study:
 def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) -> Overlay:
     reason, sizes = _fitting_sizes(study, specs)
     if reason:
-        return NOTHING._replace(refusals=(f"{study.study}: {reason}.",))
+        return NOTHING._replace(refusals=(f"{study.study}: {reason}.",), n_numbers=_count(study))
     trials = selection.trials
     chosen = trials[(trials["state"] == "completed") & trials["train_size"].isin(sizes)]
     found = compare_study(study, _rows(chosen, selection), _evaluations(chosen, selection))
@@ -128,7 +141,15 @@ def _of_study(study: Study, specs: Sequence[TrialSpec], selection: Selection) ->
         tuple(f"{study.study}: {refusal.reason}." for refusal in found.refusals),
         tuple(f"{study.study}: {words}" for words in dict.fromkeys(differs)),
         tuple(f"{study.study}: {words}" for words in dict.fromkeys(errata)),
+        n_fit=len({(side.group, line.metric, line.at_epoch, line.freeze) for side in sides for line in side.lines}),
+        n_numbers=_count(study),
     )
+
+
+def _count(study: Study) -> int:
+    """How many numbers a study has, without tables that repeat others."""
+    repeated = {group.id for group in study.results if group.detail}
+    return sum(result.group not in repeated for result in study.results_flat())
 
 
 def _fitting_sizes(study: Study, specs: Sequence[TrialSpec]) -> tuple[str, set[int]]:
@@ -159,7 +180,7 @@ def _rows(trials: pd.DataFrame, selection: Selection) -> list[dict[str, Any]]:
         {
             "trial_id": row.trial_id,
             "state": row.state,
-            "spec": texts[row.cell] | {"seed": row.seed},
+            "spec": texts[row.cell] | Seeds.from_key(row.seed).settings,
             "device": row.device if isinstance(row.device, str) else None,
             "train_s": _known(row.train_s),
             "prefix_s": _known(row.prefix_s),
@@ -212,6 +233,7 @@ def _lines(study: Study, sides: Sequence[Side], cells: Mapping[tuple[str, int], 
             "source": side.source,
             "metric": study.metrics[line.metric].called + (f", epoch {line.at_epoch}" if line.at_epoch else ""),
             "freeze": line.freeze,
+            "n_layers": side.n_layers,
             "cell": cells.get((line.freeze, side.train_size)),
             "theirs_low": line.theirs.low,
             "theirs_high": line.theirs.high,
@@ -220,6 +242,9 @@ def _lines(study: Study, sides: Sequence[Side], cells: Mapping[tuple[str, int], 
             "ours_high": line.ours.high,
             "n": line.ours.n,
             "difference": line.difference,
+            "predicted_low": None if line.counted else line.replication.low,
+            "predicted_high": None if line.counted else line.replication.high,
+            "verdict": line.replication.verdict,
             "unit": line.unit,
             "differs": "; ".join(side.differs),
             "errata": " ".join(side.errata),
@@ -227,5 +252,5 @@ def _lines(study: Study, sides: Sequence[Side], cells: Mapping[tuple[str, int], 
         for side in sides
         for line in side.lines
     ]
-    ends = dict.fromkeys(["ours_low", "ours_high"], "float64")
+    ends = dict.fromkeys(["ours_low", "ours_high", "predicted_low", "predicted_high"], "float64")
     return pd.DataFrame(rows, columns=_LINES).astype(ends)

@@ -1,31 +1,29 @@
-"""Overview: is the sweep complete and sane? The state of every trial, and how far the sweep is."""
+"""Overview: what the sweep says, and whether it is complete and sane."""
 
 from __future__ import annotations
 
-import html
 import time
+from html import unescape
 from typing import Any, NamedTuple
 
 import dash_mantine_components as dmc
 import numpy as np
 import pandas as pd
+from dash import html
 
 from dashboards.data.selection import Selection
-from dashboards.views.components import card
-from dashboards.views.drawing import (
-    cell_name,
-    count,
-    freeze_name,
-    short,
-)
+from dashboards.views.answer_cards import MOST_CARDS, cards
+from dashboards.views.drawing import cell_name, count
 from dashboards.views.part import Part
+from dashboards.views.recommendation import answers_of_sweep
+from dashboards.views.sweep_list import add_sweep_callbacks, sweep_list
 from dashboards.views.theme import STATES, Figure, Look, axis, layout
 from dashboards.views.view import View
-from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.trial_frame import TRAINING_COST
+from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.config.quantities import duration
 from orchestrator.forecast.pace import Pace
 from orchestrator.store.schema import State
+from trials.settings import Seeds
 
 MAX_SQUARES = 5000
 
@@ -93,7 +91,7 @@ def draw_coverage(info: Coverage, look: Look) -> Figure:
     ]
     squares = {
         "type": "heatmap",
-        "x": [f"seed {seed}" for seed in info.seeds],
+        "x": [f"seed {Seeds.label_of(seed)}" for seed in info.seeds],
         "y": info.rows,
         "z": z,
         "zmin": -0.5,
@@ -145,9 +143,7 @@ def coverage_table(info: Coverage) -> pd.DataFrame:
     """One row per cell: how many trials are in which state."""
     known = [state for state in STATES if (info.states == state).any()]
     counts = {STATES[state][0]: (info.states == state).sum(axis=1) for state in known}
-    return pd.DataFrame(
-        {"frozen, train size": [html.unescape(row) for row in info.rows], "planned": info.planned, **counts}
-    )
+    return pd.DataFrame({"frozen, train size": [unescape(row) for row in info.rows], "planned": info.planned, **counts})
 
 
 class Failures(NamedTuple):
@@ -167,92 +163,87 @@ def prepare_failures(selection: Selection) -> Failures:
 
 
 class Progress(NamedTuple):
-    """What the cards show.
+    """How far a sweep is.
 
     Attributes:
-        counts: Number of trials in each state that occurs.
-        left_s: Estimated seconds to the end (`Pace.seconds_to_end`); None if no driver runs or too few trials ended.
-        best, baseline, cheapest: The best setting, the baseline and the cheapest setting within the tolerance, with
-            their scores and costs; or why there is none.
+        counts: Number of its trials in each state that occurs.
+        left_s: Estimated seconds to the end (`Pace.seconds_to_end`); None if no driver runs or too little is done.
     """
 
     counts: dict[str, int]
     left_s: float | None
-    best: str
-    baseline: str
-    cheapest: str
 
 
 def prepare_progress(selection: Selection) -> Progress:
-    """Over the selected trials."""
-    trials = selection.trials
-    found = trials["state"].value_counts()
+    """Over all trials of the sweep, whatever is selected."""
+    assert selection.sweep is not None
+    found = selection.sweep.trials["state"].value_counts()
     counts = {state: int(found[state]) for state in STATES if state in found}
-    return Progress(counts, _left_s(selection), *_landmarks(selection))
+    return Progress(counts, _left_s(selection))
 
 
 def _left_s(selection: Selection) -> float | None:
-    """From the pace of the trials that have ended since the driver started, as in the terminal."""
+    """By the trials that have ended since the driver started and those that run, as in the terminal."""
     sweep = selection.sweep
     if sweep is None or sweep.running_since is None:
         return None
     since = pd.Timestamp(sweep.running_since, unit="s", tz="UTC")
     ahead = sweep.trials[sweep.trials["time"].isna() | (sweep.trials["time"] >= since)]
-    specs = selection.snapshot.specs
-    pace = Pace(specs[cell] for cell in ahead["cell"])  # of any seed, which does not matter here
+    snapshot = selection.snapshot
+    pace = Pace(snapshot.specs[cell] for cell in ahead["cell"])  # of any seed, which does not matter here
     for row in ahead[ahead["time"].notna()].fillna({"last_epoch": 0.0}).itertuples():
-        seconds = np.nansum([row.setup_s, row.prefix_s, row.train_s, row.eval_s])
+        paid_s = row.prefix_s if pd.isna(row.prefix_paid_s) else row.prefix_paid_s
+        seconds = np.nansum([row.setup_s, paid_s, row.train_s, row.eval_s])
         complete = row.state == State.COMPLETED.value
-        pace.add_ended(specs[row.cell], float(row.last_epoch), float(seconds), is_complete=complete)
+        pace.add_ended(snapshot.specs[row.cell], float(row.last_epoch), float(seconds), is_complete=complete)
+    rows = snapshot.epochs(ahead[ahead["state"] == "running"])
+    for (cell, seed), epochs in rows.groupby(["cell", "seed"], sort=False):
+        seconds = np.nansum(epochs[["train_s", "eval_s"]].to_numpy())
+        at_s = (epochs["time"].max() - since).total_seconds()
+        pace.add_running(snapshot.spec(cell, int(seed)), float(epochs["epoch"].max()), float(seconds), at_s)
     return pace.seconds_to_end(time.time() - sweep.running_since)
 
 
-def _landmarks(selection: Selection) -> tuple[str, str, str]:
-    """Best, baseline and cheapest setting at the largest train size: scores of different sizes do not compare."""
-    done = selection.completed
-    if not len(done):
-        return "", "", ""
-    done = done[done["train_size"] == done["train_size"].max()]
-    costs = describe_cells(done, ["cell"], TRAINING_COST).set_index("cell")["mean"]
-    scores = describe_cells(done, ["cell", "freeze", "baseline"], selection.column).set_index("cell")
-    cells = scores[["freeze", "baseline", "n"]].assign(score=scores["mean"], cost=costs)
-    best = cells.loc[cells["score"].idxmax()]
-    base = cells[cells.index == cells["baseline"]]
-    if not len(base):
-        return _card_text(best), "none completed", "needs the baseline"
-    within = cells[cells["score"] >= base["score"].iloc[0] - selection.query.tolerance / 100]
-    cheapest = _card_text(within.loc[within["cost"].idxmin()]) if within["cost"].notna().any() else "unknown"
-    return _card_text(best), _card_text(base.iloc[0]), cheapest
-
-
-def _card_text(row: pd.Series) -> str:
-    cost = "" if pd.isna(row["cost"]) else f", {row['cost']:.1f} s"
-    return f"{short(freeze_name(row['freeze']))}: {100 * row['score']:.2f} % (n={row['n']}){cost}"
-
-
-def progress_cards(selection: Selection) -> Any:
-    """How far the sweep is, and its best, baseline and cheapest acceptable settings; what to run in an empty store."""
+def first_glance(selection: Selection) -> Any:
+    """What to freeze, for all corpora, models and train sizes of the sweep, and how far it is."""
     if selection.sweep is None:
         store = selection.snapshot.address
         words = f"{store} has no sweep yet. Run one: permafrost launch --store {store}"
         return dmc.Alert(words, title="Empty store", color="blue", variant="outline")
-    found = prepare_progress(selection)
-    counts = ", ".join(f"{n:,} {STATES[state][0]}" for state, n in found.counts.items())
-    total = sum(found.counts.values())
-    done = found.counts.get("completed", 0)
-    left = "" if found.left_s is None else f"; about {duration(found.left_s)} left"
-    points = count(selection.query.tolerance, "point")
-    cards = [
-        card("Trials", f"{done:,} of {total:,} completed", counts + left),
-        card("Best setting", found.best or "none yet", f"{selection.value_name} at the largest train size"),
-        card("Baseline", found.baseline or "none yet", "nothing frozen"),
-        card(
-            "Cheapest setting",
-            found.cheapest or "none yet",
-            f"mean within {points} of the baseline; see Choose for tests",
-        ),
-    ]
-    return dmc.SimpleGrid(cards, cols={"base": 1, "sm": 2, "lg": 4}, spacing="sm")
+    return dmc.Stack([_answers(selection), _progress(prepare_progress(selection)), *sweep_list(selection)], gap="sm")
+
+
+def _answers(selection: Selection) -> Any:
+    """The answer cards, or why there are none yet."""
+    sweep = selection.sweep
+    assert sweep is not None
+    if not (sweep.trials["state"] == State.COMPLETED.value).any():
+        return dmc.Text("No trial has completed yet, so there is no answer.")
+    try:
+        found, n = answers_of_sweep(selection, MOST_CARDS)
+    except ValueError as error:
+        return dmc.Text(f"No answer: {error}.")
+    if not found:
+        return dmc.Text(NO_CANDIDATES)
+    more = f"The {MOST_CARDS} with the largest train sizes of {n} answers; `permafrost answer` prints all."
+    return dmc.Stack([cards(found, sweep, selection.snapshot.address), more if n > MOST_CARDS else None], gap="xs")
+
+
+def _progress(found: Progress) -> Any:
+    """A bar of the trials by state, with the counts in words."""
+    total, done = sum(found.counts.values()), found.counts.get("completed", 0)
+    others = [f"{n:,} {STATES[state][0]}" for state, n in found.counts.items() if state != "completed"]
+    left = [] if found.left_s is None else [f"about {duration(found.left_s)} left"]
+    words = ", ".join([f"{done:,} of {count(total, 'trial')} completed", *others, *left])
+    bar = html.Div(
+        [
+            html.Div(style={"width": f"{100 * n / total:.3f}%", "background": STATES[state][1]})
+            for state, n in found.counts.items()
+        ],
+        className="states",
+        **{"aria-hidden": "true"},
+    )
+    return html.Div([bar, dmc.Text(words, size="sm")], className="progress")
 
 
 COVERAGE = Part(
@@ -274,4 +265,11 @@ FAILURES = Part(
     method="Failed trials enter no mean. The reason is the last line of the error.",
     any_state=True,
 )
-VIEW = View("/", "Overview", "Is the sweep complete and sane?", (COVERAGE, FAILURES), content=progress_cards)
+VIEW = View(
+    "/",
+    "Overview",
+    "How much can be frozen, and is the sweep complete?",
+    (COVERAGE, FAILURES),
+    content=first_glance,
+    add_callbacks=add_sweep_callbacks,
+)

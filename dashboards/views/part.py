@@ -13,7 +13,9 @@ from typing import Any, Generic, TypeVar
 import pandas as pd
 
 from dashboards.data.selection import Selection
+from dashboards.views.narrow import LEAST_HEIGHT, ROW, narrowed
 from dashboards.views.theme import Figure, Look, empty_figure
+from orchestrator.analysis.layer_strip import FROZEN, TRAINED
 
 Info = TypeVar("Info")
 
@@ -31,7 +33,10 @@ class Part(Generic[Info]):
         draw: Turns them into a figure; None for a table alone.
         why_empty: Why there is nothing to show; empty if there is something.
         method: How it was computed.
+        body: Turns the values into components that a page shows in place of the table; files have the table.
+        note: What its table leaves out, and why, as one line below it on every surface; empty if nothing.
         any_state: Whether it shows trials in any state, so that it needs no completed one.
+        of_store: Whether it shows more than what is selected, so that a report has it once, in its summary.
     """
 
     name: str
@@ -42,7 +47,10 @@ class Part(Generic[Info]):
     draw: Callable[[Info, Look], Figure] | None = None
     why_empty: Callable[[Info], str] = lambda info: ""
     method: str = ""
+    body: Callable[[Info], Any] | None = None
+    note: Callable[[Info], str] = lambda info: ""
     any_state: bool = False
+    of_store: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,11 +61,15 @@ class Drawn:
         figure: None for a table alone.
         make_table: Makes `table`.
         why_empty: Why there is nothing to show; empty if there is something.
+        make_body: Makes what a page shows in place of the table; None if it shows the table.
+        note: What the table leaves out; empty if nothing.
     """
 
     figure: Figure | None
     make_table: Callable[[], pd.DataFrame]
     why_empty: str
+    make_body: Callable[[], Any] | None = None
+    note: str = ""
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -72,37 +84,49 @@ def compute(part: Part[Any], selection: Selection, look: Look) -> Drawn:
         info = part.prepare(selection)
         words = part.why_empty(info)
         if not words:
-            return Drawn(_fitted(part.draw(info, look)) if part.draw else None, partial(part.table, info), "")
+            figure = _fitted(part.draw(info, look), look) if part.draw else None
+            body = partial(part.body, info) if part.body else None
+            return Drawn(figure, partial(part.table, info), "", body, part.note(info))
     return Drawn(empty_figure(look, words) if part.draw else None, pd.DataFrame, words)
 
 
-def _fitted(figure: Figure) -> Figure:
+def _fitted(figure: Figure, look: Look) -> Figure:
     """The figure with margins for its legend and axes: where Plotly has to make room itself, it draws twice.
 
     Legend entries are as wide as the longest name: Plotly's own estimate wraps or overlaps on a phone.
     """
+    if look.narrow:
+        narrowed(figure)
     drawn = figure["layout"]
     margin, legend = drawn.get("margin"), drawn.get("legend")
     named = [trace for trace in figure["data"] if trace.get("showlegend", True) and "name" in trace]
     if margin is None:
         return figure
     if legend is not None and named:
-        legend["entrywidth"] = 14 + 6.5 * min(max(len(str(trace["name"])) for trace in named), 40)
-        margin["t"] = max(margin["t"], 20 + _legend_height(figure["data"], named, legend["entrywidth"]))
+        legend["entrywidth"] = 14 + max(_width(str(trace["name"])) for trace in named)
+        margin["t"] = max(margin["t"], 20 + _legend_height(figure["data"], named, legend["entrywidth"], look))
+    if look.narrow:  # what the legend and the notes take is no room for the rows
+        rows = len(drawn["yaxis"].get("ticktext", ()))
+        drawn["height"] = max(drawn["height"], margin["t"] + margin["b"] + max(LEAST_HEIGHT, ROW * rows))
     if any("colorbar" in trace for trace in figure["data"]):
         margin["r"] = max(margin["r"], _COLORBAR)
     return figure
 
 
+def _width(words: str) -> float:
+    """Pixels that a name takes in a legend; the squares of a layer strip are wider than letters."""
+    return 6.5 * min(len(words), 48) + 5.0 * sum(words.count(square) for square in (FROZEN, TRAINED))
+
+
 # Pixels, as Plotly lays out a legend on a usual screen; on others it makes room itself.
-_WIDTH, _SYMBOL, _LINE, _BETWEEN_GROUPS, _COLORBAR = 1140, 45, 19, 10, 96
+_WIDTH, _NARROW, _SYMBOL, _LINE, _BETWEEN_GROUPS, _COLORBAR = 1140, 270, 45, 19, 10, 96
 
 
-def _legend_height(data: Sequence[Any], named: Sequence[Any], entry_width: float) -> float:
+def _legend_height(data: Sequence[Any], named: Sequence[Any], entry_width: float, look: Look) -> float:
     shown = len(named) > 1 or (len(data) > 1 and bool(named))  # a figure with one trace has no legend
     if not shown:
         return 0
-    rows = -(-len(named) // max(1, int(_WIDTH // (entry_width + _SYMBOL))))
+    rows = -(-len(named) // max(1, int((_NARROW if look.narrow else _WIDTH) // (entry_width + _SYMBOL))))
     grouped = any("legendgroup" in trace for trace in named)
     return rows * (_LINE + _BETWEEN_GROUPS) if grouped else rows * _LINE + _BETWEEN_GROUPS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dashboards.views import choose, cost, curves, depth, overview, report_page, tags, trials
+from dashboards.views import across, choose, compare, cost, curves, depth, matters, overview, report_page, tags, trials
 from dashboards.views.part import Part
 from dashboards.views.view import ItemPage, View
 
@@ -15,8 +15,11 @@ _ORDERED = (
     curves.VIEW,
     cost.VIEW,
     choose.VIEW,
+    matters.VIEW,
+    across.VIEW,
     tags.VIEW,
     trials.VIEW,
+    compare.VIEW,
     report_page.VIEW,
 )
 VIEWS: Mapping[str, View] = {view.path: view for view in _ORDERED}

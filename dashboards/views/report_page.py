@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 import dash_mantine_components as dmc
 import pandas as pd
@@ -17,17 +17,23 @@ from dashboards.views.drawing import (
     freeze_name,
 )
 from dashboards.views.part import why_empty
+from dashboards.views.recommendation import answers_of
 from dashboards.views.view import SHARED_CONTROLS, View
-from orchestrator.analysis.choose import Saving, recommend
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import savings
+from trials.settings import Seeds
 from trials.spec import TrialSpec
 
 STATISTICS = (
-    "Only completed trials enter a mean; the others are counted and shown. Standard deviations divide by n - 1. "
-    "Intervals of means are 95 % intervals, the wider of Student's t and the delta method on logits. Differences to "
-    "the baseline are paired by seed, which fixes train subset, initialisation and order; their p values are corrected "
-    "by Holm's method over the settings of one train size. Savings are geometric means of paired ratios on one device. "
+    "What is estimated is the mean loss of a freeze against its baseline over training randomness (the seeds) and "
+    "over sentences of the source of the dev set. Only completed trials enter a mean; the others are counted and "
+    "shown. Pairs with a run that collapsed (at or below the best constant prediction, or without a fall of its "
+    "training loss) are left out and counted. Standard deviations divide by n - 1. Intervals of losses are two-way, "
+    "over seeds and sentences (Cameron, Gelbach and Miller 2011, with Satterthwaite's degrees of freedom and a guard"
+    " against skewed losses); where contributions of sentences were not recorded, they are over seeds alone and hold"
+    " on this dev set. Verdicts follow from simultaneous intervals: settings of a strategy are tested in the order "
+    "of their depth, strategies share the error, differences to the baseline are corrected by max-t, and all hold at"
+    " every look from three seeds to the stated most. Savings are geometric means of paired ratios on one device. "
     "The test split is scored once, with the weights of the best epoch on dev, and selects nothing."
 )
 
@@ -53,10 +59,10 @@ def _trials(selection: Selection) -> str:
     freezes = ", ".join(
         map(freeze_name, dict.fromkeys(trials.sort_values(["depth", "strategy", "embeddings"])["freeze"]))
     )
-    seeds = ", ".join(map(str, sorted(trials["seed"].unique().tolist())))
+    seeds = ", ".join(map(Seeds.label_of, sorted(trials["seed"].unique().tolist())))
     return (
-        f"{len(trials)} trials ({counts}): every combination of what is frozen ({freezes}), "
-        f"train size ({sizes}, nested subsets) and seed ({_short(seeds)}) that the sweep declares."
+        f"{len(trials)} trials ({counts}) that the sweep declares: frozen {freezes}; train size {sizes} (nested "
+        f"subsets); seed {_short(seeds)}."
     )
 
 
@@ -105,28 +111,29 @@ def _hardware(selection: Selection, versions: dict[str, str]) -> str:
     return f"Ran on {where}; {packages or 'versions unknown'}; commit {commit}; configuration digest {found.config}."
 
 
-def answers(selection: Selection) -> tuple[str, ...]:
+def answer_lines(selection: Selection) -> tuple[str, ...]:
     """The score without freezing, and what to freeze with what it saves, by train size."""
-    return tuple(
-        line
-        for size, trials in selection.trials.groupby("train_size")
-        for line in _of_size(int(size), trials, selection)
-    )
+    lines = list(_baselines(selection))
+    try:
+        found = answers_of(selection)
+    except ValueError as error:
+        return (*lines, f"No answer: {error}.")
+    for answer in found:
+        tolerance = f"tolerance {count(answer.tolerance, 'point')}"
+        lines.append(f"Train size {answer.train_size:,}, {tolerance}: {answer.sentence}")
+        if answer.recommendation.cell is not None:
+            lines += _saved(selection.trials, answer.recommendation.cell)
+    return tuple(lines)
 
 
-def _of_size(size: int, trials: pd.DataFrame, selection: Selection) -> Iterable[str]:
-    cells = describe_cells(trials, ["cell", "freeze", "baseline"], selection.column)
-    base = cells[cells["cell"] == cells["baseline"]]
-    for row in base.itertuples():
-        interval = "" if row.dots_only else f" (95 % interval {100 * row.low:.2f} to {100 * row.high:.2f})"
+def _baselines(selection: Selection) -> Iterable[str]:
+    """The score without freezing, by train size."""
+    keys = ["train_size", "cell", "baseline"]
+    cells = describe_cells(selection.trials, keys, selection.column)
+    for row in cells[cells["cell"] == cells["baseline"]].sort_values("train_size").itertuples():
+        interval = "" if row.dots_only else f" (95 % interval over seeds {100 * row.low:.2f} to {100 * row.high:.2f})"
         score = f"{selection.value_name} is {100 * row.mean:.2f} %{interval}, n={row.n}"
-        yield f"Train size {size:,}: without freezing, {score}."
-    query = selection.query
-    found = recommend(trials, query.tolerance / 100, cast(Saving, query.cost), value=selection.column)
-    tolerance = f"tolerance {count(query.tolerance, 'point')}"
-    yield f"Train size {size:,}, {tolerance}, by {COSTS[query.cost]}: {found.sentence}"
-    if found.cell is not None:
-        yield from _saved(trials, found.cell)
+        yield f"Train size {row.train_size:,}: without freezing, {score}."
 
 
 def _saved(trials: pd.DataFrame, cell: str) -> Iterable[str]:
@@ -147,7 +154,7 @@ def report_summary(selection: Selection) -> Any:
     if why_empty(selection):
         return dmc.Text(why_empty(selection))
     link = html.A("Download the report (HTML)", href="/report.html", download="", **{"data-export": "/report.html"})
-    words = dmc.List([dmc.ListItem(line) for line in answers(selection)])
+    words = dmc.List([dmc.ListItem(line) for line in answer_lines(selection)])
     how = [dmc.Text(line, size="sm") for line in method(selection, {})]
     command = f"permafrost report {selection.query.sweep} --store {selection.snapshot.address}"
     files = dmc.Text(["LaTeX, CSV, SVG and PDF files: ", dmc.Code(command)], size="sm")

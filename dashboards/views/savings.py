@@ -24,6 +24,7 @@ from dashboards.views.theme import Figure, Look, axis, layout, vertical_line
 from orchestrator.analysis.savings import savings
 
 _LOOKS = {
+    "training_flops": ("#56B4E9", "circle"),
     "trainable_params": ("#0072B2", "square"),
     "training_cost_s": ("#D55E00", "diamond"),
     "peak_memory_bytes": ("#009E73", "triangle-up"),
@@ -37,7 +38,7 @@ class Savings(NamedTuple):
 
     Attributes:
         table: One row per cell but the baseline, and cost: the columns of `analysis.savings.savings`, `freeze`,
-            `train_size`, `row` (of the cell, from the top).
+            `n_layers`, `train_size`, `row` (of the cell, from the top).
         absent: Which costs no cell has, and why; empty if there is none.
         note: Which cells are left out; empty if none is.
     """
@@ -48,12 +49,12 @@ class Savings(NamedTuple):
 
 
 def prepare_savings(selection: Selection) -> Savings:
-    """All four costs, paired by seed."""
+    """All costs, paired by seed."""
     shown = shown_cells(selection.trials)
     trials = selection.trials[selection.trials["cell"].isin(shown.table["cell"])]
     found = savings(trials, list(_LOOKS))
     others = shown.table[shown.table["cell"] != shown.table["baseline"]].reset_index(drop=True)
-    described = others.assign(row=others.index)[["cell", "freeze", "train_size", "row"]]
+    described = others.assign(row=others.index)[["cell", "freeze", "n_layers", "train_size", "row"]]
     table = found.merge(described, on="cell").sort_values(["row"], kind="stable", ignore_index=True)
     return Savings(table, _absent(table), shown.note)
 
@@ -139,7 +140,7 @@ def savings_table(info: Savings) -> pd.DataFrame:
         {
             **setting_columns(t),
             "cost": t["cost"].map(COSTS),
-            "pairs": t["n_pairs"],
+            "pairs": t["n_pairs"].astype("Int64").where(t["n_pairs"] > 0),  # counted costs need none
             "saved (%)": (100 * t["saved"]).round(3),
             "95 % from (%)": (100 * t["low"]).round(3),
             "95 % to (%)": (100 * t["high"]).round(3),
@@ -148,7 +149,9 @@ def savings_table(info: Savings) -> pd.DataFrame:
     )
 
 
-_COLUMNS = {
+# Title of a column or axis with its unit, and how many of the store's units make one of that.
+UNITS = {
+    "training_flops": ("training TFLOPs", 1e12),
     "trainable_params": ("trainable parameters", 1.0),
     "training_cost_s": ("training time (s)", 1.0),
     "peak_memory_bytes": ("peak memory (GiB)", float(2**30)),
@@ -160,7 +163,7 @@ def costs_table(info: Savings) -> pd.DataFrame:
     """One row per cell: each cost, the baseline's, and the share saved; costs that nobody measured are left out."""
     first = info.table.drop_duplicates("row").set_index("row")
     table = pd.DataFrame(setting_columns(first))
-    for cost, (title, unit) in _COLUMNS.items():
+    for cost, (title, unit) in UNITS.items():
         rows = info.table[info.table["cost"] == cost].set_index("row")
         if rows["saved"].notna().any():
             table[title] = (rows["cost_mean"] / unit).round(4)
@@ -170,9 +173,11 @@ def costs_table(info: Savings) -> pd.DataFrame:
 
 
 _METHOD = (
-    "Time, memory and energy are paired by seed; only pairs that ran on one device count. Student's 95 % interval on "
-    "the logarithms of the ratios. Parameters are counted. Training time is optimiser steps and the pass through the "
-    "frozen layers, without set-up and evaluation."
+    "Time, memory and energy are paired by seed; only pairs that ran on the same device with the same threads, share "
+    "of the GPU and number of trials at the same time count. Student's 95 % interval on the logarithms of the ratios. "
+    "Parameters and operations (FLOPs: the matrix products of the forward and backward passes, padding included) are "
+    "counted. Training time is optimiser steps and the pass of the train split through the frozen layers, whichever "
+    "trial computed it, without set-up and evaluation."
 )
 SAVINGS = Part(
     "cost-savings",

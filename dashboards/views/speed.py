@@ -122,7 +122,7 @@ def _dots(dots: pd.DataFrame, row: Any, panel: int, look: Look, words: str) -> R
         "y": numbers(dots["epoch"]),
         "customdata": list(zip(dots["trial_id"].tolist(), dots["seed"].tolist(), strict=True)),
         "marker": {"symbol": cell_symbol(look, row), "size": 7, "opacity": 0.75, "color": cell_colour(look, row)},
-        "hovertemplate": "%{y:.3~f} epochs, seed %{customdata[1]}<br>trial %{customdata[0]}"
+        "hovertemplate": "epochs: %{y:.3~f}, seed %{customdata[1]}<br>trial %{customdata[0]}"
         f"<extra>{words}</extra>",
     }
 
@@ -136,7 +136,7 @@ def _means(info: Speed, panel: int, look: Look) -> Row:
         showlegend=panel == 0,
         yaxis=axis_name(panel),
         customdata=rows[["n", "trials"]].to_numpy(dtype=object).tolist(),
-        hovertemplate="mean %{y:.3~f} epochs<br>over %{customdata[0]} of %{customdata[1]} trials<extra></extra>",
+        hovertemplate="epochs: %{y:.3~f} on average<br>trials: %{customdata[0]} of %{customdata[1]}<extra></extra>",
     )
 
 

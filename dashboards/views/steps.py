@@ -120,7 +120,7 @@ def _ends(values: npt.NDArray[np.float64]) -> tuple[int, int]:
 
 def steps_table(info: Steps) -> pd.DataFrame:
     """One row per step."""
-    both = info.losses.merge(info.cells[["cell", "freeze", "train_size"]], on="cell")
+    both = info.losses.merge(info.cells[["cell", "freeze", "n_layers", "train_size"]], on="cell")
     return pd.DataFrame(
         {
             "trial": both["trial_id"],

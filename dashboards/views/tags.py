@@ -22,7 +22,7 @@ from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look
 from dashboards.views.view import SHARED_CONTROLS, View
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL
-from orchestrator.analysis.paired import differences
+from orchestrator.analysis.differences import differences
 
 LEVELS = {"span": "entity type", "class": "class", "token": "tag"}  # the first that a task has is its default
 MAX_TAGS = 40

@@ -1,16 +1,17 @@
 """How figures look in the light and the dark theme: colours, symbols, dashes, and the layout that all share.
 
-Depth is ordered and has the steps of cividis. Strategies are not ordered and have Okabe and Ito's colours, each with a
+Depth is ordered and has the steps of plasma. Strategies are not ordered and have Okabe and Ito's colours, each with a
 symbol and a dash of its own, so that colour is never the only code. The baseline has the colour of the text.
 """
 
 from __future__ import annotations
 
-import html
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from trials.escaping.untrusted_text import html
 
 # For every figure, on a page and in a file. By default plotly.js 4 offers to upload the figure.
 PLOTLY_CONFIG = {
@@ -31,10 +32,11 @@ _STRATEGY = {
     "layers": ("#B07C00", "cross", "longdash"),
 }
 _OTHERS = (("#56B4E9", "star", "longdashdot"), ("#8C6BB1", "hexagon", "dash"), ("#A65628", "pentagon", "dot"))
-# Ten steps of cividis (Nuñez, Anderton & Renslow 2018), dark to light.
-_CIVIDIS = (
-    "#00224E", "#123570", "#3B496C", "#575D6D", "#707173", "#8A8678", "#A59C74", "#C3B369", "#E1CC55", "#FEE838",
+# Ten steps of plasma (Smith & van der Walt 2015), dark to light: saturated, and told apart with any colour vision.
+_PLASMA = (
+    "#0D0887", "#46039F", "#7201A8", "#9C179E", "#BD3786", "#D8576B", "#ED7953", "#FB9F3A", "#FDCA26", "#F0F921",
 )  # fmt: skip
+_STEPS = 6  # between the first colour of a depth and the last
 STATES = {
     "completed": ("completed", "#2E7D32", "✓"),
     "running": ("running", "#0072B2", "▶"),
@@ -57,6 +59,7 @@ class Look:
         text, muted: Colours of text; `text` is the colour of the baseline, too.
         paper, grid: Colours of the background and its grid lines.
         dark: Whether the background is dark.
+        narrow: Whether the screen is a phone's.
     """
 
     text: str
@@ -64,21 +67,32 @@ class Look:
     paper: str
     grid: str
     dark: bool
+    narrow: bool = False
 
     def depth(self, depth: int, n_layers: int) -> str:
-        """Colour of a depth; the steps that would vanish against the background are left out."""
-        low, high = (2, 9) if self.dark else (0, 7)
+        """Colour of a depth, another for each; the steps that would vanish against the background are left out."""
+        low, high = (4, 9) if self.dark else (1, 7)
         place = low + (high - low) * min(depth, n_layers) / max(n_layers, 1)
-        return _CIVIDIS[round(place)]
+        step = min(int(place), high - 1)
+        return _mixed(_PLASMA[step], _PLASMA[step + 1], place - step)
 
     def strategy(self, name: str) -> tuple[str, str, str]:
         """Colour, symbol and dash of a strategy."""
         known = _STRATEGY.get(name) or _OTHERS[sum(map(ord, name)) % len(_OTHERS)]
         return (known[0] or self.text, known[1], known[2])
 
+    def line(self, number: int) -> str:
+        """Colour of one of several lines without an order; with more than six, symbols and dashes tell them apart."""
+        colours = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07C00", "#56B4E9"]
+        return colours[number % len(colours)]
+
     def scale(self) -> list[list[object]]:
-        """Cividis as a colour scale from 0 to 1; 0 is next to the background."""
-        steps = _CIVIDIS if self.dark else _CIVIDIS[::-1]
+        """A colour scale from 0 to 1 that starts with the background."""
+        steps = (
+            (self.paper, "#1F4E79", "#56B4E9", "#D6EEFF")
+            if self.dark
+            else (self.paper, "#9CC9E8", "#0072B2", "#00304D")
+        )
         return [[n / (len(steps) - 1), colour] for n, colour in enumerate(steps)]
 
     def diverging(self) -> list[list[object]]:
@@ -87,7 +101,34 @@ class Look:
 
 
 LIGHT = Look(text="#1A1B1E", muted="#495057", paper="#FFFFFF", grid="#DEE2E6", dark=False)
-DARK = Look(text="#E9ECEF", muted="#B4BAC1", paper="#1F2023", grid="#3A3D42", dark=True)
+DARK = Look(text="#E9ECEF", muted="#B4BAC1", paper="#242424", grid="#3A3D42", dark=True)
+
+# What a browser asks for: its colour scheme, and whether its screen is narrow.
+LOOKS = {
+    "light": LIGHT,
+    "dark": DARK,
+    "light-narrow": replace(LIGHT, narrow=True),
+    "dark-narrow": replace(DARK, narrow=True),
+}
+
+
+def _mixed(first: str, second: str, share: float) -> str:
+    """A colour between two, `#RRGGBB`."""
+    pairs = ((int(first[at : at + 2], 16), int(second[at : at + 2], 16)) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(a + share * (b - a)):02X}" for a, b in pairs)
+
+
+def in_dark() -> dict[str, str]:
+    """Colours of a light figure, and those that take their place in a dark one."""
+    pairs = [(getattr(LIGHT, name), getattr(DARK, name)) for name in ("text", "muted", "paper", "grid")]
+    light, dark = ([look.depth(depth, _STEPS) for depth in range(_STEPS + 1)] for look in (LIGHT, DARK))
+    pairs += [*zip(light, dark, strict=True), *((str(LIGHT.scale()[n][1]), str(DARK.scale()[n][1])) for n in (1, 3))]
+    return dict(pairs) | {rgba(before): rgba(after) for before, after in pairs}
+
+
+def rgba(colour: str) -> str:
+    """The beginning of a colour `#RRGGBB` with an opacity: `rgba(1,2,3`."""
+    return f"rgba({','.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))}"
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
@@ -122,12 +163,19 @@ def vertical_line(look: Look, x: float = 0) -> dict[str, Any]:
 def empty_figure(look: Look, words: str) -> Figure:
     """A figure that only says why there is nothing to draw."""
     hidden = {"visible": False, "fixedrange": True}
-    note = {"text": _wrapped(words), "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
-    return {"data": [], "layout": layout(look, x=hidden, y=hidden, height=220, annotations=[note])}
+    note = {
+        "text": _wrapped(words, 40 if look.narrow else 60),
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0.5,
+        "y": 0.5,
+        "showarrow": False,
+    }
+    return {"data": [], "layout": layout(look, x=hidden, y=hidden, height=130, annotations=[note])}
 
 
-def _wrapped(words: str, width: int = 60) -> str:
-    return "<br>".join(html.escape(line) for line in textwrap.wrap(words, width))
+def _wrapped(words: str, width: int) -> str:
+    return "<br>".join(html(line) for line in textwrap.wrap(words, width))
 
 
 def dodge(seed_index: Sequence[int], n_seeds: int, width: float = 0.6) -> list[float]:

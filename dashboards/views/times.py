@@ -9,8 +9,9 @@ import pandas as pd
 from dashboards.data.selection import Selection
 from dashboards.views.cells import Places, completed_of, places_of, setting_columns, shown_cells
 from dashboards.views.drawing import (
-    BAR_PATTERNS,
     axis_name,
+    bar_marker,
+    cell_name,
     count,
     freeze_name,
     interval_bars,
@@ -69,25 +70,27 @@ def draw_times(info: Times, look: Look) -> Figure:
     """Bars from zero."""
     data: list[dict[str, Any]] = []
     for panel, device in enumerate(info.devices):
-        for strategy, rows in info.table[info.table["device"] == device].groupby("strategy", sort=False):
-            seen = any(trace["legendgroup"] == strategy for trace in data)
-            data.append(_bars(rows, str(strategy), panel, info.places, look, named=not seen))
+        for _, rows in info.table[info.table["device"] == device].groupby("freeze", sort=False):
+            bars = _bars(rows, panel, info.places, look)
+            seen = any(trace["legendgroup"] == bars["legendgroup"] for trace in data)
+            data.append({**bars, "showlegend": not seen})
     titles = [f"training time (s)<br>on {name(device, 40)}" for device in info.devices]
     drawn = panels(look, info.places.axis(), titles, rangemode="tozero")
-    return with_note({"data": data, "layout": {**drawn, "bargap": 0.25}}, look, info.note)
+    return with_note({"data": data, "layout": {**drawn, "bargap": 0.25, "barmode": "overlay"}}, look, info.note)
 
 
-def _bars(rows: pd.DataFrame, strategy: str, panel: int, spots: Places, look: Look, *, named: bool) -> dict[str, Any]:
+def _bars(rows: pd.DataFrame, panel: int, spots: Places, look: Look) -> dict[str, Any]:
+    first = next(rows.itertuples())
+    words = cell_name(first, several=False)
     return {
         "type": "bar",
-        "name": name(strategy.replace("_", " ")),
-        "legendgroup": strategy,
-        "showlegend": named,
+        "name": words,
+        "legendgroup": words,
         "yaxis": axis_name(panel),
         "x": [spots.at[cell] for cell in rows["cell"]],
         "y": numbers(rows["mean"]),
         "error_y": interval_bars(rows, look.text),
-        "marker": {"color": look.strategy(strategy)[0], "pattern": {"shape": BAR_PATTERNS.get(strategy, "")}},
+        "marker": bar_marker(look, first),
         "customdata": [[name(freeze_name(row.freeze)), row.n, row.train_size] for row in rows.itertuples()],
         "hovertemplate": "%{y:,.4~g} s<br>%{customdata[0]}, train size %{customdata[2]:,}, n=%{customdata[1]}"
         "<extra></extra>",
@@ -119,5 +122,6 @@ TIMES = Part(
     draw_times,
     why_no_times,
     method="Training time is optimiser steps and the pass through the frozen layers, without set-up, evaluation and "
-    "waiting. Times of different devices do not compare. 95 % intervals (Student's t) from three seeds on.",
+    "waiting. Times compare only under the same conditions (device, threads, share of the GPU). 95 % intervals "
+    "(Student's t on logarithms) from three seeds on.",
 )

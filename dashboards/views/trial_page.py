@@ -6,26 +6,32 @@ from typing import Any
 
 import dash_mantine_components as dmc
 import pandas as pd
-from dash import html
+from dash import dcc, html
 
 from dashboards.data.frames import Snapshot
-from dashboards.data.page_query import SPLITS
+from dashboards.data.page_query import SPLITS, PageQuery
 from dashboards.data.trial_outlook import trial_outlook
 from dashboards.views.components import frame_table, graph
 from dashboards.views.curves import translucent
 from dashboards.views.drawing import freeze_name
+from dashboards.views.notes import notes_of_trial
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.forecast.curve import Outlook
 from orchestrator.forecast.outlook import end_sentence, more_sentence
+from orchestrator.store.schema import State
 from trials.errors import StoreError
+from trials.settings import Seeds
 
 MAX_SENTENCES = 30
 _COSTS = {
     "setup_s": "set-up (s)",
-    "prefix_s": "frozen layers (s)",
+    "prefix_s": "frozen layers, computed once (s)",
+    "prefix_paid_s": "frozen layers, computed by this trial (s)",
     "train_s": "training (s)",
     "eval_s": "evaluation (s)",
+    "training_flops": "training FLOPs",
     "peak_memory_bytes": "peak memory (MiB)",
+    "worker_memory_bytes": "memory of the worker (MiB)",
     "energy_j": "energy (J)",
     "trainable_params": "trainable parameters",
     "total_params": "parameters",
@@ -49,9 +55,11 @@ def trial_page(snapshot: Snapshot, trial_id: str, look: Look) -> Any:
     sections = [
         dmc.Title(f"Trial {trial_id}", order=1, size="h3"),
         dmc.Text(_sentence(row)),
+        *_to_compare(trials, row),
         *_error(row),
         *_curve(epochs, look, found),
         _section("Evaluations", frame_table(_evaluations(epochs))) if len(epochs) else None,
+        _section("Notes", *notes_of_trial(snapshot, row)),
         _section("Cost", frame_table(_costs(row))),
         _section("Other seeds of this setting", _siblings(trials, row)),
         _section("Scores by label", _tags(snapshot, trials, trial_id)),
@@ -62,8 +70,10 @@ def trial_page(snapshot: Snapshot, trial_id: str, look: Look) -> Any:
 
 
 def _section(title: str, *body: Any) -> Any:
+    # What is wider than a phone scrolls in its box, with the keyboard too.
+    box = html.Div(body, className="wide", tabIndex="0", role="group", **{"aria-label": title})
     return dmc.Paper(
-        [dmc.Title(title, order=2, size="h4"), html.Div(body, className="wide")],
+        [dmc.Title(title, order=2, size="h4"), box],
         p="md",
         withBorder=True,
         className="part",
@@ -79,8 +89,18 @@ def _sentence(row: Any) -> str:
     test = "" if pd.isna(row["test_score"]) else f", {100 * row['test_score']:.2f} % on test"
     return (
         f"{row['model']} on {row['corpus']}, frozen: {freeze_name(row['freeze'])}, train size {row['train_size']:,}, "
-        f"seed {row['seed']}: {str(row['state']).replace('_', ' ')}{score}{test}."
+        f"seed {Seeds.label_of(int(row['seed']))}: {str(row['state']).replace('_', ' ')}{score}{test}."
     )
+
+
+def _to_compare(trials: pd.DataFrame, row: Any) -> list[Any]:
+    """A link to the comparison with the completed baseline of the same seed, if there is one."""
+    baseline = trials[(trials["cell"] == row["baseline"]) & (trials["seed"] == row["seed"])]
+    found = baseline.loc[baseline["state"] == State.COMPLETED.value, "trial_id"]
+    if row["cell"] == row["baseline"] or not len(found):
+        return []
+    search = PageQuery(trials=(row["trial_id"], found.iloc[0])).search()
+    return [dcc.Link("Compare with the baseline", href=f"/compare{search}")]
 
 
 def _error(row: Any) -> list[Any]:
@@ -163,8 +183,7 @@ def _evaluations(epochs: pd.DataFrame) -> pd.DataFrame:
 
 def _costs(row: Any) -> pd.DataFrame:
     found = {label: row.get(name) for name, label in _COSTS.items()}
-    if not pd.isna(memory := found["peak memory (MiB)"]):
-        found["peak memory (MiB)"] = memory / 2**20
+    found |= {label: n_bytes / 2**20 for label, n_bytes in found.items() if "MiB" in label and not pd.isna(n_bytes)}
     values = {label: value for label, value in found.items() if value is not None and not pd.isna(value)}
     return pd.DataFrame(
         {"quantity": list(values), "value": [round(v, 3) if isinstance(v, float) else v for v in values.values()]},
@@ -176,7 +195,7 @@ def _siblings(trials: pd.DataFrame, row: Any) -> Any:
     others = trials[(trials["cell"] == row["cell"]) & (trials["trial_id"] != row["trial_id"])]
     if not len(others):
         return dmc.Text("This setting has no other seed.")
-    shown = others.sort_values("seed").assign(score=100 * others["score"])
+    shown = others.sort_values("seed").assign(score=100 * others["score"], seed=others["seed"].map(Seeds.label_of))
     return frame_table(
         shown[["trial_id", "seed", "state", "score", "train_s"]].rename(
             columns={"trial_id": "trial", "score": "score (%)", "train_s": "training (s)"}
@@ -235,8 +254,14 @@ def _sentence_of(row: Any) -> Any:
 
 
 def _settings(snapshot: Snapshot, row: Any) -> pd.DataFrame:
-    flat = dict(_flat(snapshot.spec(row["cell"], int(row["seed"])).model_dump(mode="json")))
-    return pd.DataFrame({"setting": list(flat), "value": [str(value) for value in flat.values()]})
+    flat = settings_of(snapshot, row)
+    return pd.DataFrame({"setting": list(flat), "value": list(flat.values())})
+
+
+def settings_of(snapshot: Snapshot, row: Any) -> dict[str, str]:
+    """The settings of a trial, by their dotted names."""
+    flat = _flat(snapshot.spec(row["cell"], int(row["seed"])).model_dump(mode="json"))
+    return {key: str(value) for key, value in flat}
 
 
 def _flat(content: dict[str, Any], prefix: str = "") -> Any:

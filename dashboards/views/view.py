@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dash
+from typing_extensions import TypedDict
 
 from dashboards.data.frames import Snapshot
 from dashboards.data.selection import Selection
@@ -14,6 +15,19 @@ from dashboards.views.part import Part
 from dashboards.views.theme import Look
 
 SHARED_CONTROLS = ("sweep", "corpus", "model", "setup", "size", "strategy", "embeddings", "metric", "split")
+
+
+class PageState(TypedDict):
+    """What a browser shows.
+
+    Attributes:
+        path, search: Of its address.
+        scheme: A key of `theme.LOOKS`.
+    """
+
+    path: str
+    search: str
+    scheme: str
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,7 @@ class View:
         parts: Figures and tables, in order.
         controls: Fields of the page query that can be set on it.
         content: Returns the components above the parts; None if there are only parts.
+        content_ignores: Fields of the page query that these components do not depend on.
         add_callbacks: Registers callbacks of its own; they look up what a page selects with the function passed.
         item_page: The page of one of its items.
     """
@@ -51,5 +66,11 @@ class View:
     parts: tuple[Part[Any], ...] = ()
     controls: tuple[str, ...] = SHARED_CONTROLS
     content: Callable[[Selection], Any] | None = None
+    content_ignores: tuple[str, ...] = ()
     add_callbacks: Callable[[dash.Dash, Callable[[str], Selection]], None] | None = None
     item_page: ItemPage | None = None
+
+    @property
+    def name(self) -> str:
+        """A word for files: the address without its slash."""
+        return self.path.strip("/") or "overview"

@@ -1,6 +1,7 @@
-"""Settings and their replicates: which trials differ in the seed alone, what names them, which scores compare.
+"""Settings and their replicates: which trials differ in their seeds alone, what names them, which scores compare.
 
-A *cell* is one combination of all settings but the seed (a "setting" to people); its trials are its replicates.
+A *cell* is one combination of all settings but the seeds (a "setting" to people); its trials are its replicates. Those
+of two cells are paired by `Seeds.key`, i.e. by the seeds of subset, initialisation and order together.
 """
 
 from __future__ import annotations
@@ -8,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from trials.spec import TrialSpec
+from orchestrator.analysis.layer_strip import strip_and_word
+from trials.spec import SEEDS, TrialSpec
 from trials.tasks import TASKS
 
 Group = tuple[str, str, str, int]  # objective group: task, metric, corpus, train size; scores compare inside it only
 
 # Columns of the store's `trials` table that a frame holds, in the store's units.
 MEASURED = (
-    "best_score", "test_score", "setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes",
-    "total_params", "trainable_params",
+    "best_score", "test_score", "setup_s", "prefix_s", "train_s", "eval_s", "training_flops", "energy_j",
+    "peak_memory_bytes", "total_params", "trainable_params", "constant_score", "loss_fall",
 )  # fmt: skip
-TRIAL_COLUMNS = ("trial_id", "attempt", "state", "device", *MEASURED)
+TRIAL_COLUMNS = (
+    "trial_id", "attempt", "state", "device", "gpus", "threads", "accumulation", "worker_slots", "padding_free",
+    "dev_cut_off", "train_cut_off", *MEASURED,
+)  # fmt: skip
 
 
 def by_cell(specs: Iterable[TrialSpec]) -> dict[str, list[TrialSpec]]:
@@ -62,14 +67,29 @@ def varying_settings(specs: Iterable[TrialSpec]) -> list[str]:
 
 
 def cell_label(spec: TrialSpec, varying: Sequence[str]) -> str:
-    """What tells a cell from the others of its sweep: its freeze, and the settings in which they differ."""
+    """What tells a cell from the others of its sweep: its freeze, with the strip, and the settings that differ."""
     values = ((key.removesuffix(".name").rpartition(".")[2], setting(spec, key)) for key in varying)
     settings = (
         f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
         for key, value in values
         if value is not None
     )
-    return " ".join([spec.freeze.label, *settings])
+    return " ".join([strip_and_word(spec.freeze.label, spec.model.n_layers), *settings])
+
+
+def setup_labels(specs: Mapping[str, TrialSpec]) -> dict[str, str]:
+    """For each cell the settings that vary, except corpus, model, freeze and train size; "" if none does."""
+    keys = [key for key in varying_settings(specs.values()) if key != "model.name"]
+    return {
+        cell: ", ".join(f"{key.rpartition('.')[2]}={_text(setting(spec, key))}" for key in keys)
+        for cell, spec in specs.items()
+    }
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "default"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def setting(spec: TrialSpec, key: str) -> Any:
@@ -78,7 +98,7 @@ def setting(spec: TrialSpec, key: str) -> Any:
 
 
 def _settings(spec: TrialSpec) -> dict[str, Any]:
-    shown = {"data", "model", "freeze", "seed", "train_size", "task", "score", "lora"}
+    shown = {"data", "model", "freeze", "train_size", "task", "score", "lora"} | SEEDS
     lora = spec.lora.label if spec.lora else None
     return {"model.name": spec.model.name, **_flatten(spec.model_dump(mode="json", exclude=shown)), "lora": lora}
 

@@ -1,47 +1,39 @@
-"""How many layers do I freeze? The cell that saves most and is shown to lose no more than a tolerance.
+"""How many layers do I freeze? The setting that saves most and is shown to lose no more than a tolerance.
 
-A cell qualifies if "it loses more than the tolerance" is rejected, one-sided, on the differences to the baseline
-paired by seed. Cells are tested in chains of one set-up, strategy and treatment of the embeddings, from the most
-trainable parameters to the fewest, and a chain ends at its first failure: an order fixed before the sweep needs no
-correction within a chain (W. Maurer, L. Hothorn and W. Lehmacher 1995), and it loses nothing as long as freezing more
-costs more. Holm's would divide the error by all cells. The chains share the error equally, and one that is through
-hands its part to the others (F. Bretz, W. Maurer, W. Brannath and M. Posch, "A graphical approach to sequentially
-rejective multiple test procedures", Statistics in Medicine 28 (2009), 586-604). So the chance that any qualified cell
-truly loses more is at most the error, whichever of them is then picked for its saving.
+A setting qualifies if the upper end of its loss (`losses`, over seeds and sentences) is within the tolerance. Settings
+are tested in chains of one set-up, strategy and treatment of the embeddings, from the most trainable parameters to the
+fewest, and a chain ends at its first failure: an order fixed before the sweep needs no correction within a chain (W.
+Maurer, L. Hothorn and W. Lehmacher 1995), and it loses nothing as long as freezing more costs more. Correcting for all
+settings would divide the error by their number. The chains share the error equally, and one that is through hands its
+part to the others (F. Bretz, W. Maurer, W. Brannath and M. Posch, "A graphical approach to sequentially rejective
+multiple test procedures", Statistics in Medicine 28 (2009), 586-604). So the chance that any qualified setting truly
+loses more is at most the error, whichever of them is then picked for its saving, and whoever adds seeds and looks again
+keeps it (`looks`). A test has half of its share of the error: the interval that is drawn is two-sided.
 
-Each test is the larger p of Student's and Hall's, at half of its share of the error, so that with one chain a cell
-passes where the lower end of the guarded interval at 1 - error, as the figures draw it, is within the tolerance. The
-half is a margin for skewed differences, of which a few pairs say little. By simulation (`test_choose`), five pairs
-and 5 %: 1.7 % of sweeps on normal differences, 5 % at a skewness of -1.7, 6 % with an exponential tail.
-
-All that is for a number of seeds fixed beforehand. Who adds seeds and looks again each time takes the error each time.
+`make calibration` measures what this holds, from stores to answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.moments import Moments, guarded_above, hall_ends, moments, t_ends, wider
-from orchestrator.analysis.paired import pair
-from orchestrator.analysis.power import seeds_needed
-from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats, numbers, require
+from orchestrator.analysis.further import further
+from orchestrator.analysis.looks import PlannedLooks, tails
+from orchestrator.analysis.losses import Losses, losses, planned_looks
+from orchestrator.analysis.rows import COMPLETED, Floats, numbers, require
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.stability import BROKEN
-from orchestrator.analysis.wording import (
-    NO_CANDIDATES,
-    NO_PAIRS,
-    chosen_sentence,
-    left_out_sentence,
-    open_sentence,
-    ruled_out_sentence,
-)
+from orchestrator.analysis.two_way import DECIDING, Estimate, ends, verdict
+from orchestrator.analysis.wording import Asked, answer_sentence
 
-Saving = Literal["training_cost_s", "train_s", "trainable_params", "peak_memory_bytes", "energy_j"]
+Saving = Literal["training_flops", "training_cost_s", "train_s", "trainable_params", "peak_memory_bytes", "energy_j"]
+NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
+Outcome = Literal["freeze", "freeze nothing", "not decided"]
 
 
 @dataclass(frozen=True)
@@ -49,31 +41,53 @@ class Recommendation:
     """The answer for one baseline.
 
     Attributes:
-        decided: Whether a cell is recommended.
-        cell: The recommended cell; None if not decided.
+        outcome: Whether a setting is recommended, all are shown to lose too much, or neither is shown yet.
+        cell: The recommended setting; None if there is none.
         sentence: The answer in words, with its figures.
-        runner_up: The next best saving that is shown too; if not decided, the cell most worth further seeds; or None.
+        runner_up: The next best saving that qualifies too; if not decided, the setting that it takes least to decide;
+            or None.
         further_seeds: About how many more seeds would decide for the largest saving still open (80 % power, if the true
             loss is the observed one); 0 if nothing larger is open, None if no number of seeds is likely to.
-        candidates: One row a non-baseline cell, largest saving first: `cell`, `freeze`, `chain`, `n_pairs`, `mean`,
-            `std` (of the differences), `low`, `high` (guarded interval at 1 - error), `p` (of losing more than the
-            tolerance), `level` (what p had to reach; NaN if its chain ended before), `shown`, `broken` (trials
-            without a score, see `stability.BROKEN`), `in_budget`, `saved`, `saved_low`, `saved_high`, `note` (of the
-            saving), `further_seeds` (Int64).
+        further_sentences: About how many more dev sentences would, with the present seeds; likewise.
+        looks: When the sweep is looked at; the answer holds at all of these looks.
+        candidates: One row a setting but the baseline, largest saving first: `cell`, `freeze`, `chain`, `n_pairs`,
+            `n_run`, `n_sentences` (Int64), `loss` (mean), `median`, `low`, `high` (of this setting alone at one look,
+            at 1 - error), `low_decides`, `high_decides` (those that it was tested by; NaN if its chain ended before),
+            `tested`, `shown`, `verdict` (see `two_way.verdict`), `collapsed`, `baseline_collapsed`,
+            `collapses` (a sentence), `broken` (trials without a score), `in_budget`, `saved`,
+            `saved_low`, `saved_high`, `note` (of the saving), `further_seeds`, `further_sentences`,
+            `sentences_with_all_seeds` (Int64, see `further.Further`). Losses are in units of the score, positive where
+            the setting is worse.
     """
 
-    decided: bool
+    outcome: Outcome
     cell: str | None
     sentence: str
     runner_up: str | None
     further_seeds: int | None
+    further_sentences: int | None
+    looks: PlannedLooks
     candidates: pd.DataFrame
 
+    @property
+    def chosen(self) -> Mapping[str, Any] | None:
+        """The row of `candidates` that is recommended; None if there is none."""
+        rows = self.candidates[self.candidates["cell"] == self.cell]
+        return None if rows.empty else rows.iloc[0].to_dict()
 
-class _Test(NamedTuple):
-    """Outcome of the chains, a value a cell: the error each was tested at (NaN: not reached), and whether it passed."""
 
-    level: Floats
+class _Tests(NamedTuple):
+    """Outcome of the chains, a value a setting; NaN where a chain ended before.
+
+    Attributes:
+        tail: The chance beyond the end that the setting was tested at.
+        low, high: Its ends there.
+        shown: Whether it qualified.
+    """
+
+    tail: Floats
+    low: Floats
+    high: Floats
     shown: np.ndarray
 
 
@@ -85,48 +99,74 @@ def recommend(
     budget: Mapping[str, float] | None = None,
     error: float = 0.05,
     value: str = "score",
+    most_seeds: int | None = None,
 ) -> Recommendation:
-    """The cell with the largest saving whose loss is shown to be at most `tolerance` (in units of `value`).
+    """The setting with the largest saving whose loss is shown to be at most `tolerance` (in units of `value`).
 
-    `budget` limits a cell's mean of columns of the frame, e.g. `{"trainable_params": 1e6}`.
-    A column `n_layers` of the frame makes the sentence say "4 of 6 layers".
+    Args:
+        frame: Trials with one baseline, as of `trial_frame`; with `n_layers` the sentence says "4 of 6 layers".
+        tolerance: The largest acceptable loss.
+        saving: The cost that freezing should save.
+        budget: Limits of a setting's mean of columns of the frame, e.g. `{"trainable_params": 1e6}`.
+        error: Chance of recommending a setting that truly loses more.
+        value: Column of the score.
+        most_seeds: Seeds at the last look, if fixed beforehand; else as of `planned_looks`.
 
     Raises:
-        ValueError: The frame holds several baselines or objective groups, a column is absent, a figure is out of range,
-            or a cell has two completed trials of one seed.
+        ValueError: Asked for the test split, which selects nothing; the frame holds several baselines or objective
+            groups, a column is absent, a figure is out of range, or a setting has two completed trials of one seed.
     """
-    _check(frame, tolerance, error)
-    table = _candidates(frame, tolerance, saving, budget or {}, error, value)
-    if table.empty:
-        return Recommendation(False, None, NO_CANDIDATES, None, None, table)
-    n_layers = int(frame["n_layers"].iloc[0]) if "n_layers" in frame.columns else None
+    _check(frame, tolerance, error, value)
+    looks = planned_looks(frame, most_seeds)
+    table = _candidates(frame, tolerance, saving, budget or {}, error, value, looks)
     fit = table[table["in_budget"] & (table["saved"] > 0)]
-    qualified, left_out = fit[fit["shown"]], left_out_sentence(table, saving)
+    qualified = fit[fit["shown"]]
     best = None if qualified.empty else qualified.iloc[0]
     # What saves more than the answer and has not been shown; all that fits, where there is no answer.
     larger = fit[~fit["shown"] & (fit["saved"] > (best["saved"] if best is not None else 0))]
-    hopeful = larger[larger["further_seeds"].notna()]
-    more = int(hopeful["further_seeds"].iloc[0]) if len(hopeful) else None
-    if best is not None:
-        runner_up = qualified["cell"].iloc[1] if len(qualified) > 1 else None
-        next_one = hopeful.iloc[0] if len(hopeful) else None
-        sentence = chosen_sentence(best, tolerance, error, saving, next_one, n_layers) + left_out
-        return Recommendation(True, best["cell"], sentence, runner_up, 0 if larger.empty else more, table)
-    if not table["n_pairs"].any():
-        return Recommendation(False, None, NO_PAIRS, None, None, table)
-    if hopeful.empty:
-        sentence = ruled_out_sentence(fit, tolerance, saving, table["note"]) + (left_out if len(fit) else "")
-        return Recommendation(False, None, sentence, None, None, table)
-    sentence = open_sentence(hopeful.iloc[0], tolerance, n_layers) + left_out
-    return Recommendation(False, None, sentence, hopeful["cell"].iloc[0], more, table)
+    nearest = _nearest(larger, tolerance)
+    stopped = table[table["tested"] & ~table["shown"] & table["chain"].isin(fit["chain"])]  # what ended each chain
+    all_lose = len(fit) > 0 and (stopped["verdict"] == "shown to lose more").all()
+    outcome: Outcome = "freeze" if best is not None else "freeze nothing" if all_lose else "not decided"
+    n_layers = int(frame["n_layers"].iloc[0]) if "n_layers" in frame.columns and len(frame) else None
+    second = qualified.iloc[1] if len(qualified) > 1 else nearest if outcome == "not decided" else None
+    return Recommendation(
+        outcome=outcome,
+        cell=None if best is None else str(best["cell"]),
+        sentence=answer_sentence(table, fit, best, nearest, Asked(tolerance, saving, looks, n_layers, outcome)),
+        runner_up=None if second is None else str(second["cell"]),
+        further_seeds=_further(larger, nearest, "further_seeds", outcome),
+        further_sentences=_further(larger, nearest, "further_sentences", outcome),
+        looks=looks,
+        candidates=table,
+    )
 
 
-def _check(frame: pd.DataFrame, tolerance: float, error: float) -> None:
-    require(frame, ["cell", "baseline", "group", "setup", "strategy", "embeddings", "freeze", "trainable_params"])
-    if not 0 <= tolerance < np.inf or not 0 < error < 0.5:
-        raise ValueError(f"tolerance {tolerance:g} must be at least 0, error {error:g} between 0 and 0.5")
-    for column in ("group", "baseline"):
-        names = frame[column].unique()
+def _nearest(larger: pd.DataFrame, tolerance: float) -> pd.Series | None:
+    """The setting that the fewest further seeds would decide, one within the tolerance so far if there is any.
+
+    None if none is likely to be decided.
+    """
+    known = larger[larger["further_seeds"].notna() & (larger["further_seeds"] > 0)]
+    within = known[known["loss"] <= tolerance]
+    known = within if len(within) else known[known["tested"]]
+    return None if known.empty else known.loc[known["further_seeds"].astype(float).idxmin()]
+
+
+def _further(larger: pd.DataFrame, nearest: pd.Series | None, column: str, outcome: Outcome) -> int | None:
+    if larger.empty or outcome == "freeze nothing":
+        return 0
+    return None if nearest is None or pd.isna(nearest[column]) else int(nearest[column])
+
+
+def _check(frame: pd.DataFrame, tolerance: float, error: float, value: str) -> None:
+    if value.startswith("test"):
+        raise ValueError(NOT_ON_TEST)
+    if not tolerance >= 0 or not 0 < error < 1:
+        raise ValueError(f"tolerance {tolerance:g} must be 0 or more, error {error:g} between 0 and 1")
+    require(frame, ["cell", "baseline", "group", "setup", "freeze", "strategy", "embeddings", "trainable_params"])
+    for column in ("baseline", "group"):
+        names = frame[column].dropna().unique()
         if len(names) > 1:
             raise ValueError(
                 f"{len(names)} values of {column}: a recommendation needs one; choose a model and train size"
@@ -134,39 +174,52 @@ def _check(frame: pd.DataFrame, tolerance: float, error: float) -> None:
 
 
 def _candidates(
-    frame: pd.DataFrame, tolerance: float, saving: Saving, budget: Mapping[str, float], error: float, value: str
+    frame: pd.DataFrame,
+    tolerance: float,
+    saving: Saving,
+    budget: Mapping[str, float],
+    error: float,
+    value: str,
+    looks: PlannedLooks,
 ) -> pd.DataFrame:
     """The rows of `Recommendation.candidates`."""
-    pairs = pair(frame, value)
-    cells = pairs.cells
-    m = moments(pairs.rows["difference"].to_numpy(dtype=np.float64), pairs.codes, len(cells))
+    of_each = losses(frame, value)
+    cells = of_each.cells
     first = frame.drop_duplicates("cell").set_index("cell").loc[cells["cell"]]
-    chain = first.groupby(["setup", "strategy", "embeddings"], sort=False).ngroup().to_numpy()
+    chain = _chains(first)
     size = frame.groupby("cell")["trainable_params"].mean().loc[cells["cell"]].to_numpy(dtype=np.float64)
-    low, high = wider(t_ends(m, 1 - error), hall_ends(m, 1 - error))
-    p = _p_worse(m, tolerance)
-    test = fixed_sequence(p, chain, np.lexsort((cells["cell"].to_numpy(dtype=object), -size)), error)
-    table = pd.DataFrame(
-        {
-            "cell": cells["cell"],
-            "freeze": first["freeze"].to_numpy(),
-            "chain": chain,
-            "n_pairs": cells["n_pairs"],
-            "mean": m.mean,
-            "std": m.std,
-            "low": low,
-            "high": high,
-            "p": p,
-            "level": test.level,
-            "shown": test.shown,
-            "broken": cells["cell"].map(_broken(frame)).fillna(0).astype(np.int64),
-            "in_budget": _in_budget(frame, cells["cell"], budget),
-        }
+    order = np.lexsort((cells["cell"].to_numpy(dtype=object), -size))
+    tests = _fixed_sequence(of_each, chain, order, tolerance, error, looks)
+    low, high = ends(of_each.of, error / 2)
+    table = cells[["cell", "n_pairs", "n_run", "n_sentences", "median"]].assign(
+        freeze=first["freeze"].to_numpy(),
+        chain=chain,
+        loss=of_each.of.mean,
+        low=low,
+        high=high,
+        low_decides=tests.low,
+        high_decides=tests.high,
+        tested=np.isfinite(tests.tail),
+        shown=tests.shown,
+        verdict=[verdict(*each, tolerance) for each in zip(tests.low.tolist(), tests.high.tolist(), strict=True)],
+        collapsed=[each.collapsed for each in of_each.own],
+        baseline_collapsed=[each.collapsed for each in of_each.baseline],
+        collapses=[each.sentence for each in of_each.own],
+        broken=cells["cell"].map(_broken(frame)).fillna(0).astype(np.int64),
+        in_budget=_in_budget(frame, cells["cell"], budget),
     )
     saved = savings(frame, [saving]).rename(columns={"low": "saved_low", "high": "saved_high"})
     table = table.merge(saved[["cell", "saved", "saved_low", "saved_high", "note"]], on="cell", how="left")
-    table["further_seeds"] = _further(m, test, chain, size, tolerance, error)
+    table = table.assign(**_needed(of_each, tests, chain, size, tolerance, error, looks))
     return table.sort_values("saved", ascending=False, na_position="last", kind="stable", ignore_index=True)
+
+
+def _chains(cells: pd.DataFrame) -> np.ndarray:
+    """The chain of each setting; the embeddings alone begin the chain of the first layers, all layers end it."""
+    strategy = cells["strategy"].where(~cells["strategy"].isin(["none", "all_encoder"]), "first_k")
+    keys = ["setup", "strategy", "embeddings"]
+    chains: np.ndarray = cells.assign(strategy=strategy).groupby(keys, sort=False).ngroup().to_numpy()
+    return chains
 
 
 def _broken(frame: pd.DataFrame) -> pd.Series:
@@ -176,55 +229,71 @@ def _broken(frame: pd.DataFrame) -> pd.Series:
     return frame.loc[frame["state"].isin(BROKEN), "cell"].value_counts()
 
 
-def _p_worse(m: Moments, tolerance: float) -> Floats:
-    """P of "loses more than the tolerance"; NaN, which never qualifies, with one pair or without spread.
-
-    Equal differences are a sign of a coarse metric (two hundred dev examples step by half a point), not of certainty: a
-    t statistic without limit would let them pass.
-    """
-    return np.where(m.std > 0, guarded_above(m, -tolerance - ROUNDING), np.nan)
-
-
-def fixed_sequence(p: Floats, chain: np.ndarray, order: np.ndarray, error: float) -> _Test:
+def _fixed_sequence(
+    of_each: Losses, chain: np.ndarray, order: np.ndarray, tolerance: float, error: float, looks: PlannedLooks
+) -> _Tests:
     """Fixed-sequence tests within chains, error handed on from chains that are through.
 
-    A test has half of its chain's share. `p` and `chain` (cells,), `order` the cells' indices in the order of
-    testing. NaN fails.
+    A test has half of its chain's share. `chain` (settings,), `order` the settings' indices in the order of testing. A
+    setting without an interval fails.
     """
-    level, shown = np.full(len(p), np.nan), np.zeros(len(p), dtype=bool)
+    tail, low, high = np.full((3, len(chain)), np.nan)
+    tests = _Tests(tail, low, high, np.zeros(len(chain), dtype=bool))
     waiting = {int(name): [int(i) for i in order if chain[i] == name] for name in np.unique(chain)}
     while waiting:
         share = error / 2 / len(waiting)
-        through = [name for name, queue in waiting.items() if _walk(queue, p, share, level, shown)]
+        at = ends(of_each.of, tails(of_each.at_looks, looks, share), DECIDING)
+        through = [name for name, queue in waiting.items() if _walk(queue, *at, share, tolerance, tests)]
         if not through:
             break
         for name in through:
             del waiting[name]
-    return _Test(level, shown)
+    return tests
 
 
-def _walk(queue: list[int], p: Floats, share: float, level: Floats, shown: np.ndarray) -> bool:
-    """Take passing cells off a chain's queue, noting them; whether none is left."""
+def _walk(queue: list[int], low: Floats, high: Floats, tail: float, tolerance: float, tests: _Tests) -> bool:
+    """Take settings that qualify off a chain's queue, noting them; whether none is left."""
     while queue:
-        level[queue[0]] = share
-        if not p[queue[0]] <= share:  # NaN too
+        at = queue[0]
+        tests.tail[at], tests.low[at], tests.high[at] = tail, low[at], high[at]
+        if verdict(float(low[at]), float(high[at]), tolerance) != "shown to lose at most the tolerance":
             return False
-        shown[queue.pop(0)] = True
+        tests.shown[queue.pop(0)] = True
     return True
 
 
-def _further(
-    m: Moments, test: _Test, chain: np.ndarray, size: Floats, tolerance: float, error: float
-) -> pd.api.extensions.ExtensionArray:
-    """Seeds until a cell, and those before it in its chain, are likely to pass; NA where one of them loses too much."""
-    tested = np.where(np.isfinite(test.level), test.level, error / 2 / max(len(np.unique(chain)), 1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        effect = np.where(m.std > 0, (m.mean + tolerance) / m.std, np.nan)
-    own = np.maximum(seeds_needed(effect, tested, sides=1) - m.n, 1)
-    own = np.where(test.shown, 0.0, own)
-    before = (chain[:, None] == chain) & (size >= size[:, None])  # (cell, those tested no later)
-    need = np.where(before, own, 0.0).max(axis=1, initial=0.0)
-    return pd.array(np.where(np.isfinite(need), need, np.nan), dtype="Float64").astype("Int64")
+def _needed(
+    of_each: Losses,
+    tests: _Tests,
+    chain: np.ndarray,
+    size: Floats,
+    tolerance: float,
+    error: float,
+    looks: PlannedLooks,
+) -> dict[str, pd.api.extensions.ExtensionArray]:
+    """Seeds, and sentences, until a setting and those before it in its chain are likely to be decided.
+
+    NA if never, or if one before it loses more than the tolerance so far, which ends the chain.
+    """
+    tail = np.where(np.isfinite(tests.tail), tests.tail, error / 2 / max(len(np.unique(chain)), 1))
+    before = (chain[:, None] == chain) & (size >= size[:, None])  # (setting, those tested no later)
+    own = np.full((3, len(chain)), np.nan)
+    for row in range(len(chain)):
+        of = Estimate(*(each[row] for each in of_each.of))
+        if tests.shown[row]:
+            own[:, row] = 0
+        elif of.variance > 0:
+            found = further(of, looks, tolerance, float(tail[row]))
+            takes = (found.further_seeds, found.further_sentences, found.sentences_with_all_seeds)
+            own[:, row] = [np.nan if n is None else n for n in takes]
+    own[:, ((before & ~np.eye(len(chain), dtype=bool)) & (of_each.of.mean > tolerance)).any(axis=1)] = np.nan
+    need = [np.where(before, each, 0.0).max(axis=1, initial=0.0) for each in own]
+    names = ("further_seeds", "further_sentences", "sentences_with_all_seeds")
+    return {name: _counts(each) for name, each in zip(names, need, strict=True)}
+
+
+def _counts(values: Floats) -> pd.api.extensions.ExtensionArray:
+    return pd.array(np.where(np.isfinite(values), values, np.nan), dtype="Float64").astype("Int64")
 
 
 def _in_budget(frame: pd.DataFrame, cells: pd.Series, budget: Mapping[str, float]) -> np.ndarray:

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from orchestrator.analysis.rows import Floats, number
+from orchestrator.analysis.rows import ROUNDING, Floats, number
 from orchestrator.analysis.stability import clopper_pearson
-from trials.metrics.pseudo_values import Score
 
-ROUNDING = 1e-9  # scores of equal counts differ by less
 LEAST_FALL = 0.05  # share of its start by which a training loss falls if anything is learned
 
 
@@ -38,10 +36,15 @@ class Collapses:
     level: float
 
     @property
+    def is_rare(self) -> bool:
+        """Whether fewer than half of the runs collapsed: else collapsing is what the setting does."""
+        return 2 * self.collapsed < self.runs
+
+    @property
     def sentence(self) -> str:
         """What was seen and what is still possible."""
         if not self.runs:
-            return "no run has ended: nothing is known of collapses"
+            return "whether runs collapsed was not recorded"
         seen = f"{self.collapsed} of {number(self.runs, 'run')} collapsed"
         return f"{seen}; up to {100 * self.possible:.0f} % could, {100 * self.level:g} % bound"
 
@@ -54,52 +57,14 @@ def collapses(collapsed: npt.ArrayLike, level: float = 0.95) -> Collapses:
     return Collapses(k, n, float(high) if n else 1.0, level)
 
 
-def has_collapsed(scores: Floats, constant: float | Floats, fell: npt.ArrayLike = True) -> npt.NDArray[np.bool_]:
-    """Whether each run collapsed (runs,).
+def has_collapsed(scores: Floats, constant: Floats, fall: Floats) -> Floats:
+    """1 for each run (runs,) that collapsed, 0 for the others, NaN where it was not recorded.
 
     Args:
-        scores: (runs,) on the split whose gold labels `constant` is of; NaN of a diverged run, which counts as
-            collapsed.
-        constant: Score of the best constant prediction, see `constant_score`; 0 for spans and correlations.
-        fell: (runs,) whether the training loss fell, see `loss_fell`; true where it is not known.
+        scores: (runs,) best scores on dev.
+        constant: (runs,) scores of the best constant prediction there; NaN where not recorded.
+        fall: (runs,) see `trials.record.loss_fall`; NaN where not recorded, which then decides nothing.
     """
-    learned = (scores > np.asarray(constant) + ROUNDING) & np.asarray(fell, dtype=bool)
-    collapsed: npt.NDArray[np.bool_] = ~learned
-    return collapsed
-
-
-def constant_score(support: npt.ArrayLike, score: Score) -> float:
-    """The best score of predicting one label for all items.
-
-    For accuracy it is the share of the most frequent label, for Matthews' correlation 0, for the F1 of a label that of
-    predicting it everywhere.
-
-    Args:
-        support: (labels,) items of each label in gold.
-        score: Takes counts (..., 3, labels) to scores, as those of `pseudo_values`.
-
-    Raises:
-        ValueError: There is no item.
-    """
-    gold = np.asarray(support, dtype=np.float64)
-    if not gold.sum() > 0:
-        raise ValueError("a split without items has no constant prediction")
-    each = np.eye(len(gold))  # (predictions, labels)
-    counts = np.stack([np.broadcast_to(gold, each.shape), each * gold.sum(), each * gold], axis=1)
-    return float(score(counts).max())
-
-
-def loss_fell(losses: npt.ArrayLike) -> bool:
-    """Whether a training loss fell: its last tenth lies, in the mean, `LEAST_FALL` below its first tenth.
-
-    Args:
-        losses: (steps,) in order; one that is not finite at the end has not fallen.
-
-    Raises:
-        ValueError: There are fewer than two steps.
-    """
-    steps = np.asarray(losses, dtype=np.float64)
-    if len(steps) < 2:
-        raise ValueError(f"a loss of {number(len(steps), 'step')} cannot fall")
-    tenth = max(1, len(steps) // 10)
-    return bool(steps[-tenth:].mean() <= (1 - LEAST_FALL) * steps[:tenth].mean())
+    learned = (scores > constant + ROUNDING) & ~(fall < LEAST_FALL)
+    found: Floats = np.where(np.isfinite(scores) & np.isfinite(constant), 1.0 - learned, np.nan)
+    return found

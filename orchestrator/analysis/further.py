@@ -30,11 +30,14 @@ class Further:
             decided, None if not even `MOST_SEEDS` would.
         further_sentences: The fewest further dev sentences, with the present seeds; 0 if it is decided, None if
             `MOST_TIMES` as many would not, or if the interval is over seeds alone.
+        sentences_with_all_seeds: The fewest further dev sentences that decide together with the seeds of the last look;
+            likewise.
         half_width: How far the end towards the tolerance would stay from the mean with infinitely many seeds.
     """
 
     further_seeds: int | None
     further_sentences: int | None
+    sentences_with_all_seeds: int | None
     half_width: float
 
 
@@ -63,12 +66,31 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = 0
     of_sentences = np.sqrt(theirs * n_i * (sentences - n_i)) / sentences * special.ndtri(power)
     more_seeds = _first(seeds, _room(_expected(of, seeds, n_i), looks, tolerance, tail) >= of_seeds)
     more_sentences = _first(sentences, _room(_expected(of, n, sentences), looks, tolerance, tail) >= of_sentences)
+    last = max(float(looks.most), n)
+    moves = np.hypot(of_sentences, np.sqrt(of.seeds * n * (last - n)) / last * special.ndtri(power))
+    together = _first(sentences, _room(_expected(of, last, sentences), looks, tolerance, tail) >= moves)
     forever = _expected(of, np.array([1e9]), n_i)
     return Further(
         further_seeds=0 if decided else None if more_seeds is None else int(more_seeds - n),
         further_sentences=0 if decided else None if more_sentences is None else int(more_sentences - n_i),
+        sentences_with_all_seeds=0 if decided else None if together is None else int(together - n_i),
         half_width=float(abs(tolerance - of.mean) - _room(forever, looks, tolerance, tail)[0]),
     )
+
+
+def chances_within(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = 0.025) -> Floats:
+    """Chances (seeds,) that looks with one, two, ... more seeds, up to `most`, show a loss of at most the tolerance.
+
+    Predictive: the mean of the seeds to come is as uncertain as those at hand leave it (Student's t), without a prior
+    opinion (C. Jennison and B. Turnbull, "Group Sequential Methods" (2000), chapter 10); the variances are taken for
+    the observed ones. `of` is of one setting, with a variance.
+    """
+    n = float(of.n_seeds)
+    seeds = np.arange(n + 1, looks.most + 1)
+    room = tolerance - _planned_ends(_expected(of, seeds, float(of.n_sentences)), looks, tail)[1]
+    with np.errstate(divide="ignore"):
+        chances: Floats = special.stdtr(n - 1, room / np.sqrt(of.seeds * (seeds - n) / seeds))
+    return chances
 
 
 def _seeds_alone(of: Estimate) -> Floats:
@@ -93,11 +115,17 @@ def _expected(of: Estimate, n_seeds: float | Floats, n_sentences: float | Floats
 
 def _room(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float) -> Floats:
     """How far the end towards the tolerance stays from it; negative where it is beyond."""
-    # The share alone matters past the plan, where the last look's tail is taken.
+    low, high = _planned_ends(of, looks, tail)
+    room: Floats = np.where(of.mean <= tolerance, tolerance - high, low - tolerance)
+    return room
+
+
+def _planned_ends(of: Estimate, looks: PlannedLooks, tail: float) -> tuple[Floats, Floats]:
+    """Both ends as a look has them; past the plan with the tail of its last look, before it infinite."""
     planned = of._replace(n_seeds=np.clip(of.n_seeds, looks.first, looks.most))
     low, high = ends(of, tails(planned, looks, tail), DECIDING)
-    room: Floats = np.where(of.mean <= tolerance, tolerance - high, low - tolerance)
-    return np.where(of.n_seeds >= looks.first, room, -np.inf)
+    is_look = of.n_seeds >= looks.first
+    return np.where(is_look, low, -np.inf), np.where(is_look, high, np.inf)
 
 
 def _first(candidates: Floats, enough: np.ndarray) -> float | None:

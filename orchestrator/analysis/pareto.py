@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from orchestrator.analysis.rows import Floats, numbers, require, usable
+from orchestrator.analysis.savings import COUNTED
 
 _DIGITS = 11  # of a mean: digits beyond are rounding, and means of equal values must stay equal
 
@@ -52,7 +53,7 @@ def _rows(frame: pd.DataFrame, cost: str, value: str) -> pd.DataFrame:
     rows = rows[np.isfinite(numbers(rows, cost))]
     if rows["group"].nunique() > 1:
         raise ValueError(f"{rows['group'].nunique()} objective groups: scores compare only inside one")
-    if not cost.endswith("_params") and "device" in rows.columns and rows["device"].nunique(dropna=False) > 1:
+    if cost not in COUNTED and "device" in rows.columns and rows["device"].nunique(dropna=False) > 1:
         raise ValueError(f"{cost} was measured on {rows['device'].nunique(dropna=False)} devices; choose one")
     return rows
 

@@ -1,12 +1,17 @@
-"""What a cell saves of its baseline: parameters, training time, peak memory, energy; never across devices.
+"""What a cell saves of its baseline: operations, parameters, training time, peak memory, energy.
 
-Times, memory and energy are ratios of positive figures whose noise multiplies (a busy neighbour makes all of a trial
-slower by a factor), so the interval is Student's on the logarithms of the ratios, paired by seed: it cannot leave
-"saves 100 %", and it is the same whichever side is called the reference. `saved` is 1 minus the geometric mean of the
-ratios.
+Operations, times, memory and energy are ratios of positive figures whose noise multiplies (a busy neighbour makes all
+of a trial slower by a factor), so the interval is Student's on the logarithms of the ratios, paired by seed: it cannot
+leave "saves 100 %", and it is the same whichever side is called the reference. `saved` is 1 minus the geometric mean of
+the ratios.
 
-Time is the training cost (`trial_frame.with_training_cost`): without the time that the states of frozen layers took,
-freezing would look cheaper than it is. Set-up and evaluation are left out, as freezing does not change what they do.
+Counts are the same everywhere: parameters also under every seed, while the operations of two seeds differ by the order
+of their sentences if these are padded; those of padded and unpadded batches do not compare. What is measured compares
+only between two trials that ran under the same conditions (`trial_frame.CONDITIONS`); their precision is the same, as a
+baseline differs from its cell in what is frozen alone.
+
+Time is the training cost (`trial_frame.with_costs`): without the time that the states of frozen layers took, freezing
+would look cheaper than it is. Set-up and evaluation are left out, as freezing does not change what they do.
 """
 
 from __future__ import annotations
@@ -19,22 +24,25 @@ import pandas as pd
 from orchestrator.analysis.moments import moments, t_ends
 from orchestrator.analysis.paired import Pairs, pair
 from orchestrator.analysis.rows import Floats, number, numbers, require
-from orchestrator.analysis.trial_frame import TRAINING_COST
+from orchestrator.analysis.trial_frame import CONDITIONS, MEMORY, TRAINING_COST, on_cpu
 
-COUNTED = ("trainable_params",)  # the same under every seed and on every device
-MEASURED = (TRAINING_COST, "peak_memory_bytes", "energy_j")
+FLOPS = "training_flops"
+CONSTANT = ("trainable_params",)  # the same under every seed
+COUNTED = (FLOPS, *CONSTANT)  # the same on every device
+MEASURED = (TRAINING_COST, MEMORY, "energy_j")
 COSTS = (*COUNTED, *MEASURED)  # those shown unless others are asked for
 _KNOWN = (*COSTS, "train_s")
-_ACROSS = "different devices"
+WARM_WORKER = "not measured: resident memory of a warm worker"
 
 
 def savings(frame: pd.DataFrame, costs: Sequence[str] = COSTS, level: float = 0.95) -> pd.DataFrame:
     """One row a non-baseline cell and cost.
 
     Columns: `cell`, `baseline`, `cost` (a name of `COSTS`, or `train_s`), `n_pairs`
-    (pairs the figure rests on), `saved` (share of the baseline's, 0..1, negative if it costs more), `low`, `high` (at
-    `level`; both `saved` for counted costs, NaN below two pairs), `cost_mean`, `baseline_mean` (of the pairs, in the
-    cost's unit; for counted costs of all trials), `note` (why there is no figure, or what was left out; else empty).
+    (pairs the figure rests on; 0 for parameters), `saved` (share of the baseline's, 0..1, negative if it costs more),
+    `low`, `high` (at `level`; both `saved` for parameters, NaN below two pairs), `cost_mean`, `baseline_mean` (of the
+    pairs, in the cost's unit; for parameters of all trials), `note` (why there is no figure, or what was left out; else
+    empty).
 
     Raises:
         ValueError: A column is absent, a cost is unknown, or a cell has two completed trials of one seed.
@@ -42,11 +50,11 @@ def savings(frame: pd.DataFrame, costs: Sequence[str] = COSTS, level: float = 0.
     unknown = sorted(set(costs) - set(_KNOWN))
     if unknown:
         raise ValueError(f"unknown cost {', '.join(unknown)}; known: {', '.join(_KNOWN)}")
-    parts = [(_counted if cost in COUNTED else _measured)(frame, cost, level) for cost in costs]
+    parts = [(_constant if cost in CONSTANT else _paired)(frame, cost, level) for cost in costs]
     return pd.concat(parts, ignore_index=True).reset_index(drop=True)
 
 
-def _counted(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
+def _constant(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
     """Any trial of a cell tells its count, whether it completed or not."""
     require(frame, ["cell", "baseline", "group", cost])
     means = pd.Series(numbers(frame, cost)).groupby(frame["cell"].to_numpy()).mean()
@@ -60,50 +68,83 @@ def _counted(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
     return _table(cells, cost, n, saved, (saved, saved), (ours, base), note)
 
 
-def _measured(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
-    require(frame, ["device"])
-    pairs = pair(frame, cost, keep=["device"])
+def _paired(frame: pd.DataFrame, cost: str, level: float) -> pd.DataFrame:
+    of_cost = ["padding_free"] if cost in COUNTED else [*CONDITIONS]
+    conditions = [name for name in of_cost if name in frame.columns]
+    if cost not in COUNTED:
+        require(frame, ["device"])
+    pairs = pair(frame, cost, keep=conditions)
     size = len(pairs.cells)
     ours, base = numbers(pairs.rows, cost), numbers(pairs.rows, f"{cost}_base")
-    same, trouble = _one_device(pairs)
-    positive = (ours > 0) & (base > 0)
-    use = same & positive & ~trouble[pairs.codes]
+    reasons = _why_apart(pairs.rows, conditions)
+    same = (reasons == "").to_numpy()
+    spread = _several_devices(pairs, same, conditions)
+    use = same & (ours > 0) & (base > 0) & ~spread[pairs.codes]
     codes = pairs.codes[use]
     m = moments(np.log(ours[use] / base[use]), codes, size)
     low, high = t_ends(m, level)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = tuple(np.bincount(codes, side[use], size) / m.n for side in (ours, base))
-    note = _notes(pairs, m.n, np.bincount(pairs.codes, ~same, size).astype(np.float64), trouble)
+    note = _notes(pairs, m.n, reasons, spread, _why_unmeasured(frame, cost))
     ends = (-np.expm1(high), -np.expm1(low))
     return _table(pairs.cells, cost, m.n.astype(np.int64), -np.expm1(m.mean), ends, (means[0], means[1]), note)
 
 
-def _one_device(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """(pairs whose sides ran on one known device, cells whose such pairs are spread over several)."""
-    device = pairs.rows["device"]
-    same = (device.notna() & (device == pairs.rows["device_base"])).to_numpy(dtype=bool, na_value=False)
-    per_cell = device[same].groupby(pairs.codes[same]).nunique()
-    spread = per_cell.reindex(range(len(pairs.cells)), fill_value=0).to_numpy() > 1
-    return same, spread
+def _why_apart(rows: pd.DataFrame, conditions: Sequence[str]) -> pd.Series:
+    """Why the two sides of each pair do not compare; empty where they do. What one side did not record is not judged.
+
+    Only the device has to be known: it makes times differ many times over.
+    """
+    reasons = pd.Series("", index=rows.index, dtype=object)
+    for name in reversed(conditions):  # the first one says most, so it is written last
+        ours, base = rows[name], rows[f"{name}_base"]
+        differ = ours.notna() & base.notna() & (ours != base)
+        words = [_different(name, *sides) for sides in zip(ours[differ], base[differ], strict=True)]
+        reasons[differ] = words
+        if name == "device":
+            reasons[ours.isna() | base.isna()] = "device not recorded"
+    return reasons
 
 
-def _notes(pairs: Pairs, n: Floats, across: Floats, spread: np.ndarray) -> list[str]:
+def _different(name: str, one: object, other: object) -> str:
+    """`different threads: 1 and 2`."""
+    texts = sorted(f"{value:g}" if isinstance(value, int | float) else str(value) for value in (one, other))
+    return f"different {CONDITIONS[name]}: {' and '.join(texts)}"
+
+
+def _several_devices(pairs: Pairs, same: np.ndarray, conditions: Sequence[str]) -> np.ndarray:
+    """(cells,) whether the comparable pairs of a cell ran on several devices."""
+    if "device" not in conditions:
+        return np.zeros(len(pairs.cells), dtype=bool)
+    per_cell = pairs.rows["device"][same].groupby(pairs.codes[same]).nunique()
+    several: np.ndarray = per_cell.reindex(range(len(pairs.cells)), fill_value=0).to_numpy() > 1
+    return several
+
+
+def _why_unmeasured(frame: pd.DataFrame, cost: str) -> str:
+    """Why no trial has this cost; empty where one has, or nothing is known about it."""
+    if cost == FLOPS and not np.isfinite(numbers(frame, cost)).any():
+        return "not recorded"
+    return WARM_WORKER if cost == MEMORY and len(frame) and on_cpu(frame).any() else ""
+
+
+def _notes(pairs: Pairs, n: Floats, reasons: pd.Series, spread: np.ndarray, unmeasured: str) -> list[str]:
     """Why a cell has no figure, or what its figure leaves out."""
-    known = pairs.rows["device"].notna() & pairs.rows["device_base"].notna()
-    unnamed = np.bincount(pairs.codes, ~known.to_numpy(dtype=bool), len(pairs.cells))
+    apart = reasons[reasons != ""].groupby(pairs.codes[(reasons != "").to_numpy()]).agg(["size", "first"])
     notes = []
-    for row, (used, apart, dark) in enumerate(zip(n, across, unnamed, strict=True)):
+    for row, used in enumerate(n):
         total, has_base = int(pairs.cells["n_pairs"].iloc[row]), pairs.cells["n_baseline"].iloc[row]
+        n_apart, first = (int(apart["size"][row]), apart["first"][row]) if row in apart.index else (0, "")
         if not total:
-            notes.append("no pairs measured" if has_base else "baseline not measured")
-        elif spread[row] or (apart == total and dark < total):
-            notes.append(_ACROSS)
-        elif dark == total:
-            notes.append("device not recorded")
+            notes.append(unmeasured or ("no pairs measured" if has_base else "baseline not measured"))
+        elif spread[row]:
+            notes.append("pairs on different devices")
+        elif n_apart == total:
+            notes.append(first)
         elif not used:
             notes.append("a cost of zero: no ratio")
         else:
-            notes.append(f"{number(int(apart), 'pair')} on {_ACROSS} left out" if apart else "")
+            notes.append(f"{number(n_apart, 'pair')} left out ({first})" if n_apart else "")
     return notes
 
 

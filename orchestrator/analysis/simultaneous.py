@@ -29,7 +29,7 @@ from scipy import optimize, special
 
 from orchestrator.analysis.looks import PlannedLooks, tails
 from orchestrator.analysis.rows import Floats, number
-from orchestrator.analysis.two_way import DECIDING, ROUNDING, Estimate, Verdict, ends, estimate, verdict
+from orchestrator.analysis.two_way import DECIDING, ROUNDING, Estimate, Verdict, ends, estimate, estimates, verdict
 
 _STEPS = 20  # of the grid of correlations
 _NODES = 100  # of the quadrature over what all settings share
@@ -66,6 +66,7 @@ def simultaneous(
     error: float = 0.05,
     looks: PlannedLooks | None = None,
     in_order: bool = False,
+    n_run: Floats | None = None,
 ) -> Simultaneous:
     """Intervals that all hold together with chance 1 - `error`, at every look if there are `looks`.
 
@@ -75,6 +76,7 @@ def simultaneous(
         tolerance: The largest acceptable loss, in the unit of the values.
         error: Between 0 and 1.
         looks: When the losses are looked at; None for a number of seeds fixed beforehand.
+        n_run: (settings,) seeds run, collapsed ones included, by which looks are counted; None for those of the losses.
         in_order: Whether the settings stand in an order fixed before the sweep, the likeliest to be harmless first.
 
     Raises:
@@ -82,7 +84,7 @@ def simultaneous(
     """
     if not losses:
         raise ValueError("there is no setting to give an interval")
-    of = Estimate(*map(np.array, zip(*map(estimate, losses), strict=True)))
+    of = estimates(losses)
     aligned = len({one.shape for one in losses}) == 1
     tail, method = error / 2, ""
     if in_order:
@@ -91,7 +93,8 @@ def simultaneous(
         shared = mean_correlation(np.stack(losses)) if aligned else 0.0
         tail = adjusted_tail(len(losses), shared, tail)
         method = f"max-t over {number(len(losses), 'setting')}, correlation {shared:.2f}"
-    low, high = ends(of, tail if looks is None else tails(of, looks, tail), DECIDING)
+    counted = of if n_run is None else of._replace(n_seeds=n_run)
+    low, high = ends(of, tail if looks is None else tails(counted, looks, tail), DECIDING)
     if in_order:
         behind = np.logical_and.accumulate(high <= tolerance + ROUNDING)[:-1]
         low[1:][~behind] = high[1:][~behind] = np.nan

@@ -1,9 +1,4 @@
-"""How often a cell goes wrong: trials that broke, and trials that learned to answer the most frequent label.
-
-The second is what fine-tuning with a bad seed looks like (M. Mosbach, M. Andriushchenko and D. Klakow, "On the
-Stability of Fine-tuning BERT", 2021, arXiv 2006.04884): the trial completes, and its accuracy is the share of that
-label.
-"""
+"""How often a cell goes wrong: trials that broke, and trials that collapsed (`collapse`)."""
 
 from __future__ import annotations
 
@@ -16,74 +11,37 @@ from orchestrator.analysis.rows import Floats, numbers, require
 BROKEN = ("diverged", "out_of_memory", "failed")
 # Ended by the scheduler, or for reasons that are not the cell's (a machine left, a file was away): no evidence.
 NO_EVIDENCE = ("lost", "unavailable", "pruned")
-MAJORITY_TOLERANCE = 1e-9  # both are ratios of the same counts; only rounding may part them
 
 
-def majority_share(tags: pd.DataFrame) -> pd.Series:
-    """Share of the most frequent gold label on dev, by trial_id, from token and class rows; NaN without support.
-
-    Raises:
-        ValueError: A column is absent, or a trial has a label twice.
-    """
-    require(tags, ["trial_id", "split", "level", "tag", "support"])
-    rows = tags[(tags["split"] == "dev") & tags["level"].isin(["token", "class"])]
-    if rows.duplicated(["trial_id", "level", "tag"]).any():
-        raise ValueError("a trial has a label twice in its dev rows")
-    support = pd.Series(numbers(rows, "support"), name="majority_share").groupby(rows["trial_id"].to_numpy())
-    total = support.sum().rename_axis("trial_id")
-    return (support.max().rename_axis("trial_id") / total.where(total > 0)).astype(np.float64)
-
-
-def is_majority(trials: pd.DataFrame, majority: pd.Series, tolerance: float = MAJORITY_TOLERANCE) -> pd.Series:
-    """Which trials completed with an accuracy that is the majority share within `tolerance`; index of `trials`.
-
-    Other metrics than accuracy are never judged: their value for one constant answer is another.
-    """
-    require(trials, ["trial_id", "state", "metric", "score"])
-    share = trials["trial_id"].map(majority).to_numpy(dtype=np.float64)
-    close = np.abs(numbers(trials, "score") - share) <= tolerance  # NaN is not close
-    judged = (trials["state"] == "completed") & (trials["metric"] == "accuracy")
-    return judged.astype(bool) & pd.Series(close, trials.index)
-
-
-def instability(
-    trials: pd.DataFrame,
-    majority: pd.Series | None = None,
-    *,
-    tolerance: float = MAJORITY_TOLERANCE,
-    level: float = 0.95,
-) -> pd.DataFrame:
+def instability(trials: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
     """One row a cell, in order of first appearance, also without ended trials.
 
     Columns: `cell`, `n` (ended trials that are evidence: completed or broken), `broken` (diverged, out of memory,
-    failed), `majority` (completed as majority class; 0 without `majority`), `judged` (completed trials whose majority
-    share is known and whose metric is accuracy), `excluded` (lost, unavailable, pruned), `share` (of n that broke or
-    is majority class), `low`, `high` (Clopper-Pearson at `level`, exact and so on the wide side). NaN without
-    evidence.
+    failed), `collapsed` (completed ones whose column `collapsed` says so), `judged` (completed trials of which that is
+    known), `excluded` (lost, unavailable, pruned), `share` (of n that broke or collapsed), `low`, `high`
+    (Clopper-Pearson at `level`, exact and so on the wide side). NaN without evidence.
 
     Raises:
         ValueError: A column is absent, or a trial has two rows.
     """
-    require(trials, ["cell", "trial_id", "state", "metric", "score"])
+    require(trials, ["cell", "trial_id", "state"])
     if trials["trial_id"].duplicated().any():
         raise ValueError(f"trial {trials.loc[trials['trial_id'].duplicated(), 'trial_id'].iloc[0]} has two rows")
     codes, cells = pd.factorize(trials["cell"])
-    known = majority if majority is not None else pd.Series(dtype=np.float64)
     completed = (trials["state"] == "completed").to_numpy(dtype=bool)
-    judged = completed & (trials["metric"] == "accuracy").to_numpy(dtype=bool)
-    judged &= np.isfinite(trials["trial_id"].map(known).to_numpy(dtype=np.float64))
     broken = trials["state"].isin(BROKEN).to_numpy(dtype=bool)
+    known = numbers(trials, "collapsed") if "collapsed" in trials.columns else np.full(len(trials), np.nan)
     flags = {
         "n": completed | broken,
         "broken": broken,
-        "majority": is_majority(trials, known, tolerance).to_numpy(dtype=bool),
-        "judged": judged,
+        "collapsed": completed & (known == 1),
+        "judged": completed & np.isfinite(known),
         "excluded": trials["state"].isin(NO_EVIDENCE).to_numpy(dtype=bool),
     }
     table = pd.DataFrame({"cell": cells}).assign(
         **{name: np.bincount(codes, flag, len(cells)).astype(np.int64) for name, flag in flags.items()}
     )
-    bad, n = (numbers(table, "broken") + numbers(table, "majority")), numbers(table, "n")
+    bad, n = (numbers(table, "broken") + numbers(table, "collapsed")), numbers(table, "n")
     low, high = clopper_pearson(bad, n, level)
     with np.errstate(invalid="ignore"):
         return table.assign(share=bad / n, low=low, high=high)

@@ -40,6 +40,7 @@ of V, as with few texts and a low churn of its own in every seed): the maximum i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -166,6 +167,16 @@ def estimate(losses: Floats) -> Estimate:
     return Estimate(mean, v, df, v_s, v_2, skew, np.full(v.shape, float(n_s)), np.full(v.shape, float(n_i)))
 
 
+def estimates(losses: Sequence[Floats]) -> Estimate:
+    """The estimates of many (seeds, sentences) arrays of any sizes: arrays of (losses,), NaN for one without seeds."""
+    table = np.full((len(Estimate._fields), len(losses)), np.nan)
+    table[-2:] = np.array([[0.0], [1.0]])
+    for shape in {each.shape for each in losses if len(each)}:
+        at = [place for place, each in enumerate(losses) if each.shape == shape]
+        table[:, at] = estimate(np.stack([losses[place] for place in at]))
+    return Estimate._make(table)
+
+
 def ends(of: Estimate, tail: float | Floats, guard: Guard = SINGLE) -> tuple[Floats, Floats]:
     """Lower and upper end of each loss; NaN where there is no variance to judge by.
 
@@ -177,22 +188,6 @@ def ends(of: Estimate, tail: float | Floats, guard: Guard = SINGLE) -> tuple[Flo
         low = of.mean - se * _reach(t, np.maximum(-of.sentence_skew, 0))
         high = of.mean + se * _reach(t, _presumed(of, guard))
     return low, high
-
-
-def p_at_least(of: Estimate, limit: float | Floats, guard: Guard = DECIDING) -> Floats:
-    """One-sided p against a true loss of `limit` or more: small where such a loss is ruled out; NaN as of `ends`.
-
-    It is at most `tail` where the upper end of `ends` with that guard is at most the limit.
-    """
-    return _p(of, limit - of.mean, _presumed(of, guard))
-
-
-def p_at_most(of: Estimate, limit: float | Floats) -> Floats:
-    """One-sided p against a true loss of `limit` or less: small where the loss is shown to be more; NaN as of `ends`.
-
-    It is at most `tail` where the lower end of `ends` is at least the limit.
-    """
-    return _p(of, of.mean - limit, np.maximum(-of.sentence_skew, 0))
 
 
 def interval(losses: Floats, level: float = 0.95) -> TwoWayInterval:
@@ -266,13 +261,3 @@ def _reach(t: Floats, skew: Floats) -> Floats:
     """How far an end lies from the mean, in standard errors."""
     far: Floats = np.minimum(np.where(skew > 0, t + skew * (1 + 2 * t**2) / 6, t), _LONGEST * t)
     return far
-
-
-def _p(of: Estimate, margin: Floats, skew: Floats) -> Floats:
-    """The tail whose end lies just so far from the mean: the inverse of `_reach`."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        far = np.where(of.variance > 0, margin / np.sqrt(of.variance), np.nan)
-        above = far - skew / 6
-        t = np.maximum(2 * above / (1 + np.sqrt(np.maximum(1 + 4 * skew * above / 3, 0))), far / _LONGEST)
-        p: Floats = special.stdtr(of.df, -np.where(far > 0, t, far))
-    return p

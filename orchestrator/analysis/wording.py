@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from orchestrator.analysis.rows import ROUNDING, number
+from orchestrator.analysis.looks import PlannedLooks
+from orchestrator.analysis.rows import number
 
 Row = Mapping[str, Any]  # a row of `Recommendation.candidates`
 
 SAVED = {
+    "training_flops": "training FLOPs",
     "training_cost_s": "training time",
     "train_s": "time of the optimiser steps",
     "trainable_params": "trainable parameters",
@@ -20,101 +23,150 @@ SAVED = {
     "energy_j": "energy",
 }
 NO_CANDIDATES = "Nothing to choose from: no setting freezes anything."
-NO_PAIRS = "Not decidable: no completed trial has a completed baseline of the same seed."
+NO_PAIRS = "Not decided: no completed trial has a completed baseline of the same seed."
 _MAX_LEFT_OUT = 4  # settings named in a sentence
 
 
-def points(difference: float) -> str:
-    """A measured difference of scores in points (hundredths), one decimal and no sign: `0.4 points`."""
-    return _points(f"{abs(100 * difference):.1f}".removesuffix(".0"))
+class Asked(NamedTuple):
+    """What an answer answers.
+
+    Attributes:
+        tolerance: The largest acceptable loss, in units of the score.
+        saving: A key of `SAVED`.
+        looks: When the sweep is looked at.
+        n_layers: Encoder layers; None if unknown.
+        outcome: As of `choose.Recommendation`.
+    """
+
+    tolerance: float
+    saving: str
+    looks: PlannedLooks
+    n_layers: int | None
+    outcome: str
+
+
+def answer_sentence(table: pd.DataFrame, fit: pd.DataFrame, best: Row | None, nearest: Row | None, asked: Asked) -> str:
+    """The answer with its figures, its condition, and what it does not consider.
+
+    Args:
+        table: `choose.Recommendation.candidates`.
+        fit: Those within the budget that save.
+        best: The recommended one.
+        nearest: The one that the fewest further seeds would decide for a larger saving.
+        asked: The question.
+    """
+    if table.empty:
+        return NO_CANDIDATES
+    if not (table["n_run"] > 0).any():
+        return NO_PAIRS
+    if best is not None:
+        text = _chosen(best, asked) + _larger(nearest, asked)
+    elif asked.outcome == "freeze nothing":
+        ended = table["tested"] & ~table["shown"] & table["chain"].isin(fit["chain"])
+        least = table[ended].sort_values("loss").iloc[0].to_dict()
+        text = (
+            f"Freeze nothing: {parts(least['freeze'], asked.n_layers)} is shown to cost more than "
+            f"{exact_points(asked.tolerance)}: it {_loss(least)}. Freezing more is taken to cost no less."
+        )
+    else:
+        text = _undecided(fit, nearest, asked)
+    return text + left_out_sentence(table, asked)
+
+
+def _chosen(row: Row, asked: Asked) -> str:
+    """What is recommended, what it loses and saves, how sure, and under which condition."""
+    failed = int(row["broken"])
+    text = (
+        f"Freeze {parts(row['freeze'], asked.n_layers)}: it {_loss(row)}, within {exact_points(asked.tolerance)}, and "
+        f"saves {share_text(row)} of the {SAVED[asked.saving]}. It holds for runs that do not collapse "
+        f"({row['collapses']})"
+    )
+    if row["baseline_collapsed"]:
+        text += f"; {number(int(row['baseline_collapsed']), 'run')} of the baseline collapsed"
+    if failed:
+        text += f"; {number(failed, 'run')} of this setting failed"
+    return f"{text}."
+
+
+def _undecided(fit: pd.DataFrame, nearest: Row | None, asked: Asked) -> str:
+    """Why nothing is recommended yet, and what would decide it."""
+    if fit.empty:
+        return f"Not decided: no setting within the budget is known to save {SAVED[asked.saving]}."
+    most = int(fit["n_run"].max())
+    limit = exact_points(asked.tolerance)
+    if most < asked.looks.first:
+        return f"Not decided with {number(most, 'seed')}: the first look takes {number(asked.looks.first, 'seed')}."
+    known = fit[fit["high_decides"].notna() | fit["tested"]]
+    closest = (known if len(known) else fit).sort_values("loss").iloc[0].to_dict()
+    text = f"Not decided: no setting is shown to lose at most {limit}."
+    row = closest if nearest is None else nearest
+    text = f"{text} Freezing {parts(row['freeze'], asked.n_layers)} {_loss(row)} so far"
+    takes = _both(row, asked) if nearest is None else _takes(row)
+    if not takes:
+        return f"{text}; further seeds or dev sentences are unlikely to decide it."
+    side = "within" if row["loss"] <= asked.tolerance else "more than"
+    return f"{text}; about {takes} would probably show that it is {side} {limit}."
+
+
+def _larger(row: Row | None, asked: Asked) -> str:
+    """What may save more than the recommended setting; empty without one."""
+    if row is None or row["loss"] > asked.tolerance:
+        return ""
+    freeze = parts(row["freeze"], asked.n_layers)
+    return f" About {_takes(row)} may allow {freeze}, which would save {100 * row['saved']:.0f} %."
+
+
+def _both(row: Row, asked: Asked) -> str:
+    """`7 more seeds and 600 more dev sentences`, where neither alone would do; empty if both would not."""
+    seeds, sentences = asked.looks.most - row["n_run"], row["sentences_with_all_seeds"]
+    if pd.isna(sentences) or not sentences or seeds <= 0:
+        return ""
+    return f"{number(int(seeds), 'more seed')} and {sentences:,} more dev sentences together"
+
+
+def _takes(row: Row) -> str:
+    """`4 more seeds or 600 more dev sentences`."""
+    takes = [number(int(row["further_seeds"]), "more seed")]
+    if not pd.isna(row["further_sentences"]) and row["further_sentences"] > 0:
+        takes.append(f"{row['further_sentences']:,} more dev sentences")
+    return " or ".join(takes)
+
+
+def _loss(row: Row) -> str:
+    """`loses 0.39 points (loss between -0.04 and 0.95; median 0.41; 3 seeds, 200 dev sentences)`: what decides."""
+    mean, ends = 100 * row["loss"], (100 * row["low_decides"], 100 * row["high_decides"])
+    verb = "gains" if mean < -0.005 else "loses"
+    base = [number(int(row["n_pairs"]), "seed")]
+    base.append("on this dev set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} dev sentences")
+    interval = f"loss between {ends[0]:.2f} and {ends[1]:.2f}; " if all(map(math.isfinite, ends)) else ""
+    median = f"median {100 * row['median']:.2f}; "
+    return f"{verb} {abs(mean):.2f} points ({interval}{median}{', '.join(base)})"
 
 
 def exact_points(tolerance: float) -> str:
     """A given number of points, as it was given: `1 point`, `0.25 points`."""
-    return _points(f"{100 * tolerance:.6g}")
-
-
-def _points(shown: str) -> str:
+    shown = f"{100 * tolerance:.6g}"
     return f"{shown} point{'s' * (shown != '1')}"
 
 
 def parts(label: str, n_layers: int | None = None) -> str:
     """What a freeze label names: `first 4+E` is `the first 4 of 6 layers and the embeddings`; others stay."""
-    found = re.fullmatch(r"(?:(first|last) (\d+)|(all))(\+E)?", label)
-    if not found:
-        return label
-    side, depth, everything, embeddings = found.groups()
-    of = "" if n_layers is None else f" of {n_layers}"
-    layers = "all layers" if everything else f"the {side} {depth}{of} layer{'s' * (of != '' or depth != '1')}"
-    return f"{layers} and the embeddings" if embeddings else layers
+    name, plus, _ = label.partition("+E")
+    found = re.fullmatch(r"(first|last) (\d+)", name)
+    if found:
+        of = "" if n_layers is None else f" of {n_layers}"
+        name = f"the {found[1]} {found[2]}{of} layer{'s' * (of != '' or found[2] != '1')}"
+    words = {"all": "all layers", "embeddings": "the embeddings", "alternating": "every other layer"}.get(name, name)
+    return f"{words} and the embeddings" if plus else words
 
 
-def chosen_sentence(
-    row: Row, tolerance: float, error: float, saving: str, larger: Row | None, n_layers: int | None
-) -> str:
-    """What is recommended, what it saves and loses, how sure, and what might save more."""
-    change = "gains" if row["mean"] > 0 else "loses"
-    text = (
-        f"Freeze {parts(row['freeze'], n_layers)}: it saves {_share(row)} of the {SAVED[saving]} and {change} "
-        f"{points(row['mean'])} on average over {number(row['n_pairs'], 'seed')}; "
-        f"a loss of more than {exact_points(tolerance)} is ruled out (error rate {100 * error:g} %)."
-    )
-    if row["broken"]:
-        failed = int(row["broken"])
-        text += f" {number(failed, 'trial')} of this setting failed and {'has' if failed == 1 else 'have'} no score."
-    if larger is None:
-        return text
-    return (
-        f"{text} {_about(larger)} may show the same for {parts(larger['freeze'], n_layers)}, "
-        f"which would save {100 * larger['saved']:.0f} %."
-    )
-
-
-def open_sentence(row: Row, tolerance: float, n_layers: int | None) -> str:
-    """Why nothing is recommended, and how many seeds would probably do."""
-    change = "gain" if row["mean"] > 0 else "loss"
-    return (
-        f"Not decidable with {number(row['n_pairs'], 'seed')}: "
-        f"no setting is shown to lose at most {exact_points(tolerance)}. "
-        f"{_about(row)} would probably show it for {parts(row['freeze'], n_layers)} "
-        f"(mean {change} so far: {points(row['mean'])})."
-    )
-
-
-def ruled_out_sentence(fit: pd.DataFrame, tolerance: float, saving: str, notes: pd.Series) -> str:
-    """Why nothing is recommended where further seeds are not likely to help, or their number is unknown.
-
-    `fit` holds the settings within the budget that save, `notes` why savings of settings are not known.
-    """
-    if fit.empty:
-        why = "; ".join(dict.fromkeys(note for note in notes if note))
-        text = f"Not decidable: no setting within the budget is known to save {SAVED[saving]}"
-        return f"{text} ({why})." if why else f"{text}."
-    if (fit["n_pairs"] < 2).all():
-        return "Not decidable with 1 seed: an interval needs two pairs or more."
-    if (fit["std"] == 0).any():
-        return (
-            "Not decidable: all pairs differ by the same amount, so the spread over seeds is unknown; "
-            "a larger dev set helps."
-        )
-    least = fit.loc[fit["mean"].idxmax()]
-    if least["mean"] < -tolerance - ROUNDING:
-        return (
-            f"Freeze nothing: every setting that saves loses more than {exact_points(tolerance)} on average "
-            f"(the smallest loss: {points(least['mean'])}); further seeds are unlikely to change that."
-        )
-    return (
-        f"Not decidable: {parts(least['freeze'])} is within {exact_points(tolerance)} on average, but not by enough, "
-        "or a setting that freezes less is not, which suggests chance; further seeds are unlikely to help."
-    )
-
-
-def left_out_sentence(table: pd.DataFrame, saving: str) -> str:
-    """Which settings with results the answer does not consider, and why; empty if none, else begins with a space."""
+def left_out_sentence(table: pd.DataFrame, asked: Asked) -> str:
+    """Which settings the answer does not consider, and why; empty if none, else begins with a space."""
+    looked = bool((table["n_run"] >= asked.looks.first).any())
     out = [
         f"{parts(row['freeze'])} ({why})"
         for row in table.to_dict("records")
-        if row["n_pairs"] and (why := _why(row, saving))
+        if (why := _why(row, asked) or (_incomplete(row, asked) if looked else ""))
     ]
     if not out:
         return ""
@@ -122,7 +174,14 @@ def left_out_sentence(table: pd.DataFrame, saving: str) -> str:
     return f" Not considered: {'; '.join(out[:_MAX_LEFT_OUT])}{more}."
 
 
-def _why(row: Row, saving: str) -> str:
+def _incomplete(row: Row, asked: Asked) -> str:
+    return f"incomplete: {number(int(row['n_run']), 'seed')}" if row["n_run"] < asked.looks.first else ""
+
+
+def _why(row: Row, asked: Asked) -> str:
+    saving = asked.saving
+    if not row["n_pairs"]:
+        return "every pair has a collapsed run" if row["n_run"] else "no seed has completed here and at the baseline"
     if not row["in_budget"]:
         return "over the budget"
     if pd.isna(row["saved"]):
@@ -132,13 +191,10 @@ def _why(row: Row, saving: str) -> str:
     return ""
 
 
-def _share(row: Row) -> str:
-    """`52 % (49 to 55 %)`; without ends where they are unknown or the same."""
-    text, low, high = f"{100 * row['saved']:.0f} %", row["saved_low"], row["saved_high"]
-    if pd.isna(low) or pd.isna(high) or low == high:
-        return text
-    return f"{text} ({100 * low:.0f} to {100 * high:.0f} %)"
-
-
-def _about(row: Row) -> str:
-    return f"About {number(int(row['further_seeds']), 'more seed')}"
+def share_text(row: Row) -> str:
+    """`52 % (49 to 55 %)`, `1.3 %`; without ends where they are unknown or would look the same."""
+    digits = 0 if abs(row["saved"]) >= 0.1 else 1
+    saved, *ends = (f"{100 * share:.{digits}f}" for share in (row["saved"], row["saved_low"], row["saved_high"]))
+    if pd.isna(row["saved_low"]) or pd.isna(row["saved_high"]) or ends == [saved, saved]:
+        return f"{saved} %"
+    return f"{saved} % ({ends[0]} to {ends[1]} %)"

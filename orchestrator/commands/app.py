@@ -1,40 +1,123 @@
-"""The console script `permafrost`: every command under one name."""
+"""The console script `permafrost`: every command under one name. Only the command that runs is imported."""
 
 from __future__ import annotations
 
-import typer
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any
 
-from orchestrator.commands.compare import compare
-from orchestrator.commands.data import app as data
-from orchestrator.commands.doctor import doctor
-from orchestrator.commands.export_model import export_model
-from orchestrator.commands.launch_command import launch
-from orchestrator.commands.manifests import app as manifests
-from orchestrator.commands.optuna_study import study
-from orchestrator.commands.plan_command import plan
-from orchestrator.commands.predict import predict
-from orchestrator.commands.reproduce import reproduce
-from orchestrator.commands.status_command import status
-from orchestrator.commands.stop import stop
-from orchestrator.commands.store import app as store
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+# Name: (where it is defined, what the list of commands says). A test compares the latter with the command's own help.
+COMMANDS = {
+    "choose": (
+        "orchestrator.commands.choose_command:choose",
+        "Find out how deep to freeze on your data: plan, run and answer in one command. Run it again to resume.",
+    ),
+    "init": (
+        "orchestrator.commands.choose_command:init",
+        "Write the sweep file that `permafrost choose` would run, with comments, to be edited.",
+    ),
+    "launch": (
+        "orchestrator.commands.launch_command:launch",
+        "Run a sweep. Trials that are complete in the store are not run again.",
+    ),
+    "plan": (
+        "orchestrator.commands.plan_command:plan",
+        "Show what a sweep would run, and forecast its time, energy, memory, disk and cost. Nothing is written.",
+    ),
+    "doctor": (
+        "orchestrator.commands.doctor:doctor",
+        "Check that this machine is ready: Python, packages, devices, disk, Ray, data and models, browser.",
+    ),
+    "status": ("orchestrator.commands.status_command:status", "Show the sweeps of a store and their progress."),
+    "stop": (
+        "orchestrator.commands.stop:stop",
+        "Stop a running sweep. Running trials continue to their next evaluation; launch the sweep again to resume.",
+    ),
+    "answer": (
+        "orchestrator.commands.answer:answer",
+        "Say what to freeze, for each corpus, model and train size, or what to run next.",
+    ),
+    "compare": (
+        "orchestrator.commands.compare:compare",
+        "Judge whether the trials of a store reproduce a published study, or say why they cannot be compared.",
+    ),
+    "study": (
+        "orchestrator.commands.optuna_study:study",
+        "Write the settings of a sweep as an Optuna study, which optuna-dashboard opens.",
+    ),
+    "reproduce": (
+        "orchestrator.commands.reproduce:reproduce",
+        "Run one trial again, without writing to the store, and compare every number that it computes.",
+    ),
+    "export-model": (
+        "orchestrator.commands.export_model:export_model",
+        "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
+    ),
+    "predict": (
+        "orchestrator.commands.predict:predict",
+        "Predict with a model. CoNLL-U keeps its format, with predicted tags; text becomes one word and its tag per "
+        "line.",
+    ),
+}
+GROUPS = {
+    "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora."),
+    "store": ("orchestrator.commands.store:app", "Verify, repair, compact, export and merge stores."),
+    "note": ("orchestrator.commands.note:app", "Write, list and remove notes on trials and settings."),
+    "manifests": ("orchestrator.commands.manifests:app", "Write the Kubernetes manifests of a cluster."),
+}
+
+
+class LazyCommands(TyperGroup):
+    """The commands of `COMMANDS` and `GROUPS`. Listing them imports none."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name, (_, summary) in (COMMANDS | GROUPS).items():
+            self.add_command(TyperCommand(name, help=summary))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the command that the arguments name."""
+        name = args[0]
+        if name in self.commands:
+            self.add_command(load_command(name))
+        return super().resolve_command(ctx, args)
+
+
+def load_command(name: str) -> Any:
+    """Import a command."""
+    module, _, attribute = (COMMANDS | GROUPS)[name][0].partition(":")
+    found = getattr(import_module(module), attribute)
+    if not isinstance(found, typer.Typer):
+        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        single.command()(found)
+        found = single
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
+
 
 app = typer.Typer(
+    cls=LazyCommands,
     name="permafrost",
     help="How much of a pretrained encoder can be frozen before quality suffers, and what does that save?",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(launch)
-app.command()(plan)
-app.command()(doctor)
-app.command()(status)
-app.command()(stop)
-app.command()(compare)
-app.command()(study)
-app.command()(reproduce)
-app.command("export-model")(export_model)
-app.command()(predict)
-app.add_typer(data, name="data")
-app.add_typer(store, name="store")
-app.add_typer(manifests, name="manifests")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"permafrost {version('permafrost-sweeps')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    pass

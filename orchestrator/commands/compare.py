@@ -17,28 +17,41 @@ from orchestrator.config.quantities import counted
 from orchestrator.published.comparison import compare_study
 from orchestrator.published.comparison_tables import comparison_tables
 from orchestrator.published.study import STUDIES, load_study
+from orchestrator.published.verdict import MARGIN
 from orchestrator.store import open_store
+from orchestrator.store.evidence import stored_contributions
 
 StudyOption = Annotated[str, typer.Option("--study", metavar="NAME", help=f"One of {', '.join(STUDIES)}.")]
+MarginOption = Annotated[
+    float, typer.Option(min=0.01, max=100, help="Largest difference of scores that counts as the same, in points.")
+]
 _NEEDED = ["trial_id", "step", "epoch"]  # columns of an evaluation other than its metrics
 
 
 def compare(
-    study: StudyOption, store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debug: DebugOption = False
+    study: StudyOption,
+    store: StoreOption = DEFAULT_STORE,
+    margin: MarginOption = 100 * MARGIN,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
 ) -> None:
-    """Compare the trials of a store with a published study, or say why they cannot be compared.
+    """Judge whether the trials of a store reproduce a published study, or say why they cannot be compared.
 
     Examples:
         permafrost compare --study emekaeze_pos
 
-        permafrost compare --store results --study freezing_bert_glue --json
+        permafrost compare --store results --study freezing_bert_glue --margin 0.5 --json
     """
     with reported(debug=debug):
         published, results = load_study(study), open_store(store)
         epochs = results.epochs()
         columns = {column for metric in published.metrics.values() for column in metric.columns}
         wanted = [name for name in epochs.column_names if name in columns.union(_NEEDED)]
-        comparison = compare_study(published, results.trials().to_pylist(), epochs.select(wanted).to_pylist())
+        rows, evaluations = results.trials().to_pylist(), epochs.select(wanted).to_pylist()
+        if any(metric.to_baseline for metric in published.metrics.values()):
+            known = stored_contributions(results)
+            rows = [row | {"sentences": known.get(row["trial_id"], {})} for row in rows]
+        comparison = compare_study(published, rows, evaluations, margin=margin / 100)
         if as_json:
             content = {
                 "store": str(results.address),
@@ -50,4 +63,4 @@ def compare(
         for part in comparison_tables(comparison, published):
             stdout.print(part)
         trials = counted(comparison.trials, "trial")
-        stdout.print(f"{trials} compared, from {results.address}", markup=False, highlight=False, soft_wrap=True)
+        stdout.print_line(f"{trials} compared, from {results.address}")

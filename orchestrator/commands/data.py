@@ -25,9 +25,10 @@ from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.datasets.check import LENGTHS, CorpusCheck, check_corpus
 from trials.draft import Lookup
 from trials.errors import ConfigError, unknown
+from trials.escaping.untrusted_text import escaped
 from trials.settings import Columns, DataSpec
 from trials.sources.cache import FetchedCorpus, Progress, cache_root, fetched_corpora
-from trials.sources.corpus_draft import TABLES, DataDraft
+from trials.sources.corpus_draft import TABLES, DataDraft, named_corpus
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus
@@ -57,7 +58,7 @@ def fetch(names: Names = None, sweep: SweepOption = None, debug: DebugOption = F
             raise ConfigError("nothing to fetch. Give a NAME like ud:UD_English-EWT@2.16, or --sweep FILE.")
         before = {corpus.source for corpus in fetched_corpora()}
         for name in names or ():
-            parse_name(name).resolve(progress=progress)
+            named_corpus(name).resolve(progress=progress)
         if sweep is not None:
             expand(*load_sweep(sweep, []), Lookup(progress=progress))
         corpora = fetched_corpora()
@@ -78,8 +79,8 @@ def list_(as_json: JsonOption = False, debug: DebugOption = False) -> None:
             rows = [asdict(corpus) | {"folder": str(corpus.folder)} for corpus in corpora]
             print(json.dumps({"bundled": sorted(BUNDLED_TREEBANKS), "cache": str(cache_root()), "fetched": rows}))
             return
-        stdout.print(f"bundled: {', '.join(sorted(BUNDLED_TREEBANKS))}", markup=False, highlight=False)
-        stdout.print(f"fetched, in {cache_root()}: {len(corpora) or 'nothing yet'}", markup=False, soft_wrap=True)
+        stdout.print(f"bundled: {', '.join(sorted(BUNDLED_TREEBANKS))}")
+        stdout.print_line(f"fetched, in {cache_root()}: {len(corpora) or 'nothing yet'}")
         if corpora:
             stdout.print(_list_table(corpora, new=set()))
 
@@ -108,36 +109,15 @@ def check(
         if task is not None and task not in TASKS:
             raise ConfigError(f"--task: {unknown(task, TASKS)}")
         with download_progress() as progress:
-            data, task = _resolved(parse_name(name), task, _columns(text, label), progress)
+            data, task = _resolved(named_corpus(name), task, _columns(text, label), progress)
         report = check_corpus(read_corpus(task, data))
         if as_json:
             shared = {f"{split} in {other}": n for (split, other), n in report.shared.items()}
             print(json.dumps({"name": data.name, "fingerprint": data.fingerprint, **asdict(report), "shared": shared}))
             return
-        stdout.print(f"{data.name} ({data.format}, task {task}), SHA-256 {data.fingerprint[:16]}", highlight=False)
+        stdout.print(f"{data.name} ({data.format}, task {task}), SHA-256 {data.fingerprint[:16]}")
         for part in _check_parts(report):
             stdout.print(part)
-
-
-def parse_name(name: str) -> DataDraft:
-    """The corpus that a name on the command line refers to, in the notation of `permafrost data list`.
-
-    Raises:
-        ConfigError: The name of a treebank or dataset lacks its release or revision.
-    """
-    if name in BUNDLED_TREEBANKS:
-        return DataDraft(bundled=name)
-    kind, _, rest = name.partition(":")
-    if kind not in ("ud", "hub"):
-        return DataDraft(folder=name)
-    identifier, _, version = rest.rpartition("@")
-    if not identifier or not version:
-        raise ConfigError(f"{name!r} lacks a version. Write ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION.")
-    if kind == "ud":
-        return DataDraft(ud=identifier, release=version)
-    owner, _, rest = identifier.partition("/")
-    repository, _, config = rest.partition("/")
-    return DataDraft(hub=f"{owner}/{repository}", config=config or None, revision=version)
 
 
 def _columns(text: str | None, label: str | None) -> Columns | None:
@@ -178,7 +158,7 @@ def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
             yield Text(f"{n:,} of {items} ({100 * n / total:.1f} %) also {'occurs' if n == 1 else 'occur'} in {other}.")
     for split, labels in report.unseen.items():
         if labels:
-            names = ", ".join(f"{label} ({n})" for label, n in labels.items())
+            names = ", ".join(f"{escaped(label)} ({n})" for label, n in labels.items())
             yield Text(f"{split} has labels that train lacks, each of which counts as an error: {names}.")
 
 
@@ -209,7 +189,7 @@ def _label_table(report: CorpusCheck, most: int = 60) -> Table:
         table.add_column(name, justify="right")
     labels = list(dict.fromkeys(label for split in report.splits.values() for label in split.labels))
     for label in labels[:most]:
-        table.add_row(Text(label), *(f"{split.labels.get(label, 0):,}" for split in report.splits.values()))
+        table.add_row(escaped(label), *(f"{split.labels.get(label, 0):,}" for split in report.splits.values()))
     if len(labels) > most:
         table.add_row(f"and {len(labels) - most} more", *[""] * len(report.splits))
     return table

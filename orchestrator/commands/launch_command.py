@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from orchestrator.analysis.cells import TRIAL_COLUMNS
+from orchestrator.analysis.cut_off import cut_off_notes
 from orchestrator.analysis.summary import summarise
+from orchestrator.api.answering import answers_of
+from orchestrator.commands.answer import show_answers
 from orchestrator.config.configs_folder import configs_folder
 from orchestrator.config.console import (
     DEFAULT_STORE,
@@ -34,17 +36,14 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.config.yaml_document import Document
-from orchestrator.execution.stop_request import StopRequest, leaving_on_sigterm
-from orchestrator.forecast.archive import save_forecast
 from orchestrator.forecast.values import Forecast
-from orchestrator.lease import take_lease
-from orchestrator.session.budget import Bounds, hourly_price, limit_note
+from orchestrator.session.budget import Bounds, limit_note
 from orchestrator.session.outcome import outcome_of, say_end, trials_of
-from orchestrator.session.session import Running
+from orchestrator.session.run_plan import price_of_an_hour, run_plan
 from orchestrator.session.tables import cell_tables, plan_lines
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
-from orchestrator.sweeps.plan import Plan, brought_up_to_date, make_plan
+from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import SweepSpec, load_sweep
 from trials.draft import Lookup
 
@@ -136,7 +135,7 @@ def _simulate(
         print(json.dumps(asdict(replayed)))
     else:
         for line in replayed.lines():
-            stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+            stdout.print_line(line)
 
 
 def _launch(
@@ -151,42 +150,31 @@ def _launch(
 ) -> int:
     for line in plan_lines(plan, results.address):
         say(line)
-    forecast, stop = _forecast(plan, cluster, results, bounds, whole=dry_run), StopRequest()
+    forecast = _forecast(plan, cluster, results, bounds, whole=dry_run)
     if dry_run:
         if as_json:
             print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, dry_run=True))))
         return 0
-    results.create()
-    with leaving_on_sigterm(), take_lease(results.storage, plan.sweep.name, say=say) as lease:
-        results.add_plan(plan.declared())
-        plan = brought_up_to_date(plan, results)  # another driver may have run trials until now
-        running = Running.of(plan, cluster, results, lease, stop, most=bounds.trials or None)
-        _run(running, bounds, forecast, started)
-    outcome = outcome_of(plan, results, time.monotonic() - started, dry_run=False)
-    bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
+    ended = run_plan(plan, cluster, results, bounds, forecast=forecast, began=started)
     if as_json:
-        print(json.dumps(asdict(outcome)))
+        print(json.dumps(asdict(ended.outcome)))
     else:
-        _show(plan, results, running.source.found())
-    say_end(plan, results, outcome, stop)
-    return stop.exit_code if stop.asked else int(outcome.failed > 0)
+        show_trials(ended.plan, results)
+        for line in ended.found:
+            stdout.print_line(line)
+        if not ended.found:  # a search ends with its own
+            show_answers(answers_of(results, trials_of(ended.plan, results)))
+    say_end(ended.plan, results, ended.outcome, ended.stop)
+    return ended.exit_code
 
 
-def _run(running: Running, bounds: Bounds, forecast: Forecast | None, started: float) -> None:
-    if not running.has_work:
-        what = "every trial of this sweep is" if running.plan.runs_all else "all trials that this sweep needs are"
-        say(f"nothing to do: {what} complete in the store.")
-        return
-    if forecast is not None:
-        save_forecast(running.results.storage, replace(forecast, time=time.time()))
-    running.go(bounds, hourly=_hourly(running.plan, running.cluster), began=started)
-
-
-def _show(plan: Plan, results: ResultStore, answer: Sequence[str]) -> None:
-    for table in cell_tables(summarise(trials_of(plan, results), results.trials(list(TRIAL_COLUMNS)).to_pylist())):
+def show_trials(plan: Plan, results: ResultStore) -> None:
+    """Print the tables of a sweep's cells, and notes on words that were cut off."""
+    specs, rows = trials_of(plan, results), results.trials(list(TRIAL_COLUMNS)).to_pylist()
+    for table in cell_tables(summarise(specs, rows)):
         stdout.print(table)
-    for line in answer:
-        stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+    for note in cut_off_notes(specs, rows):
+        say(f"note    {note}")
 
 
 def _forecast(
@@ -195,7 +183,7 @@ def _forecast(
     """Show the forecast of the plan, whole or in one line, and return it; None where the store has no data for one."""
     if not plan.ahead:
         return None
-    from orchestrator.forecast.plan_forecast import forecast_of  # importing scipy takes half a second
+    from orchestrator.forecast.plan_forecast import forecast_of
     from orchestrator.forecast.text import forecast_line, forecast_tables
 
     forecast = forecast_of(plan, results, cluster)
@@ -204,13 +192,6 @@ def _forecast(
             stderr.print(part)
     elif forecast.is_known:
         say(forecast_line(forecast))
-    if note := limit_note(bounds, forecast, _hourly(plan, cluster)):
+    if note := limit_note(bounds, forecast, price_of_an_hour(plan, cluster)):
         say(f"note    {note}")
     return forecast if forecast.is_known else None
-
-
-def _hourly(plan: Plan, cluster: ClusterSpec) -> float:
-    """The price of one hour of one trial."""
-    resources = plan.sweep.resources
-    gpus = 1.0 if resources.gpus == "packed" else resources.gpus
-    return hourly_price(cluster.prices, resources.cpus, gpus, resources.device)

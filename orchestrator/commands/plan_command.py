@@ -34,9 +34,10 @@ from orchestrator.session.tables import plan_lines
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan, make_plan
-from orchestrator.sweeps.sweep import load_sweep
+from orchestrator.sweeps.sweep import MAX_TRIALS, load_sweep
 from trials.draft import Lookup
 from trials.errors import ConfigError
+from trials.sources.cache import Progress
 from trials.training.steps import steps_an_epoch
 
 
@@ -53,7 +54,12 @@ def plan(
     slots: Annotated[
         int | None,
         typer.Option(
-            "--slots", metavar="N", min=1, help="Trials that run at the same time.", show_default="as many as fit"
+            "--slots",
+            metavar="N",
+            min=1,
+            max=MAX_TRIALS,
+            help="Trials that run at the same time.",
+            show_default="as many as fit",
         ),
     ] = None,
     offline: OfflineOption = False,
@@ -86,13 +92,8 @@ def plan(
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
         with download_progress() as progress:
             fetched: list[str] = []
-
-            def record(name: str, done_bytes: int, total_bytes: int | None) -> None:
-                if name not in fetched:
-                    fetched.append(name)
-                progress(name, done_bytes, total_bytes)
-
-            planned = make_plan(where.over(declared), document, results, Lookup(offline=offline, progress=record))
+            lookup = Lookup(offline=offline, progress=_noted(fetched, progress))
+            planned = make_plan(where.over(declared), document, results, lookup)
         from orchestrator.forecast.plan_forecast import forecast_of  # importing scipy takes half a second
 
         piloting: Callable[[str], None] | None = say if pilot else None
@@ -103,13 +104,24 @@ def plan(
             _show(planned, forecast, fetched, results.address)
 
 
+def _noted(fetched: list[str], progress: Progress) -> Progress:
+    """The progress of downloads, which adds their names to a list."""
+
+    def record(name: str, done_bytes: int, total_bytes: int | None) -> None:
+        if name not in fetched:
+            fetched.append(name)
+        progress(name, done_bytes, total_bytes)
+
+    return record
+
+
 def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str) -> None:
     from orchestrator.forecast.text import forecast_tables
 
     downloads = f"fetched {counted(len(fetched), 'file')} into the cache: {', '.join(fetched[:3])}" if fetched else None
     for line in (*plan_lines(plan, store), downloads):
         if line:
-            stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+            stdout.print_line(line)
     for part in forecast_tables(forecast):
         stdout.print(part)
 

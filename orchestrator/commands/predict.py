@@ -18,6 +18,7 @@ import typer
 from orchestrator.config.console import DebugOption, reported
 from trials.datasets.text_file import normalised, read_lines
 from trials.errors import DataError
+from trials.escaping.untrusted_text import escaped, quoted
 
 if TYPE_CHECKING:
     from trials.export import LabelPrediction, Predictor
@@ -69,7 +70,9 @@ def predict(
 def classified(predictor: Predictor, lines: Sequence[str]) -> list[str]:
     """`label TAB probability TAB text` for every line that is not blank."""
     texts = [line for line in lines if line.strip()]
-    return [f"{p.label}\t{_probability(p)}\t{text}" for text, p in zip(texts, predictor.texts(texts), strict=True)]
+    return [
+        f"{escaped(p.label)}\t{_probability(p)}\t{text}" for text, p in zip(texts, predictor.texts(texts), strict=True)
+    ]
 
 
 def tagged_text(predictor: Predictor, lines: Sequence[str], *, split_at_spaces: bool) -> list[str]:
@@ -78,7 +81,7 @@ def tagged_text(predictor: Predictor, lines: Sequence[str], *, split_at_spaces: 
     sentences = [words for words in sentences if words]
     tagged: list[str] = []
     for words, labels in zip(sentences, predictor.words(sentences), strict=True):
-        tagged += [f"{word}\t{p.label}" for word, p in zip(words, labels, strict=True)] + [""]
+        tagged += [f"{word}\t{escaped(p.label)}" for word, p in zip(words, labels, strict=True)] + [""]
     return tagged
 
 
@@ -104,18 +107,18 @@ def _words(source: str, rows: Sequence[list[str]]) -> list[list[int]]:
             words[-1].append(number)
         elif not _NO_WORD.fullmatch(row[0]):
             raise DataError(
-                f"{source}:{number + 1}: a line of CoNLL-U cannot start with {row[0]!r}. Fix or delete this line; "
-                "if the file is plain text, rename it without .conllu."
+                f"{source}:{number + 1}: a line of CoNLL-U cannot start with {quoted(row[0])}. Fix or delete this "
+                "line; if the file is plain text, rename it without .conllu."
             )
     return words
 
 
 def _set_tag(row: list[str], predicted: LabelPrediction, *, entities: bool) -> None:
     if not entities:
-        row[3] = predicted.label
+        row[3] = escaped(predicted.label)
         return
     others = [entry for entry in row[9].split("|") if entry != "_" and not entry.startswith("NER=")]
-    row[9] = "|".join([*others, f"NER={predicted.label}"])
+    row[9] = "|".join([*others, f"NER={escaped(predicted.label)}"])
 
 
 def _stdin_lines() -> list[str]:
@@ -129,9 +132,14 @@ def _probability(predicted: LabelPrediction) -> str:
     return "" if predicted.probability is None else f"{predicted.probability:.4f}"
 
 
+def _shown(text: str) -> str:
+    """The lines for a terminal: tabs separate columns, other control characters of the input are escaped."""
+    return "\n".join("\t".join(map(escaped, line.split("\t"))) for line in text.split("\n"))
+
+
 def _write(text: str, out: Path | None) -> None:
     if out is None:
-        sys.stdout.write(text)
+        sys.stdout.write(_shown(text) if sys.stdout.isatty() else text)
         return
     try:
         out.write_text(text, encoding="utf-8")

@@ -32,7 +32,7 @@ def reproduce(
     Examples:
         permafrost reproduce 9f2c51d0
 
-    Exit codes: 0 bit-identical, 1 some number differs.
+    Exit codes: 0 bit-identical, 1 some number differs, 3 a file is missing or broken, 5 no such completed trial.
     """
     with reported(debug=debug):
         results = open_store(store)
@@ -47,7 +47,7 @@ def reproduce(
             print(json.dumps({"trial_id": row["trial_id"], "same": not differing, "differences": _plain(differing)}))
         else:
             for line in _verdict(len(stored), differing):
-                stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+                stdout.print_line(line)
     raise typer.Exit(int(bool(differing)))
 
 

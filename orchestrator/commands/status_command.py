@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator.analysis.cells import TRIAL_COLUMNS
+from orchestrator.analysis.cut_off import cut_off_notes
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.config.console import (
     DEFAULT_STORE,
@@ -69,11 +70,11 @@ def status(
             raise typer.Exit(follow_newest(where.address, sweep))
         results = open_store(store)
         if follow:
-            follow_store(results, sweep, lambda line: stdout.print(line, markup=False, highlight=False, soft_wrap=True))
+            follow_store(results, sweep, lambda line: stdout.print_line(line))
         if each_trial:
             _list_trials(results, results.trials().to_pylist(), as_json=as_json)
             return
-        trials = results.trials(list(TRIAL_COLUMNS)).to_pylist()
+        trials = results.trials([*TRIAL_COLUMNS, "checkpoint_error"]).to_pylist()
         sweeps = [(plan, summarise(_specs(plan), trials)) for plan in results.sweeps()]
         if as_json:
             print(
@@ -83,14 +84,19 @@ def status(
         for plan, cells in sweeps:
             counts = _counts(plan, cells)
             states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
-            stdout.print(
-                f"sweep {plan.name}: {counted(counts['planned'], 'trial')}, {states}", markup=False, highlight=False
-            )
+            stdout.print(f"sweep {plan.name}: {counted(counts['planned'], 'trial')}, {states}")
             for table in cell_tables(cells):
                 stdout.print(table)
-        stdout.print(
-            f"{counted(len(trials), 'trial')} in {results.address}", markup=False, highlight=False, soft_wrap=True
-        )
+            for note in [*cut_off_notes(_specs(plan), trials), *_checkpoint_notes(plan, trials)]:
+                stdout.print_line(f"note: {note}")
+        stdout.print_line(f"{counted(len(trials), 'trial')} in {results.address}")
+
+
+def _checkpoint_notes(plan: SweepPlan, trials: list[dict[str, Any]]) -> list[str]:
+    planned = dict(plan.trials)
+    errors = [row["checkpoint_error"] for row in trials if row["trial_id"] in planned and row["checkpoint_error"]]
+    where = f"in {len(errors)} of {counted(len(planned), 'trial')} checkpoints could not be written, the last time: "
+    return [where + errors[-1]] if errors else []
 
 
 def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: bool) -> None:
@@ -111,7 +117,7 @@ def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: b
         *map(_unfinished_line, unfinished),
     ]
     for line in lines:
-        stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+        stdout.print_line(line)
 
 
 def _trial_line(trial_id: str, state: str | None, score: float | None, label: str) -> str:

@@ -74,7 +74,7 @@ def verify(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debu
 def repair_(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Move broken files to STORE/quarantine, so that the rest can be used. Nothing is deleted.
 
-    A completed trial that has lost data runs again at the next launch.
+    A completed trial that has lost data runs again at the next launch, unless it lost only predictions or weights.
 
     Examples:
         permafrost store repair --store results
@@ -121,7 +121,7 @@ def gc(
 ) -> None:
     """List, and with --yes delete, files that nothing needs: of killed writers, and checkpoints of completed trials.
 
-    The quarantine is kept.
+    Weights of trials that did not complete are deleted, too. The quarantine is kept.
 
     Examples:
         permafrost store gc --store results
@@ -193,6 +193,8 @@ def _tables(counted: Counted) -> list[Table]:
         tables.append(_figures(("trials", "n"), {state: (n,) for state, n in counted.states.items()}))
     if counted.checkpoints:
         tables.append(_figures(("checkpoints", "n"), {what: (n,) for what, n in counted.checkpoints.items()}))
+    if counted.weights:
+        tables.append(_figures(("weights", "n"), {"trials": (counted.weights,)}))
     if counted.leases:
         tables.append(_figures(("leases", "n"), {sweep: (n,) for sweep, n in counted.leases.items()}))
     return tables
@@ -214,6 +216,8 @@ def _print_repaired(storage: Storage, done: Repaired, stuck: int) -> None:
         _line(f"moved {counted(stuck, 'unreadable lease')} that no driver renewed")
     for trial_id, why in done.trials.items():
         _line(f"trial {trial_id} no longer counts as completed: {why}")
+    for trial_id, lost in done.losses.items():
+        _line(f"trial {trial_id} does not run again, but {lost}")
     for trial_id, label in done.again.items():
         _line(f"trial {trial_id} runs at the next launch: {label}")
     for folder in done.folders:
@@ -238,7 +242,7 @@ def _parts(storage: Storage) -> dict[str, int]:
 
 
 def _line(text: str) -> None:
-    stdout.print(text, markup=False, highlight=False, soft_wrap=True)
+    stdout.print_line(text)
 
 
 def _print_json(content: dict[str, Any]) -> None:

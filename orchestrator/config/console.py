@@ -6,23 +6,51 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TransferSpeedColumn
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TransferSpeedColumn,
+)
 from rich.progress import Progress as RichProgress
+from rich.segment import Segment
 
-from trials.errors import PermafrostError
+from trials.errors import PermafrostError, one_line
+from trials.escaping.untrusted_text import escaped
 from trials.sources.cache import Progress
 
 DEFAULT_STORE = "results"
 
-stdout = Console(highlight=False)
-stderr = Console(stderr=True, highlight=False)
+
+class SafeConsole(Console):
+    """A console for names and text from outside: no markup or emoji codes, and control characters are shown escaped."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, markup=False, emoji=False, highlight=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """The segments of something to print; rich passes through here whatever it shows, cells of tables included."""
+        for segment in super().render(renderable, options):
+            is_safe = segment.control or segment.text.isprintable()
+            yield segment if is_safe else Segment("\n".join(map(escaped, segment.text.split("\n"))), segment.style)
+
+    def print_line(self, text: str) -> None:
+        """Print one line, unwrapped."""
+        self.print(escaped(text), soft_wrap=True)
+
+
+stdout = SafeConsole()
+stderr = SafeConsole(stderr=True)
 
 StoreOption = Annotated[
     str,
@@ -61,8 +89,8 @@ _STOPPED = "stopped; finished trials are in the store. Run the same command to r
 
 
 def say(message: str) -> None:
-    """Print a line on stderr, unwrapped and without markup."""
-    stderr.print(message, markup=False, highlight=False, soft_wrap=True)
+    """Print a message of one or more lines on stderr, unwrapped."""
+    stderr.print(message, soft_wrap=True)
 
 
 @contextmanager
@@ -86,23 +114,39 @@ def reported(*, debug: bool) -> Iterator[None]:
     except Exception as error:
         if debug or isinstance(error, typer.Exit):
             raise
-        say(f"internal error: {type(error).__name__}: {error}. Run it again with --debug and report the traceback.")
+        what = f"{type(error).__name__}: {one_line(str(error))}"
+        say(f"internal error: {what}. Run it again with --debug and report the traceback.")
         raise typer.Exit(INTERNAL) from error
 
 
 @contextmanager
 def download_progress() -> Iterator[Progress]:
     """Show downloads on stderr while the block runs: a bar per file on a terminal, otherwise a line per file."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with _bars(columns, lambda name, total: f"download {name}") as progress:
+        yield progress
+
+
+@contextmanager
+def step_progress() -> Iterator[Progress]:
+    """Show on stderr how many steps are done while the block runs: a bar on a terminal, otherwise a line per kind."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with _bars(columns, lambda name, total: f"{name}: {total}") as progress:
+        yield progress
+
+
+@contextmanager
+def _bars(columns: Sequence[ProgressColumn], line: Callable[[str, int | None], str]) -> Iterator[Progress]:
+    """A bar for each name on a terminal, otherwise a line for each."""
     tasks: dict[str, TaskID] = {}
     with RichProgress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bars:
 
-        def progress(name: str, done_bytes: int, total_bytes: int | None) -> None:
+        def progress(name: str, done: int, total: int | None) -> None:
             if name not in tasks:
-                tasks[name] = bars.add_task(name, total=total_bytes)
+                tasks[name] = bars.add_task(name, total=total)
                 if not stderr.is_terminal:
-                    say(f"download {name}")
-            bars.update(tasks[name], completed=done_bytes, total=total_bytes)
+                    say(line(name, total))
+            bars.update(tasks[name], completed=done, total=total)
 
         yield progress
 
@@ -116,6 +160,12 @@ def sibling_command(name: str, *arguments: str) -> str:
     """Another command, called the way this process was: `permafrost NAME ...` or `python -m orchestrator.NAME ...`."""
     program = [sys.orig_argv[0], "-m", f"orchestrator.{name}"] if _runs_a_module() else [_script(), name]
     return shlex.join([*program, *arguments])
+
+
+def script_command(name: str, *arguments: str) -> str:
+    """Another command of the console script, also where this process is `python -m orchestrator.launch`."""
+    program = str(Path(sys.orig_argv[0]).with_name("permafrost")) if _runs_a_module() else _script()
+    return shlex.join([program, name, *arguments])
 
 
 def _runs_a_module() -> bool:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from trials.errors import unknown
+from trials.escaping.untrusted_text import quoted
 
 MAX_VALUE = 200  # characters of a value in a message
 MAX_MISTAKES = 50  # in a message
@@ -24,7 +25,7 @@ def wording(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "missing":
         return "is missing. Add it."
     message = error["msg"].removeprefix("Value error, ")
-    value, shown = error["input"], shortened(repr(error["input"]))
+    value, shown = error["input"], quoted(error["input"])
     if error["type"] == "model_type" and (inside := _model_at(model, error["loc"])):
         return f"{shown}: must be a mapping of some of: {', '.join(inside.model_fields)}."
     is_shown = isinstance(value, str | int | float) and repr(value) not in message

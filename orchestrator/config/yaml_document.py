@@ -46,7 +46,12 @@ class Document:
     @classmethod
     def read(cls, path: Path) -> Document:
         """Read a file. Raises ConfigError: unreadable, not YAML, too large, not a mapping, or a key given twice."""
-        content, lines = parsed(_text(path), str(path))
+        return cls.of_text(path, _text(path))
+
+    @classmethod
+    def of_text(cls, path: Path, text: str) -> Document:
+        """Read the text of a file that need not exist yet. Raises ConfigError as `read` does."""
+        content, lines = parsed(text, str(path))
         if not isinstance(content, dict):
             raise ConfigError(
                 f"{path}: must be a mapping of keys, like the files in configs/sweeps/ and configs/clusters/."
@@ -101,7 +106,8 @@ def _text(path: Path) -> str:
             data = file.read(MAX_BYTES + 1)
         text = data.decode("utf-8")
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}).") from error
+        code = 3 if isinstance(error, FileNotFoundError) else 2
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}).", exit_code=code) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text.") from error
     if len(data) > MAX_BYTES:

@@ -22,6 +22,8 @@ from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from orchestrator.deploy import ray_token
+from orchestrator.deploy.ray_session import user_folder
 from orchestrator.store import open_store
 from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.draft import Lookup
@@ -72,7 +74,7 @@ def checks(store: str, sweep: Path | None, settings: Sequence[str], address: str
         "devices": devices,
         "store": lambda: writable_store(store),
         "cache": lambda: disk("cache", cache_root(), "Set PERMAFROST_CACHE to a folder on a larger disk."),
-        "ray": lambda: ray_token(os.environ, Path.home()),
+        "ray": lambda: ray(os.environ, address),
         "browser": lambda: browser(os.environ),
     }
     if "://" in address:
@@ -195,21 +197,37 @@ def disk(check: str, folder: Path, fix: str, *, low: float = LOW_BYTES) -> Itera
     yield CheckResult(check, level, f"{folder}: {free / 1e9:.1f} GB free", "" if level == "ok" else fix)
 
 
-def ray_token(environment: Mapping[str, str], home: Path) -> Iterator[CheckResult]:
-    """Whether Ray finds the token that its clusters require. The token itself is never shown."""
-    path, mode = environment.get("RAY_AUTH_TOKEN_PATH"), environment.get("RAY_AUTH_MODE", "token")
-    if mode.lower() == "disabled":
-        fix = "Unset RAY_AUTH_MODE: otherwise anybody who reaches the dashboard's port can run code as you."
-        yield CheckResult("ray", "warn", "Ray requires no token", fix)
-    elif environment.get("RAY_AUTH_TOKEN"):
-        yield CheckResult("ray", "ok", "Ray's token is in RAY_AUTH_TOKEN")
-    elif path and not (os.access(path, os.R_OK) and Path(path).is_file()):
-        fix = "Write the cluster's token there (`ray get-auth-token` shows it on its head), or unset the variable."
-        yield CheckResult("ray", "fail", f"RAY_AUTH_TOKEN_PATH names {path}, which cannot be read", fix)
-    elif path or (home / ".ray" / "auth_token").is_file():
-        yield CheckResult("ray", "ok", f"Ray's token is in {path or '~/.ray/auth_token'}")
-    else:
-        yield CheckResult("ray", "ok", "no Ray token yet; the first local cluster creates one")
+def ray(environment: Mapping[str, str], address: str) -> Iterator[CheckResult]:
+    """Where a local Ray would have its files, and whether other users could use Ray. No token is ever shown.
+
+    Args:
+        environment: The variables.
+        address: The cluster's address or keyword. What only matters to others is no more than a warning.
+    """
+    is_local = address in ("local", "inline")
+    try:
+        if not ray_token.is_required(environment):
+            yield CheckResult("ray", "warn", ray_token.NO_TOKEN, f"Unset {ray_token.MODE}.")
+            return
+        if is_local:
+            folder = user_folder(environment)
+            yield CheckResult("ray", "ok", f"each local sweep has a token of its own, below {folder}")
+            yield from disk("ray", folder, "Name a folder on another disk in RAY_TMPDIR.", low=TOO_FEW_BYTES)
+    except PermafrostError as error:
+        yield CheckResult("ray", "fail", str(error), "Fix what it names.")
+        return
+    try:
+        path = ray_token.token_file(environment)
+    except PermafrostError as error:
+        yield CheckResult("ray", "warn" if is_local else "fail", f"for clusters: {error}", "Fix what it names.")
+        return
+    if environment.get(ray_token.TOKEN):
+        yield CheckResult("ray", "ok", f"the token for clusters is in {ray_token.TOKEN}")
+    elif path is not None:
+        yield CheckResult("ray", "ok", f"the token for clusters is in {path}, which only you can read")
+    elif not is_local:
+        fix = f"Name a file with the cluster's token in {ray_token.TOKEN_PATH}."
+        yield CheckResult("ray", "warn", "there is no token for clusters", fix)
 
 
 def reachable(check: str, url: str, fix: str, timeout_s: float = CONNECT_S) -> Iterator[CheckResult]:

@@ -12,6 +12,9 @@ from __future__ import annotations
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store.names import CHECKPOINTS, digest, is_intact
+from trials.errors import StoreError
+
+ROOM_BYTES = 16_000_000
 
 
 class StoredCheckpoints:
@@ -32,7 +35,17 @@ class StoredCheckpoints:
         return None
 
     def save(self, step: int, content: bytes) -> None:
-        """Save a new checkpoint, then delete earlier ones. Raises StoreError."""
+        """Save a new checkpoint, then delete earlier ones.
+
+        Raises:
+            StoreError: it cannot be written, or would leave no room for rows, which trials need more.
+        """
+        free = self._storage.free_bytes()
+        if free is not None and free < len(content) + ROOM_BYTES:
+            raise StoreError(
+                f"{self._storage}: no room for a checkpoint of {len(content) / 1e6:.1f} MB ({free / 1e6:.1f} MB are "
+                f"free, and {ROOM_BYTES / 1e6:.0f} MB are left for rows)."
+            )
         old = self._names()
         name = f"{self._trial_id}-{self._attempt:06}-{step:012}-{digest(content)}.safetensors"
         self._storage.write(name, content)

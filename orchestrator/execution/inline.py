@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
+from functools import partial
 
 import torch
 
@@ -11,8 +13,11 @@ from orchestrator.execution.events import Listener, failure
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import Attempt, TrialQueue
 from orchestrator.execution.trial_source import Verdict, prune_reason
+from orchestrator.storage.open_storage import open_storage
 from orchestrator.store.schema import State
+from orchestrator.store.weights import save_weights
 from orchestrator.sweeps.sweep import Resources
+from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import CheckpointTimes, Predictions
 from trials.training.checkpoint import Checkpoints
@@ -26,6 +31,7 @@ def run_inline(
     predictions: Predictions,
     store: str,
     checkpoint: CheckpointTimes | None,
+    keep_weights: bool,
     stop: StopRequest,
 ) -> None:
     """Run the trials of a queue in order and report to the listener; the same rows as `run_sweep` except for times."""
@@ -40,7 +46,15 @@ def run_inline(
         try:
             storage = StoredCheckpoints(store, attempt.spec.trial_id, attempt.number)
             checkpoints = Checkpoints(storage, checkpoint) if checkpoint else None
-            state, error = _run(attempt, queue, listener, predictions, checkpoints, stop)
+            keep = partial(save_weights, open_storage(store), attempt.spec.trial_id) if keep_weights else None
+            records = run_trial(
+                attempt.spec,
+                predictions=predictions,
+                checkpoints=checkpoints,
+                accumulation=attempt.accumulation,
+                keep_weights=keep,
+            )
+            state, error = _run(attempt, records, queue, listener, stop)
             if state is None:
                 return
         except Exception as raised:
@@ -52,17 +66,13 @@ def run_inline(
 
 def _run(
     attempt: Attempt,
+    records: Generator[EpochRecord, None, object],
     queue: TrialQueue,
     listener: Listener,
-    predictions: Predictions,
-    checkpoints: Checkpoints | None,
     stop: StopRequest,
 ) -> tuple[State | None, str | None]:
     """Run an attempt; its state and the reason if it is not completed. The state is None if the sweep was stopped."""
-    records = run_trial(
-        attempt.spec, predictions=predictions, checkpoints=checkpoints, accumulation=attempt.accumulation
-    )
-    for record in records:
+    for record in (each.placed(gpus=each.gpus, worker_slots=1) for each in records):
         verdict = queue.evaluated(attempt.spec, record)
         listener.evaluated(attempt.spec, record)
         if record.last:

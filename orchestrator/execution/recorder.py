@@ -18,9 +18,11 @@ import pyarrow as pa
 from orchestrator.execution.checkpoint_store import forget
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMMIT_ORDER
-from orchestrator.store.schema import EPOCHS, State
+from orchestrator.store.row_digests import RECORDED, as_columns, of_columns, recorded
+from orchestrator.store.schema import EPOCHS, TABLES, State
+from orchestrator.store.weights import WEIGHTS, recorded_weights
 from trials.datasets.corpus import Item
-from trials.record import EpochRecord, SplitReport, trial_totals
+from trials.record import EpochRecord, SplitReport, loss_fall, trial_totals
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 from trials.tasks.task import labels_of, words_of
@@ -33,7 +35,8 @@ class Recorder:
     """A `Listener` that writes rows. Close it, also after an error: the remaining rows are committed then.
 
     `before_commit` is called before each commit; it raises if another driver has taken over, and nothing is written.
-    `committed` receives the seconds that each commit took, including compaction.
+    `committed` receives the seconds that each commit took, including compaction. With `keeps_weights` the rows of
+    completed trials record their stored weights, too.
     """
 
     def __init__(
@@ -41,29 +44,38 @@ class Recorder:
         store: ResultStore,
         before_commit: Callable[[], None] = lambda: None,
         committed: Callable[[float], None] = lambda seconds: None,
+        *,
+        keeps_weights: bool = False,
     ) -> None:
+        self._keeps_weights = keeps_weights
         self._store, self._before_commit, self._committed = store, before_commit, committed
         self._attempts: dict[str, int] = {}
         self._over: set[str] = set()
         self._commits = 0
         self._records: dict[str, list[EpochRecord]] = {}
+        self._rows: dict[str, dict[str, list[dict[str, Any]]]] = {}  # of running attempts, by table
         self._buffered: dict[str, list[dict[str, Any]]] = {table: [] for table in COMMIT_ORDER}
         self._flushed = time.monotonic()
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Start an attempt."""
         self._records[spec.trial_id], self._attempts[spec.trial_id] = [], attempt
+        self._rows[spec.trial_id] = {table: [] for table in RECORDED}
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Buffer an epoch row."""
         self._records[spec.trial_id].append(record)
         attempt = self._attempts[spec.trial_id]
-        self._buffered["epochs"].append(epoch_row(spec, attempt, record))
+        rows = {"epochs": [epoch_row(spec, attempt, record)]}
         for report in record.reports:
-            self._buffered["tags"] += tag_rows(spec, attempt, report)
-            self._buffered["predictions"] += prediction_rows(spec, attempt, report)
-            self._buffered["contributions"] += contribution_rows(spec, attempt, report)
-        self.tick()
+            rows.setdefault("tags", []).extend(tag_rows(spec, attempt, report))
+            rows.setdefault("predictions", []).extend(prediction_rows(spec, attempt, report))
+            rows.setdefault("contributions", []).extend(contribution_rows(spec, attempt, report))
+        for table, new in rows.items():
+            self._buffered[table] += new
+            self._rows[spec.trial_id][table] += new
+        if not record.last:  # the trial's own row follows at once, and is committed with these
+            self.tick()
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Buffer the attempt's row; the trial's checkpoint is kept."""
@@ -75,8 +87,11 @@ class Recorder:
         self._buffer(spec, state, error)
 
     def _buffer(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        records = self._records.pop(spec.trial_id, [])
-        self._buffered["trials"].append(trial_row(spec, self._attempts[spec.trial_id], records, state, error))
+        records, rows = self._records.pop(spec.trial_id, []), self._rows.pop(spec.trial_id, {})
+        attempt = self._attempts[spec.trial_id]
+        counts = {name: recorded(name, pa.Table.from_pylist(rows.get(name, []), TABLES[name])) for name in RECORDED}
+        self._buffered["trials"].append(trial_row(spec, attempt, records, state, error) | as_columns(counts))
+        self._buffered["commits"].append({"trial_id": spec.trial_id, "attempt": attempt})
         self.tick()
 
     def tick(self) -> None:
@@ -85,11 +100,13 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Commit the buffered rows: trials last, so that whatever belongs to a trial in the store is there too."""
+        """Commit the buffered rows in `COMMIT_ORDER`: whatever belongs to a trial in the store is there, too."""
         began, is_commit = time.monotonic(), any(self._buffered.values())
         if is_commit:
             self._before_commit()
             self._commits += 1
+        if self._keeps_weights:
+            self._record_weights()
         for table, rows in self._buffered.items():
             self._store.append(table, rows)
             rows.clear()
@@ -103,6 +120,11 @@ class Recorder:
         self._flushed = time.monotonic()
         if is_commit:
             self._committed(self._flushed - began)
+
+    def _record_weights(self) -> None:
+        rows = {row["trial_id"]: row for row in self._buffered["trials"] if row["state"] == State.COMPLETED}
+        for trial_id, found in recorded_weights(self._store.storage, rows.keys()).items():
+            rows[trial_id] |= as_columns(of_columns(rows[trial_id]) | {WEIGHTS: found})
 
     def close(self) -> None:
         """Commit the remaining rows and compact the store."""
@@ -154,6 +176,8 @@ def _results(records: list[EpochRecord]) -> dict[str, Any]:
         "test_score": last.test_score,
         "best_metrics": list(best.metrics.items()),
         "test_metrics": list(last.test_metrics.items()) if last.test_metrics else None,
+        "constant_score": next((report.constant_score for report in last.reports if report.split == "dev"), None),
+        "loss_fall": loss_fall([loss for record in records for loss in record.step_losses]),
         **trial_totals(records),
     }
 

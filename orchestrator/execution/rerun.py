@@ -12,8 +12,8 @@ from orchestrator.execution.recorder import epoch_row
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMPUTED
 from orchestrator.store.schema import EPOCHS, State
-from orchestrator.store.specs import stored_spec
-from trials.errors import StoreError
+from orchestrator.store.specs import LISTING, only_match, stored_spec
+from trials.errors import NothingMatchedError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -40,19 +40,16 @@ def find_trial(store: ResultStore, trial_id: str) -> tuple[TrialSpec, Row]:
     """The spec and row of a completed trial, by its id or a prefix of it.
 
     Raises:
-        StoreError: no completed trial has this prefix, or several have.
+        NothingMatchedError: no completed trial has this prefix.
+        ConfigError: several trials have it.
     """
-    rows = [row for row in store.trials().to_pylist() if (row["trial_id"] or "").startswith(trial_id)]
-    if not rows:
-        raise StoreError(f"no trial {trial_id!r} in {store.address}. `permafrost status --trials` lists them.")
-    if len(rows) > 1:
-        ids = ", ".join(row["trial_id"] for row in rows[:4])
-        raise StoreError(f"{trial_id!r} matches {len(rows)} trials: {ids}. Give more digits.")
-    if rows[0]["state"] != State.COMPLETED:
-        raise StoreError(
-            f"trial {rows[0]['trial_id']} ended {rows[0]['state']}. Only a completed one can be run again."
+    rows = {row["trial_id"]: row for row in store.trials().to_pylist()}
+    row = rows[only_match(trial_id, rows, "trial", store.address, LISTING)]
+    if row["state"] != State.COMPLETED:
+        raise NothingMatchedError(
+            f"trial {row['trial_id']} ended {row['state']}. Only a completed one can be run again."
         )
-    return stored_spec(rows[0]["spec"], rows[0]["trial_id"]), rows[0]
+    return stored_spec(row["spec"], row["trial_id"]), row
 
 
 def rerun(spec: TrialSpec, row: Row, on_record: Callable[[EpochRecord], None]) -> tuple[list[Row], Any]:

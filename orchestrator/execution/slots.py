@@ -105,6 +105,7 @@ class Slots:
         self._nodes, self._concurrency, self._clock = nodes, concurrency, clock
         self._taken: dict[str, str] = {}  # trial -> kind
         self._room: dict[str, int] = {}
+        self._most: dict[str, int] = {}  # kind -> room of the node with the most
         self._refreshed_s = float("-inf")
 
     def total(self) -> int:
@@ -129,6 +130,11 @@ class Slots:
         kind = max(free, key=lambda one: (free[one], one))
         return kind if free[kind] > 0 or self._concurrency is not None else None
 
+    def on_one_node(self, kind: str) -> int:
+        """The number of trials that can run at the same time on one node of a kind, on the largest if they differ."""
+        most = max(self._most.get(kind, 0), 1)
+        return most if self._concurrency is None else min(most, self._concurrency)
+
     def take(self, trial_id: str, kind: str) -> Share:
         """Assign a slot to a trial."""
         self._taken[trial_id] = kind
@@ -143,7 +149,9 @@ class Slots:
         if now - self._refreshed_s < REFRESH_S:
             return
         self._refreshed_s, nodes = now, self._nodes()
-        self._room = {
-            kind: sum(node.room(share) for node in nodes if kind in (ANY, node.kind))
+        rooms = {
+            kind: [node.room(share) for node in nodes if kind in (ANY, node.kind)]
             for kind, share in self.shares.items()
         }
+        self._room = {kind: sum(of_nodes) for kind, of_nodes in rooms.items()}
+        self._most = {kind: max(of_nodes, default=0) for kind, of_nodes in rooms.items()}

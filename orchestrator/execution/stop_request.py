@@ -93,13 +93,20 @@ def leaving_on_sigterm() -> Iterator[None]:
 
     Ray does the same while it starts, when it handles the signal itself. `console.reported` makes it exit code 143.
     """
+    asked = False
 
     def leave(number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
         raise SystemExit(number)
 
     before = signal.signal(signal.SIGTERM, leave)
     try:
         yield
+    except Exception as error:  # of a library that was cut off in the middle of its import, for instance
+        if asked:
+            raise SystemExit(signal.SIGTERM) from error
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 

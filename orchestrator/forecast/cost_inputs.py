@@ -20,7 +20,9 @@ from trials.tasks.reading import read_corpus
 
 MOST_READ = 2_000  # items of a split whose lengths represent all
 SUBWORDS_A_WORD, SPECIALS = 1.4, 2  # for a model without tokenizer.json
-_WIDTH, _INNER = ("hidden_size", "dim", "d_model"), ("intermediate_size", "hidden_dim", "d_ff", "encoder_ffn_dim")
+_WIDTH = ("hidden_size", "dim", "d_model", "n_embd")
+_INNER = ("intermediate_size", "hidden_dim", "d_ff", "encoder_ffn_dim", "n_inner")
+_POSITIONS = ("max_position_embeddings", "n_positions")
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def sizes_of(model: ModelSpec) -> EncoderSizes:
     if width < 1:
         raise ValueError(f"{model.path}/config.json: has no hidden size ({', '.join(_WIDTH)})")
     row = int(config.get("embedding_size") or width)
-    rows = int(config.get("vocab_size") or 0) + int(config.get("max_position_embeddings") or 0)
+    rows = int(config.get("vocab_size") or 0) + _first(config, _POSITIONS, 0)
     return EncoderSizes(model.n_layers, width, int(_first(config, _INNER, 4 * width)), rows * row, row)
 
 
@@ -92,10 +94,9 @@ def lengths_of(spec: TrialSpec) -> Lengths:
 @lru_cache(maxsize=64)
 def _lengths(task: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> Lengths:
     corpus = read_corpus(task, data)
-    train, dev, test = (
-        _counted(items[:MOST_READ], model, max_length, lowercase) for items in (corpus.train, corpus.dev, corpus.test)
-    )
-    return Lengths(train, dev, test, len(corpus.train), len(corpus.dev), len(corpus.test))
+    splits = corpus.train, corpus.dev, [*corpus.test, *corpus.mismatched]  # the last are scored once
+    train, dev, test = (_counted(items[:MOST_READ], model, max_length, lowercase) for items in splits)
+    return Lengths(train, dev, test, *map(len, splits))
 
 
 def _counted(items: Sequence[Item], model: ModelSpec, max_length: int, lowercase: bool) -> np.ndarray:

@@ -13,7 +13,7 @@ from orchestrator.config.quantities import counted
 from orchestrator.forecast.cost_regression import Prior, Spread, Terms, fit_spread, fit_terms
 from orchestrator.forecast.history import cold_s, gaps
 from orchestrator.forecast.observation import Observation
-from orchestrator.forecast.work import Memory, PrefixWork, Work, group_key, shape_key
+from orchestrator.forecast.work import MEMORY_SHARES, Memory, PrefixWork, Work, group_key, shape_key
 from trials.spec import TrialSpec
 
 # Shares of the terms of each sum, for observations that cannot separate them; as on a CPU with a small model.
@@ -21,7 +21,6 @@ TRAINING_SHARES = (0.10, 0.30, 0.45, 0.10, 0.05)
 EVALUATION_SHARES = (0.10, 0.80, 0.10)
 PREFIX_SHARES = (0.30, 0.70)
 GAP_SHARES = (0.50, 0.30, 0.20)
-MEMORY_SHARES = (0.40, 0.15, 0.20, 0.15, 0.10)
 NEW_MODEL, NEW_CORPUS = (
     0.30,
     0.08,

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 ROUNDS = 12
 HUBER = 2.0  # robust standard deviations beyond which an observation has a reduced weight
@@ -47,6 +46,8 @@ def fit_terms(work: Sequence[Sequence[float]], observed: Sequence[float], shares
     relative = amounts / values[:, None]
     typical = relative.mean(axis=0)
     used = typical > 0
+    from scipy.optimize import nnls  # takes half a second, which a launch without past trials does not need
+
     prior = PRIOR_WEIGHT * np.diag(typical)
     weights = np.ones(len(values))
     coefficients = np.zeros(amounts.shape[1])

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from orchestrator.forecast.observation import Inputs, Observation
 from orchestrator.forecast.work import PrefixLedger, group_key, memory_of, nothing_cached, work_of
@@ -18,6 +17,7 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.sweep import Resources
 from trials.errors import StoreError
 from trials.hardware.cpu_name import processor_name
+from trials.record import memory_bytes, paid_prefix_s
 from trials.spec import TrialSpec
 
 MOST_ROWS, MOST_OTHERS = (
@@ -27,8 +27,8 @@ MOST_ROWS, MOST_OTHERS = (
 LAUNCH_GAP_S = 30.0  # trials at most this far apart belong to one launch
 JUST_NOW_S = 1_800.0  # a launch that ended within this time shows the current speed of the machine
 _COLUMNS = [
-    "state", "device", "threads", "gpus", "train_s", "eval_s", "setup_s", "prefix_s", "prefix_layers", "energy_j",
-    "peak_memory_bytes", "accumulation", "time",
+    "state", "device", "threads", "gpus", "train_s", "eval_s", "setup_s", "prefix_s", "prefix_paid_s",
+    "prefix_layers", "energy_j", "peak_memory_bytes", "worker_memory_bytes", "accumulation", "time",
 ]  # fmt: skip
 
 
@@ -68,9 +68,8 @@ class History:
 
 def read_history(store: ResultStore, cluster: ClusterSpec, resources: Resources, inputs: Inputs, now: float) -> History:
     """The past trials on the device that a sweep will run on. Raises StoreError."""
-    table = store.trials(_COLUMNS)
-    done = table.filter(pc.equal(table["state"], State.COMPLETED.value))
-    rows = sorted(done.to_pylist(), key=lambda row: row["time"])
+    done = [row for row in store.trials(_COLUMNS).to_pylist() if row["state"] == State.COMPLETED]
+    rows = sorted(done, key=lambda row: row["time"])
     target = _target(rows, cluster, resources)
     chosen = [row for row in rows if _is_comparable(row, target)][-MOST_ROWS:]
     observed = _observed(_with_specs(store, chosen), inputs)
@@ -137,6 +136,7 @@ def _observed(rows: Iterable[dict[str, Any]], inputs: Inputs) -> list[Observatio
         read = inputs.of(spec)
         if read is None:
             continue
+        states = ledger.take(spec, *read)
         observations.append(
             Observation(
                 spec=spec,
@@ -146,10 +146,10 @@ def _observed(rows: Iterable[dict[str, Any]], inputs: Inputs) -> list[Observatio
                 train_s=row["train_s"],
                 eval_s=row["eval_s"],
                 setup_s=row["setup_s"],
-                prefix_s=row["prefix_s"] or 0.0,
-                prefix=ledger.take(spec, *read),
+                prefix_s=paid_prefix_s(row),
+                prefix=states if row["prefix_paid_s"] is None else states.of_train,
                 energy_j=row["energy_j"],
-                peak_memory_bytes=row["peak_memory_bytes"],
+                peak_memory_bytes=memory_bytes(row),
                 ended=row["time"].timestamp(),
             )
         )

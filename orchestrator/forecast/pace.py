@@ -1,9 +1,10 @@
-"""The time left of a sweep and of a trial, estimated from ended trials."""
+"""The time left of a sweep and of a trial, estimated from ended and running trials."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from orchestrator.forecast.work import shape_key
 from trials.record import EpochRecord
@@ -13,11 +14,28 @@ LEAST_SHARE = 0.01  # of all work: no estimate of the time left before this shar
 Kind = tuple[str, int, float]  # what decides the seconds of an epoch: shape, training size, epochs per evaluation
 
 
+@dataclass
+class _Running:
+    """A running trial: its newest evaluation, or its start, at `at_s`, and the seconds spent until then."""
+
+    spec: TrialSpec
+    at_s: float
+    epoch: float = 0.0
+    whole_s: float = 0.0
+    epochs_s: float = 0.0  # without set-up
+
+    def left_s(self, now_s: float, epoch_s: float) -> float:
+        """Seconds to its end at `epoch_s` for an epoch. An evaluation that has not come yet is not over."""
+        since = min(max(now_s - self.at_s, 0.0), self.spec.eval_every * epoch_s)
+        return max((self.spec.optim.epochs - self.epoch) * epoch_s - since, 0.0)
+
+
 class Pace:
-    """Work done and left: in seconds if a trial of the kind has ended, else in proportion to sentences.
+    """Work done and left: in seconds if a trial of the kind has been timed, else in proportion to sentences.
 
     Sentences alone predict little, because a frozen encoder with cached states takes a small part of the time of a
-    trained one. Trials that were not planned, but suggested by a search, replace some of the planned ones.
+    trained one. Trials that were not planned, but suggested by a search, replace some of the planned ones. Times of
+    events (`at_s`, `now_s`) are seconds since the launch began.
     """
 
     def __init__(self, specs: Iterable[TrialSpec]) -> None:
@@ -26,75 +44,102 @@ class Pace:
         for spec in specs:
             self._planned[self._kind(spec)] += spec.optim.epochs
         self._ended: dict[Kind, float] = defaultdict(float)  # planned epochs of ended trials
-        self._timed: dict[Kind, tuple[float, float]] = {}  # timed epochs, and their seconds
-        self._seconds: dict[
-            str, tuple[float, float, float]
-        ] = {}  # running trial -> epoch, seconds, seconds without set-up
+        self._timed: dict[Kind, tuple[float, float]] = {}  # epochs of completed trials, and their seconds
+        self._running: dict[str, _Running] = {}
+        self._at_once = 0  # trials that ran after the last start
+        self._spent_s = 0.0  # by trials that no longer run
 
-    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
+    def started(self, spec: TrialSpec, at_s: float) -> None:
+        """A worker has begun an attempt."""
+        self._running[spec.trial_id] = _Running(spec, at_s)
+        self._at_once = len(self._running)
+
+    def evaluated(self, spec: TrialSpec, record: EpochRecord, at_s: float) -> None:
         """Time a running trial."""
-        self._kind(spec)
-        _, whole, own = self._seconds.get(spec.trial_id, (0.0, 0.0, 0.0))
-        epochs_s = record.train_s + record.eval_s
-        self._seconds[spec.trial_id] = (
-            record.epoch, whole + record.setup_s + record.prefix_s + epochs_s, own + epochs_s,
-        )  # fmt: skip
+        trial = self._running.setdefault(spec.trial_id, _Running(spec, at_s))
+        trial.at_s, trial.epoch = at_s, record.epoch
+        trial.whole_s += record.spent_s
+        trial.epochs_s += record.train_s + record.eval_s
 
     def forget(self, spec: TrialSpec) -> None:
         """An attempt is over, and another will follow."""
-        self._seconds.pop(spec.trial_id, None)
+        trial = self._running.pop(spec.trial_id, None)
+        self._spent_s += trial.whole_s if trial else 0.0
 
     def ended(self, spec: TrialSpec, *, is_complete: bool) -> None:
         """A trial has ended. A complete one times its kind."""
-        kind = self._kind(spec)
-        epoch, whole, _ = self._seconds.pop(spec.trial_id, (0.0, 0.0, 0.0))
+        kind, trial = self._kind(spec), self._running.pop(spec.trial_id, None)
         self._ended[kind] += spec.optim.epochs
-        if is_complete and epoch > 0:
+        if trial is None:
+            return
+        self._spent_s += trial.whole_s
+        if is_complete and trial.epoch > 0:
             epochs, seconds = self._timed.get(kind, (0.0, 0.0))
-            self._timed[kind] = (epochs + epoch, seconds + whole)
-
-    def seconds_left(self, spec: TrialSpec) -> float | None:
-        """Seconds left of a running trial, by the pace of its own epochs; None before its first evaluation."""
-        epoch, _, own = self._seconds.get(spec.trial_id, (0.0, 0.0, 0.0))
-        return max(spec.optim.epochs - epoch, 0.0) * own / epoch if epoch > 0 else None
-
-    def seconds_to_end(self, elapsed_s: float) -> float | None:
-        """Expected seconds to the end of all trials, given those since the launch began; None while too little is done.
-
-        Work runs at the rate of the launch so far, whatever its number of workers.
-        """
-        share = self.share_done()
-        return elapsed_s * (1 - share) / share if share >= LEAST_SHARE else None
+            self._timed[kind] = (epochs + trial.epoch, seconds + trial.whole_s)
 
     def add_ended(self, spec: TrialSpec, epochs: float, seconds: float, *, is_complete: bool) -> None:
         """Add an ended trial from its row in the store; `seconds` include set-up and evaluation."""
-        self._seconds[spec.trial_id] = (epochs, seconds, seconds)
+        self._running[spec.trial_id] = _Running(spec, 0.0, epochs, seconds, seconds)
         self.ended(spec, is_complete=is_complete)
+
+    def add_running(self, spec: TrialSpec, epochs: float, seconds: float, at_s: float) -> None:
+        """Add a running trial from its rows in the store: epochs so far, their seconds, the time of the newest row."""
+        self._running[spec.trial_id] = _Running(spec, at_s, epochs, seconds, seconds)
+
+    def seconds_left(self, spec: TrialSpec, now_s: float) -> float | None:
+        """Seconds left of a running trial, by the pace of its own epochs; None before its first evaluation."""
+        trial = self._running.get(spec.trial_id)
+        return trial.left_s(now_s, trial.epochs_s / trial.epoch) if trial and trial.epoch > 0 else None
+
+    def seconds_to_end(self, now_s: float) -> float | None:
+        """Expected seconds to the end of all trials; None while too little is done.
+
+        That is the time left of the trial that runs longest, or, if it is larger, the seconds of all work left over the
+        number of trials that run at once: those after the last start, or, in a store, which knows no starts, those with
+        rows or the mean number so far. So the last trials, which leave workers idle, are not predicted by the mean.
+        """
+        epoch_s, running = self._epoch_s(), list(self._running.values())
+        if not (self._timed or any(trial.epoch > 0 for trial in running)) or self.share_done() < LEAST_SHARE:
+            return None
+        lefts = [
+            trial.left_s(now_s, trial.epochs_s / trial.epoch if trial.epoch > 0 else epoch_s(self._kind(trial.spec)))
+            for trial in running
+        ]
+        begun = sum(trial.spec.optim.epochs * epoch_s(self._kind(trial.spec)) for trial in running)
+        waiting = max(self._work(epoch_s) - self._work_ended(epoch_s) - begun, 0.0)
+        mean = (self._spent_s + sum(trial.whole_s for trial in running)) / now_s if now_s > 0 else 0.0
+        at_once = max(len(running), self._at_once or mean)
+        return max((waiting + sum(lefts)) / at_once, *lefts, 0.0) if at_once else None
 
     def share_done(self) -> float:
         """The share of all work that is done, 0 to 1."""
-        work = self._work()
-        return min(self._work_done() / work, 1.0) if work else 1.0
+        epoch_s = self._epoch_s()
+        work = self._work(epoch_s)
+        running = sum(trial.epoch * epoch_s(self._kind(trial.spec)) for trial in list(self._running.values()))
+        return min((self._work_ended(epoch_s) + running) / work, 1.0) if work else 1.0
 
-    def _work(self) -> float:
-        """All planned work, in the unit of `_work_done`."""
-        return sum(epochs * self._an_epoch(kind) for kind, epochs in list(self._planned.items()))
+    def _work(self, epoch_s: Callable[[Kind], float]) -> float:
+        """All planned work."""
+        return sum(epochs * epoch_s(kind) for kind, epochs in list(self._planned.items()))
 
-    def _work_done(self) -> float:
-        """The work of ended trials and of the past epochs of running ones."""
-        over = sum(epochs * self._an_epoch(kind) for kind, epochs in list(self._ended.items()))
-        running = (epoch * self._an_epoch(self._kinds[i]) for i, (epoch, *_) in list(self._seconds.items()))
-        return over + sum(running)
+    def _work_ended(self, epoch_s: Callable[[Kind], float]) -> float:
+        return sum(epochs * epoch_s(kind) for kind, epochs in list(self._ended.items()))
 
     def _kind(self, spec: TrialSpec) -> Kind:
         if spec.trial_id not in self._kinds:
             self._kinds[spec.trial_id] = (shape_key(spec), spec.train_size, spec.eval_every)
         return self._kinds[spec.trial_id]
 
-    def _an_epoch(self, kind: Kind) -> float:
-        """Seconds of an epoch, set-up included; for a kind without ended trials, by the average time per sentence."""
-        timed = self._timed.copy()  # the display draws in a thread of its own
-        if kind in timed:
-            return timed[kind][1] / timed[kind][0]
+    def _epoch_s(self) -> Callable[[Kind], float]:
+        """Seconds of an epoch by kind: of completed trials, set-up included; else of running ones; for a kind without
+        either by the mean time per sentence. Sentences, if nothing is timed.
+        """
+        timed: dict[Kind, tuple[float, float]] = {}
+        for trial in list(self._running.values()):  # the display draws in a thread of its own
+            if trial.epoch > 0:
+                epochs, seconds = timed.get(kind := self._kind(trial.spec), (0.0, 0.0))
+                timed[kind] = (epochs + trial.epoch, seconds + trial.epochs_s)
+        timed |= self._timed
         sentences = sum(epochs * size for (_, size, _), (epochs, _) in timed.items())
-        return kind[1] * sum(seconds for _, seconds in timed.values()) / sentences if sentences else float(kind[1])
+        a_sentence = sum(seconds for _, seconds in timed.values()) / sentences if sentences else 1.0
+        return lambda kind: timed[kind][1] / timed[kind][0] if kind in timed else kind[1] * a_sentence

@@ -16,7 +16,6 @@ from orchestrator.config.quantities import counted
 from orchestrator.forecast.observation import PILOT, Inputs, Observation
 from orchestrator.forecast.work import (
     PrefixLedger,
-    cached_depth,
     group_key,
     memory_of,
     nothing_cached,
@@ -24,6 +23,7 @@ from orchestrator.forecast.work import (
     work_of,
 )
 from trials.errors import MissingError
+from trials.prefix.rule import cached_depth
 from trials.settings import First
 from trials.spec import TrialSpec
 
@@ -117,7 +117,7 @@ def _observations(
             eval_s=result["eval_s"],
             setup_s=result["setup_s"],
             prefix_s=result["prefix_s"],
-            prefix=ledger.take(pilot, *read),
+            prefix=ledger.take(pilot, *read).of_train,
             energy_j=result["energy_j"],
             peak_memory_bytes=int(result["peak_memory_bytes"]),
             ended=time.time(),

@@ -23,11 +23,11 @@ def measured(spec: TrialSpec, device: torch.device) -> dict[str, float | None]:
     first, last = records[0], records[-1]
     return {
         "setup_s": first.setup_s,
-        "prefix_s": first.prefix_s,
+        "prefix_s": first.prefix_paid_s,
         "train_s": last.train_s,
         "eval_s": last.eval_s,
         "energy_j": last.energy_j,
-        "peak_memory_bytes": max(record.peak_memory_bytes for record in records),
+        "peak_memory_bytes": max(record.peak_memory_bytes or record.worker_memory_bytes or 0 for record in records),
     }
 
 

@@ -16,10 +16,12 @@ from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.values import HOUR, Forecast
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
+from trials.record import memory_bytes, spent_s
 
 Row = Mapping[str, Any]
 _COLUMNS = [
-    "state", "setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "gpus", "threads", "time",
+    "state", "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes",
+    "worker_memory_bytes", "gpus", "threads", "time",
 ]  # fmt: skip
 
 
@@ -91,7 +93,7 @@ def score(forecast: Forecast, rows: Iterable[Row], *, until: float = float("inf"
     for cell in forecast.cells:
         ended = [own[trial] for trial in cell.trials if trial in own]
         if ended and cell.seconds:
-            cells.append(Scored(cell.label, cell.seconds, statistics.fmean(map(_seconds, ended))))
+            cells.append(Scored(cell.label, cell.seconds, statistics.fmean(map(spent_s, ended))))
     everything = [own.get(trial) for cell in forecast.cells for trial in cell.trials]
     complete = [row for row in everything if row is not None]
     whole = _whole(forecast, complete) if len(complete) == len(everything) else ()
@@ -99,16 +101,12 @@ def score(forecast: Forecast, rows: Iterable[Row], *, until: float = float("inf"
 
 
 def _whole(forecast: Forecast, rows: Sequence[Row]) -> tuple[Scored, ...]:
-    hours = sum(_seconds(row) * (row["gpus"] or row["threads"]) for row in rows) / HOUR
+    hours = sum(spent_s(row) * (row["gpus"] or row["threads"]) for row in rows) / HOUR
     joules = [row["energy_j"] for row in rows]
     pairs = [
         ("wall time, s", forecast.wall_s, max(row["time"].timestamp() for row in rows) - forecast.time),
         ("device-hours", forecast.device_hours, hours),
         ("energy, J", forecast.energy_j, None if None in joules else sum(joules)),
-        ("peak memory, bytes", forecast.memory_bytes, max(row["peak_memory_bytes"] for row in rows)),
+        ("peak memory, bytes", forecast.memory_bytes, max(memory_bytes(row) for row in rows)),
     ]
     return tuple(Scored(what, figure, actual) for what, figure, actual in pairs if figure is not None and actual)
-
-
-def _seconds(row: Row) -> float:
-    return float(row["setup_s"] + (row["prefix_s"] or 0.0) + row["train_s"] + row["eval_s"])

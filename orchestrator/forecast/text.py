@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.analysis.layer_strip import spelled_out
 from orchestrator.config.quantities import counted, duration, energy, size
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.values import CellForecast, Forecast
@@ -66,7 +67,7 @@ def _cells(forecast: Forecast) -> Table:
         counts = (str(len(cell.trials)), str(cell.epochs), f"{cell.steps:,}")
         source = cell.source.removeprefix("from ").removesuffix(" on this device")
         seconds = (duration(cell.seconds.median), _span(cell.seconds, duration))
-        table.add_row(Text(label), *counts, *seconds, _SHORT.get(source.split()[0], source))
+        table.add_row(Text(spelled_out(label)), *counts, *seconds, _SHORT.get(source.split()[0], source))
     return table
 
 

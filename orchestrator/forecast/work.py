@@ -18,9 +18,10 @@ import numpy as np
 from orchestrator.forecast.cost_inputs import EncoderSizes, Lengths, padded_length
 from trials.cache.node_cache import existing_folder
 from trials.models.family import MODEL_FAMILIES
-from trials.prefix.rule import is_worth_it, prefix_depth, prefix_key
+from trials.prefix.rule import cached_depth, prefix_key
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
+from trials.tasks import TASKS
 from trials.training.steps import evaluation_steps, steps_an_epoch
 
 GIGA = 1e9
@@ -91,18 +92,34 @@ class Memory:
         return self.base, self.weights, self.learning, self.activations, self.evaluating
 
 
+MEMORY_SHARES = (0.40, 0.15, 0.20, 0.15, 0.10)  # of the terms, for observations that cannot separate them
+
+
 @dataclass(frozen=True)
 class PrefixWork:
-    """Computing states of frozen layers once: sentences, and operations in billions."""
+    """Computing states of frozen layers once.
+
+    Attributes:
+        items, forward: Sentences, and operations in billions, of all splits.
+        train_items, train_forward: Those of them that are in the train split.
+    """
 
     items: float
     forward: float
+    train_items: float = 0.0
+    train_forward: float = 0.0
+
+    @property
+    def of_train(self) -> PrefixWork:
+        """The work of the train split alone."""
+        return PrefixWork(self.train_items, self.train_forward, self.train_items, self.train_forward)
 
 
 def shape_key(spec: TrialSpec) -> str:
     """The shape of a trial: everything that decides the time of a step, so not the number of steps."""
     frozen = [spec.freeze.layers, spec.freeze.embeddings, spec.thaw_every, cached_depth(spec), spec.frozen_dropout]
-    optim = [spec.optim.batch_size, spec.batching, spec.optim.embedding_updates]
+    batches = ["padding-free"] if is_padding_free(spec) else []
+    optim = [spec.optim.batch_size, spec.batching, spec.optim.embedding_updates, *batches]
     return _digest([group_key(spec), spec.precision, *frozen, *optim, spec.lora.model_dump() if spec.lora else None])
 
 
@@ -111,24 +128,34 @@ def group_key(spec: TrialSpec) -> str:
     return _digest([spec.task, spec.model.revision, spec.data.content(), spec.max_length, spec.lowercase])
 
 
-def cached_depth(spec: TrialSpec) -> int:
-    """Number of layers that do not run because their output is cached."""
-    worth = is_worth_it(spec) and spec.model.family in MODEL_FAMILIES
-    return prefix_depth(spec) if worth else 0
+def is_padding_free(spec: TrialSpec) -> bool:
+    """Whether the trial's batches lie end to end; of families that nobody registered most do."""
+    if spec.model.family not in MODEL_FAMILIES:
+        return True
+    family = MODEL_FAMILIES[spec.model.family]
+    return family.padding_free and not (family.causal and TASKS[spec.task].head == "text")
+
+
+def _computed_lengths(spec: TrialSpec, lengths: np.ndarray) -> np.ndarray:
+    """(n,) subwords that are computed for train items: their own, or one padded length."""
+    if is_padding_free(spec):
+        return lengths.astype(float)
+    window = LENGTH_WINDOW if spec.batching == "length" else 1
+    return np.array([padded_length(lengths, spec.optim.batch_size, window=window)])
 
 
 def work_of(spec: TrialSpec, sizes: EncoderSizes, lengths: Lengths) -> Work:
     """The work of a whole trial."""
     cached, epochs, items = cached_depth(spec), spec.optim.epochs, spec.train_size
     steps = steps_an_epoch(spec) * epochs
-    window = LENGTH_WINDOW if spec.batching == "length" else 1
-    padded = padded_length(lengths.train, spec.optim.batch_size, window=window)
-    per_layer = _operations(sizes, padded) * items / GIGA
+    computed = _computed_lengths(spec, lengths.train)
+    length = float(computed.mean())
+    per_layer = _operations(sizes, computed) * items / GIGA
     backward = moved = 0.0
     for epoch in range(epochs):
         passed, learning = _learning(spec, _freeze_at(spec, epoch), sizes)
         backward += per_layer * (passed + learning)
-        moved += _moved(spec, _freeze_at(spec, epoch), sizes, padded) * steps / epochs / GIGA
+        moved += _moved(spec, _freeze_at(spec, epoch), sizes, length) * steps / epochs / GIGA
     evaluations = len(evaluation_steps(steps, epochs, spec.eval_every))
     of_dev, of_test = (_evaluated(split, n, sizes) for split, n in _evaluation_splits(lengths))
     return Work(
@@ -136,7 +163,7 @@ def work_of(spec: TrialSpec, sizes: EncoderSizes, lengths: Lengths) -> Work:
         forward=per_layer * epochs * (sizes.layers - cached),
         backward=backward,
         moved=moved,
-        touched=padded * items * epochs * sizes.width / GIGA,
+        touched=length * items * epochs * sizes.width / GIGA,
         evaluations=evaluations + (lengths.n_test > 0),
         evaluated=(evaluations * of_dev + of_test) * (sizes.layers - cached),
         scored=evaluations * lengths.n_dev + lengths.n_test,
@@ -148,6 +175,9 @@ def memory_of(spec: TrialSpec, sizes: EncoderSizes, lengths: Lengths) -> Memory:
     freeze, longest = spec.always_frozen, float(lengths.train.max())
     passed, _ = _learning(spec, freeze, sizes)
     tokens = spec.optim.batch_size * longest
+    if is_padding_free(spec):  # the largest of many batches is three deviations above the mean
+        spread = 3 * float(lengths.train.std()) * spec.optim.batch_size**0.5
+        tokens = min(tokens, spec.optim.batch_size * float(lengths.train.mean()) + spread)
     a_token = (
         8 * sizes.width + 2 * sizes.inner
     )  # approximate values per token that a layer stores for its backward pass
@@ -193,13 +223,14 @@ class PrefixLedger:
         if before is None:
             splits += _evaluation_splits(lengths)
         cached[depth] = 1 - (1 - (before or 0.0)) * (1 - min(spec.train_size / lengths.n_train, 1.0))
-        operations = sum(_operations(sizes, float(split.mean())) * n for split, n in splits if len(split))
-        return PrefixWork(sum(n for _, n in splits), operations * (depth - below) / GIGA)
+        layers = (depth - below) / GIGA
+        forward = [_operations(sizes, split) * n * layers if len(split) else 0.0 for split, n in splits]
+        return PrefixWork(sum(n for _, n in splits), sum(forward), missing, forward[0])
 
 
-def _operations(sizes: EncoderSizes, length: float) -> float:
-    """Operations of one layer forward over an item of `length` tokens."""
-    return length * (2 * sizes.layer + 4 * length * sizes.width)
+def _operations(sizes: EncoderSizes, lengths: np.ndarray) -> float:
+    """Operations of one layer forward over an item: the mean of items of these lengths in tokens."""
+    return float((lengths * (2.0 * sizes.layer + 4.0 * lengths * sizes.width)).mean())
 
 
 def _freeze_at(spec: TrialSpec, epoch: int) -> FreezeSpec:
@@ -234,7 +265,7 @@ def _evaluated(split: np.ndarray, n: float, sizes: EncoderSizes) -> float:
     """Operations of one layer over a split, in billions; batches are sorted by length, so padding is ignored."""
     if not len(split):
         return 0.0
-    return float(np.mean([_operations(sizes, float(length)) for length in split])) * n / GIGA
+    return _operations(sizes, split) * n / GIGA
 
 
 def _digest(content: object) -> str:

@@ -44,21 +44,31 @@ class _Watch:
 
 
 class _Taker:
-    """Polls, asks and waits until the lease is held or refused."""
+    """Polls, asks and waits until the lease is held or refused.
+
+    Attributes:
+        lease: What was last asked for, and nobody has withdrawn: a signal may come at any moment.
+    """
 
     def __init__(self, folder: ClaimFolder, sweep: str, me: Holder, timing: Timing, say: Callable[[str], None]) -> None:
         self._folder, self._sweep, self._me, self._timing, self._say = folder, sweep, me, timing, say
         self._watch = _Watch(2 * timing.poll_s)
         self._announced: set[str] = set()
         self._tries = 0
+        self.lease: Lease | None = None
 
     def take(self) -> Lease:
         while True:
             waits_s = self._others()
             if not waits_s:
-                lease = Lease(self._folder, self._me, self._timing, self._say)
-                if lease.ask():
-                    return lease
+                self.lease = Lease(self._folder, self._me, self._timing, self._say)
+                try:
+                    if self.lease.ask():
+                        return self.lease
+                except StoreError:  # a storage that does not answer is not asked again
+                    self.lease = None
+                    raise
+                self.lease = None
                 waits_s = [self._pause_s()]
             self._timing.sleep(max(waits_s))
 
@@ -133,9 +143,11 @@ def take_lease(
         StoreError: the storage does not answer, or cannot be written.
     """
     folder = ClaimFolder(store.at(LEASES).at(sweep))
-    lease = _Taker(folder, sweep, me or this_driver(), timing, say).take()
-    lease.keep()
+    taker = _Taker(folder, sweep, me or this_driver(), timing, say)
     try:
+        lease = taker.take()
+        lease.keep()
         yield lease
     finally:
-        lease.release()
+        if taker.lease is not None:
+            taker.lease.release()

@@ -101,7 +101,8 @@ class ClaimFolder:
             return None
         except (OSError, ValueError, TypeError, RecursionError) as error:
             raise StoreError(
-                f"{path}: not a readable lease ({error}). If no driver runs this sweep, delete it."
+                f"{path}: not a readable lease ({error}). Run `permafrost store repair`, which removes leases "
+                "that no driver renews."
             ) from error
 
     def remove(self, names: Iterable[str]) -> None:

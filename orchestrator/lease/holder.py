@@ -53,9 +53,12 @@ class Holder:
         return f"{self.user}@{self.host} (process {self.pid})"
 
     @property
-    def since_unix_s(self) -> float:
-        """When it asked first, in Unix seconds by its own clock."""
-        return datetime.strptime(self.since, ALIVE_FORMAT).replace(tzinfo=UTC).timestamp()
+    def since_unix_s(self) -> float | None:
+        """When it asked first, in Unix seconds by its own clock; None if that is not a time."""
+        try:
+            return datetime.strptime(self.since, ALIVE_FORMAT).replace(tzinfo=UTC).timestamp()
+        except (ValueError, TypeError):
+            return None
 
     def presence(self, me: Holder) -> Presence:
         """Whether the process is alive, as far as `me` (this process) can see."""

@@ -101,14 +101,9 @@ class Lease:
         Raises:
             StoreError: the storage does not answer.
         """
-        try:
-            alone = not self._beat(holds=False)
-            if alone and not self._lost:
-                self._beat(holds=True)
-        except BaseException as error:
-            if not isinstance(error, StoreError):  # e.g. Ctrl-C; a storage that does not answer is not asked again
-                self._withdraw()
-            raise
+        alone = not self._beat(holds=False)
+        if alone and not self._lost:
+            self._beat(holds=True)
         if alone and not self._lost:
             return True
         self._withdraw()
@@ -123,8 +118,10 @@ class Lease:
         self._keeper.start()
 
     def release(self) -> None:
-        """Release the lease; waits at most `exit_s` for a storage that does not answer."""
+        """Release the lease, also one that was being asked for; waits at most `exit_s` for a storage."""
         self._ending.set()
+        with contextlib.suppress(RuntimeError):  # it runs already, unless a signal came before its first heartbeat
+            self._keeper.start()
         self._keeper.join(self._timing.exit_s)
         if self._keeper.is_alive():
             self._say_unreleased("it does not answer")

@@ -32,6 +32,6 @@ def running_driver(store: Storage, sweep: str) -> Holder | None:
 def _is_fresh(holder: Holder) -> bool:
     try:
         alive = datetime.strptime(holder.alive, ALIVE_FORMAT).replace(tzinfo=UTC)
-    except ValueError:
+    except (ValueError, TypeError):
         return False
     return abs(datetime.now(UTC) - alive) < timedelta(seconds=STALE_S)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,10 +24,14 @@ from orchestrator.execution.events import last_line
 from orchestrator.monitoring.progress import Ending
 from orchestrator.storage.address import scrubbed
 from orchestrator.store.schema import State
+from trials.errors import ConfigError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 LONGEST_ERROR = 2000  # characters
+_KEYS = {"time", "level", "event", "sweep"}  # of every line
+_LONGEST_START = 100_000  # bytes of the first line
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
 _FINE = (State.COMPLETED, State.PRUNED)
 _LEVELS = {"done": "info", "failed": "error", "interrupted": "warning"}
 
@@ -40,7 +46,12 @@ class JsonLog:
         say: Callable[[str], None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """The file is opened for every line, so that it may be moved away (logrotate)."""
+        """The file is opened for every line, so that it may be moved away (logrotate).
+
+        Raises:
+            ConfigError: there is a file at this path that is not such a log.
+        """
+        _refuse_foreign(path)
         self._path, self._sweep, self._say, self._now = path.absolute(), sweep, say, now
         self._attempts: dict[str, int] = {}
         self._broken = False
@@ -98,13 +109,28 @@ class JsonLog:
         entry = {"time": time, "level": level, "event": event, "sweep": self._sweep, **more}
         line = json.dumps({key: value for key, value in entry.items() if value is not None or key == "score"})
         try:
-            with self._path.open("a", encoding="utf-8") as file:
+            with os.fdopen(os.open(self._path, _APPEND, 0o644), "a", encoding="utf-8") as file:
                 file.write(line + "\n")
         except OSError as error:
             self._broken = True
             self._say(
                 f"{self._path}: the log ends here: {error.strerror or type(error).__name__}. The sweep continues."
             )
+
+
+def _refuse_foreign(path: Path) -> None:
+    """A sweep from elsewhere may name any file; nothing is appended to one that is not such a log."""
+    if not os.path.lexists(path):
+        return
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            is_regular, start = stat.S_ISREG(os.fstat(file.fileno()).st_mode), file.readline(_LONGEST_START)
+        first = json.loads(start) if start else dict.fromkeys(_KEYS)
+        is_log = is_regular and isinstance(first, dict) and first.keys() >= _KEYS
+    except (OSError, ValueError, RecursionError):
+        is_log = False
+    if not is_log:
+        raise ConfigError(f"watch.log: {path} exists and is not a log of a sweep. Name another file.")
 
 
 def _error_text(error: str | None) -> str | None:

@@ -188,7 +188,8 @@ class MetricsListener:
         epochs, examples = record.epoch - before[0], record.examples_seen - before[1]
         if epochs > 0 and record.time >= self._began:
             self._count(spec, record, epochs, examples)
-        self._set("device_memory_bytes", record.peak_memory_bytes, device=record.device)
+        n_bytes = record.worker_memory_bytes if record.peak_memory_bytes is None else record.peak_memory_bytes
+        self._set("device_memory_bytes", n_bytes or 0, device=record.device)
         self._moved()
 
     def _count(self, spec: TrialSpec, record: EpochRecord, epochs: float, examples: int) -> None:
@@ -196,7 +197,7 @@ class MetricsListener:
         self._add("epochs_total", epochs)
         self._add("examples_total", examples)
         self._add("train_seconds_total", record.train_s)
-        self._add("prefix_seconds_total", record.prefix_s)
+        self._add("prefix_seconds_total", record.prefix_s if record.prefix_paid_s is None else record.prefix_paid_s)
         self._add("energy_joules_total", record.energy_j or 0.0)
         self._add("prefix_cache_hits_total", examples * record.prefix_layers)
         self._add("prefix_cache_misses_total", examples * max(prefix_depth(spec) - record.prefix_layers, 0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from orchestrator.analysis.replication import Replication
 from orchestrator.published.differences import (
     corpus_name,
     corpus_refusal,
@@ -31,6 +32,7 @@ from orchestrator.published.rules import (
 )
 from orchestrator.published.study import Group, Published, PublishedNumber, Study
 from orchestrator.published.study_parts import UNKNOWN
+from orchestrator.published.verdict import MARGIN, verdict
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Line:
         freeze: Our label of what is frozen.
         counted: Whether ours is determined by model and freeze alone, not by seeds.
         difference: Ours minus theirs in the metric's unit; to the nearer end where theirs is a range.
+        replication: Whether ours reproduces theirs, with the prediction interval for their number.
     """
 
     metric: str
@@ -52,6 +55,7 @@ class Line:
     ours: SeedMean
     counted: bool
     difference: float
+    replication: Replication
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Side:
     Attributes:
         group, source: Which table of the study.
         corpus: Its name and release.
+        n_layers: Of our encoder.
         lines: By metric, then freeze.
         differs: How the protocols differ.
         silent: Settings that the study does not state.
@@ -75,6 +80,7 @@ class Side:
     corpus: str
     train_size: int
     model: str
+    n_layers: int
     lines: tuple[Line, ...]
     differs: tuple[str, ...]
     silent: tuple[str, ...]
@@ -106,6 +112,7 @@ class Comparison:
     Attributes:
         trials: Our completed trials with a task of the study.
         missing: Sentences about published tables for which we have no trial.
+        margin: Largest difference of scores that counts as the same number.
         about_the_text: Errata that concern no number.
     """
 
@@ -116,10 +123,14 @@ class Comparison:
     refusals: tuple[Refusal, ...]
     missing: tuple[str, ...]
     about_the_text: tuple[str, ...]
+    margin: float
 
 
-def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row]) -> Comparison:
-    """Compare a study with the completed trials of a store, given as the rows of its tables."""
+def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row], *, margin: float = MARGIN) -> Comparison:
+    """Compare a study with the completed trials of a store, given as the rows of its tables.
+
+    `margin` is the largest difference of scores that still counts as the same number, 0.01 is a point.
+    """
     tasks = {corpus.task for corpus in study.corpora.values()}
     ours = [setup for setup in setups(completed(trials, epochs)) if setup.spec.task in tasks]
     refusals: dict[str, Refusal] = {}
@@ -132,7 +143,7 @@ def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row]) ->
     for group in study.results:
         usable = [result for result in study.results_flat() if result.group == group.id and allowed(study, result)]
         fitting = [setup for setup in ours if fits(study, group, setup)]
-        sides += [side for setup in fitting if (side := _side(study, group, usable, setup, refusals))]
+        sides += [side for setup in fitting if (side := _side(study, group, usable, setup, refusals, margin))]
         if usable and not fitting:
             corpus, size = _wanted(study, group)
             missing.setdefault(corpus, []).extend([size] * (size not in missing.get(corpus, ())))
@@ -146,6 +157,7 @@ def compare_study(study: Study, trials: Sequence[Row], epochs: Sequence[Row]) ->
             f"{corpus}: we have no trial with {', '.join(sizes)} train sentences" for corpus, sizes in missing.items()
         ),
         about_the_text=tuple(erratum.text for erratum in study.errata if not erratum.concerns),
+        margin=margin,
     )
 
 
@@ -169,7 +181,7 @@ def _candidates(study: Study, result: Published, setup: Setup) -> Iterator[str]:
         spec = cell[0].spec
         if not may_be(study.freezes[result.freeze], study.protocol.n_layers, spec):
             continue
-        found = [(c, measure(metric, result.at_epoch, cell, setup.baseline, column=c)) for c in metric.columns]
+        found = [(c, measure(metric, result.at_epoch, setup, spec.cell_id, column=c)) for c in metric.columns]
         values = [f"{column} {100 * value.mean:.2f}" if value else f"no {column}" for column, value in found]
         place = f"{spec.data.name} dev, {spec.freeze.label}, {spec.model.name}, {seeds(len(cell))}"
         yield f"{place}: {', '.join(values)}"
@@ -199,7 +211,12 @@ def _joined(reasons: list[str]) -> str:
 
 
 def _side(
-    study: Study, group: Group, usable: list[Published], setup: Setup, refusals: dict[str, Refusal]
+    study: Study,
+    group: Group,
+    usable: list[Published],
+    setup: Setup,
+    refusals: dict[str, Refusal],
+    margin: float,
 ) -> Side | None:
     lines, shown, absent = [], [], []
     for result in sorted(usable, key=lambda result: _place(group, result)):
@@ -207,7 +224,7 @@ def _side(
             refusal = refusals.setdefault(reason, Refusal(reason))
             refusal.theirs.append((group.id, result.metric, study.freezes[result.freeze].label, result.figure))
         elif not by_definition(study, result):
-            found = list(_lines(study, result, setup))
+            found = list(_lines(study, result, setup, margin))
             lines += found
             shown += [result] * bool(found)
             absent += [study.freezes[result.freeze].label] * (not found)
@@ -223,12 +240,14 @@ def _side(
         differs.append("our test score is from the best epoch on dev")
     elif any(study.metrics[r.metric].epoch == UNKNOWN for r in shown):
         differs.append("the study does not say which epoch it reports; ours is the last")
+    differs += dict.fromkeys(text for result in shown for text in study.differences_of(result))
     return Side(
         group=group.id,
         source=group.source,
         corpus=corpus_name(corpus) if corpus else "any corpus",
         train_size=setup.spec.train_size,
         model=setup.spec.model.name,
+        n_layers=setup.spec.model.n_layers,
         lines=tuple(lines),
         differs=tuple(differs),
         silent=tuple(silent),
@@ -239,16 +258,16 @@ def _side(
     )
 
 
-def _lines(study: Study, result: Published, setup: Setup) -> Iterator[Line]:
+def _lines(study: Study, result: Published, setup: Setup, margin: float) -> Iterator[Line]:
     metric = study.metrics[result.metric]
     for cell in setup.cells.values():
         spec = cell[0].spec
         if not may_be(study.freezes[result.freeze], study.protocol.n_layers, spec):
             continue
-        if (ours := measure(metric, result.at_epoch, cell, setup.baseline)) is not None:
+        if (ours := measure(metric, result.at_epoch, setup, spec.cell_id)) is not None:
             counted = metric.columns[0] in COUNTED
             yield Line(result.metric, result.at_epoch, metric.unit, spec.freeze.label, result.figure, ours, counted,
-                       _difference(ours.mean, result.figure))  # fmt: skip
+                       _difference(ours.mean, result.figure), verdict(study, result, ours, margin))  # fmt: skip
 
 
 def _difference(ours: float, theirs: PublishedNumber) -> float:

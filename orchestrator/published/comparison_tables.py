@@ -9,19 +9,27 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.analysis.layer_strip import LEGEND, layer_strip, spelled_out, strip_and_word
 from orchestrator.published.comparison import Comparison, Line, Refusal, Side
-from orchestrator.published.our_results import COUNTED, SeedMean
+from orchestrator.published.our_results import COUNTED
 from orchestrator.published.study import PublishedNumber, Study
 from orchestrator.published.study_parts import Metric
+from orchestrator.published.verdict import COUNT_MARGIN, TIME_MARGIN
 
 
 def comparison_tables(comparison: Comparison, study: Study) -> Iterator[RenderableType]:
     """The whole comparison; shares in percent, differences of shares in points."""
     yield Text(comparison.citation)
+    if comparison.sides:
+        yield _item(f"predicted: {_PREDICTED}")
+        allowed = f"{_margin(comparison.margin)} (time saved: {_margin(TIME_MARGIN)}, counts: {100 * COUNT_MARGIN:g} %)"
+        yield _item(f"reproduced: all of it is within {allowed} of theirs; not reproduced: all of it is further away")
     for sides in _alike([side for side in comparison.sides if not side.detail]):
         title = Text(f"{sides[0].corpus}, {sides[0].train_size:,} train sentences, {sides[0].model}", style="bold")
         tables = [part for side in sides for part in (Text(f"theirs: {side.source}"), _table(side, study))]
         yield Padding(Group(title, *tables, *_notes(sides)), (1, 0, 0, 0))
+    if any(layer_strip(line.freeze, side.n_layers) for side in comparison.sides for line in side.lines):
+        yield Text(LEGEND, style="dim")
     if comparison.refusals:
         refused = [_item(_refused(refusal)) for refusal in comparison.refusals]
         yield Padding(Group(Text("not compared", style="bold"), *refused), (1, 0, 0, 0))
@@ -34,6 +42,13 @@ def comparison_tables(comparison: Comparison, study: Study) -> Iterator[Renderab
         yield Padding(Group(*map(_item, notes)), (1, 0, 0, 0))
 
 
+_PREDICTED = "95 % prediction interval for their number under the variance over our n seeds (and theirs, if published)"
+
+
+def _margin(share: float) -> str:
+    return f"{100 * share:g} point{'s' * (share != 0.01)}"
+
+
 def _alike(sides: list[Side]) -> list[list[Side]]:
     """Tables of one of our set-ups on one corpus, which share their notes."""
     alike: dict[tuple[object, ...], list[Side]] = {}
@@ -43,40 +58,39 @@ def _alike(sides: list[Side]) -> list[list[Side]]:
 
 
 # Fixed widths, so that tables align within 80 columns.
-_NAMES = {"metric": 15, "freeze": 11}
-_NUMBERS = {"ours": 7, "95 % interval": 19, "theirs": 7, "difference": 13}
+_NAMES = {"metric": 9, "freeze": 14}
+_NUMBERS = {"ours": 7, "n": 2, "predicted": 12, "theirs": 7, "diff.": 8}
 
 
 def _table(side: Side, study: Study) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0))
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for name, width in _NAMES.items():
         table.add_column(name, overflow="fold", min_width=width)
     for name, width in _NUMBERS.items():
         table.add_column(name, justify="right", no_wrap=True, min_width=width)
+    table.add_column("verdict", no_wrap=True, min_width=14)
     before = None
     for line in side.lines:
         label = _metric_label(study.metrics[line.metric], line.metric, line.at_epoch)
-        table.add_row(Text(label if label != before else ""), Text(line.freeze), *_figures(line))
+        table.add_row(
+            Text(label if label != before else ""), Text(strip_and_word(line.freeze, side.n_layers)), *_figures(line)
+        )
         before = label
     return table
 
 
-def _figures(line: Line) -> tuple[str, str, str, str]:
-    interval = "" if line.counted else _interval(line.ours, line.unit)
+def _figures(line: Line) -> tuple[str, ...]:
+    judged, unit = line.replication, line.unit
+    has_interval = not line.counted and judged.low is not None and judged.high is not None
     sign = "+" if line.difference > 0 else ""
-    unit = " points" if line.unit == "share" else ""
     return (
-        _number(line.ours.mean, line.unit),
-        interval,
-        _published(line.theirs, line.unit),
-        f"{sign}{_number(line.difference, line.unit)}{unit}",
+        _number(line.ours.mean, unit),
+        "" if line.counted else str(line.ours.n),
+        f"{_number(judged.low or 0, unit)}..{_number(judged.high or 0, unit)}" if has_interval else "",
+        _published(line.theirs, unit),
+        f"{sign}{_number(line.difference, unit, digits=3)}",
+        judged.verdict,
     )
-
-
-def _interval(ours: SeedMean, unit: str) -> str:
-    if ours.low is None or ours.high is None:
-        return "1 seed, no interval"
-    return f"{_number(ours.low, unit)}..{_number(ours.high, unit)} n={ours.n}"
 
 
 def _published(theirs: PublishedNumber, unit: str) -> str:
@@ -85,13 +99,13 @@ def _published(theirs: PublishedNumber, unit: str) -> str:
     return _number(theirs.low, unit)
 
 
-def _number(value: float, unit: str) -> str:
-    """A share in percent, a count in thousands or millions, with four digits."""
+def _number(value: float, unit: str, digits: int = 4) -> str:
+    """A share in percent with two decimals; other numbers with that many digits, counts in thousands or millions."""
     if unit == "share":
         return f"{100 * value:.2f}"
     if unit == "count" and abs(value) >= 1e3:
-        return f"{value / 1e6:.4g} M" if abs(value) >= 1e6 else f"{value / 1e3:.4g} k"
-    return f"{value:.4g}"
+        return f"{value / 1e6:.{digits}g} M" if abs(value) >= 1e6 else f"{value / 1e3:.{digits}g} k"
+    return f"{value:.{digits}g}"
 
 
 def _notes(sides: list[Side]) -> Iterator[RenderableType]:
@@ -103,7 +117,9 @@ def _notes(sides: list[Side]) -> Iterator[RenderableType]:
     notes = {"protocol differs": differs, "not stated by the study": silent}
     freezes = {"not in our trials": absent, "only in our trials": extra}
     yield from (_item(f"{what}: {'; '.join(words)}") for what, words in notes.items() if words)
-    yield from (_item(f"{what}: {', '.join(words)}") for what, words in freezes.items() if words)
+    yield from (_item(f"{what}: {spelled_out(', '.join(words))}") for what, words in freezes.items() if words)
+    open_ = [line.replication for side in sides for line in side.lines if line.replication.verdict == "cannot tell"]
+    yield from (_item(f"cannot tell: {why}") for why in dict.fromkeys(judged.why for judged in open_))
     yield from (_item(f"erratum: {text}") for text in errata)
 
 
@@ -113,7 +129,7 @@ def _refused(refusal: Refusal) -> str:
     for group, metric, _, _ in refusal.theirs:
         tables.setdefault(metric, {})[group] = None
     theirs = "; ".join(f"{metric} of {', '.join(groups)}" for metric, groups in tables.items())
-    ours = f" Ours: {'; '.join(refusal.ours)}." if refusal.ours else ""
+    ours = f" Ours: {spelled_out('; '.join(refusal.ours))}." if refusal.ours else ""
     return f"{refusal.reason}{f' [{theirs}]' if theirs else ''}.{ours}"
 
 

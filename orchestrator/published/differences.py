@@ -116,7 +116,7 @@ def protocol_differences(
             silent.append(name)
         elif theirs != ours:
             differing.append(f"{name} {_word(ours)} instead of {_word(theirs)}")
-    n_seeds = len({spec.seed for spec in specs})
+    n_seeds = len({spec.seeds for spec in specs})
     if protocol.n_seeds == UNKNOWN:
         silent.append("seeds")
     elif protocol.n_seeds != n_seeds:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
+from scipy import special
 
 from orchestrator.analysis.cells import by_cell
-from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.paired import differences
+from orchestrator.analysis.describe import describe, describe_cells, mean_interval
+from orchestrator.analysis.differences import differences
+from orchestrator.analysis.paired import pair
+from orchestrator.analysis.rows import Floats, finite
 from orchestrator.analysis.savings import savings
-from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame
+from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame, with_sentences
 from orchestrator.published.study_parts import Metric
 from orchestrator.store.schema import State
 from orchestrator.store.specs import stored_spec
@@ -30,12 +34,16 @@ class SeedMean:
         low, high: Ends of its 95 % interval (`analysis.describe`, `analysis.paired`, `analysis.savings`); None with one
             seed.
         n: Seeds, or pairs of seeds.
+        std: Over seeds (n - 1), for a saving that of the logarithm of the share left; None with one seed.
+        values: Of each seed, in the order of the seeds; empty for counts, times and savings.
     """
 
     mean: float
     low: float | None
     high: float | None
     n: int
+    std: float | None = None
+    values: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,9 +57,15 @@ class Trial:
 
 @dataclass(frozen=True)
 class Setup:
-    """Trials that differ only in freeze and seed; `cells` maps cell ids to the trials of one freeze."""
+    """Trials that differ only in freeze and seed.
+
+    Attributes:
+        cells: The trials of one freeze, by their seeds, by cell id.
+        measured: What `measure` has found in each cell, by what was asked.
+    """
 
     cells: Mapping[str, tuple[Trial, ...]]
+    measured: dict[tuple[Metric, int | None, str], dict[str, SeedMean | None]] = field(default_factory=dict, repr=False)
 
     @property
     def spec(self) -> TrialSpec:
@@ -69,9 +83,15 @@ class Setup:
         """The trials that freeze nothing."""
         return self.cells.get(self.spec.baseline_id, ())
 
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """`analysis.trial_frame` of all cells, by trial id."""
+        frame = trial_frame([trial.spec for trial in self.trials], [trial.row for trial in self.trials])
+        return frame.set_index("trial_id", drop=False)
+
 
 def completed(trials: Sequence[Row], epochs: Sequence[Row]) -> list[Trial]:
-    """The completed trials of a store's rows."""
+    """The completed trials of a store's rows; `sentences` of a row of `trials` are contributions by split, if known."""
     evaluations: dict[str, list[Row]] = {}
     for row in epochs:
         evaluations.setdefault(row["trial_id"], []).append(row)
@@ -92,7 +112,7 @@ def setups(trials: Sequence[Trial]) -> list[Setup]:
     found: dict[tuple[str, bool | None], dict[str, tuple[Trial, ...]]] = {}
     baselines = {}
     for cell_id, specs in by_cell(trial.spec for trial in trials).items():
-        spec, cell = specs[0], [by_id[one.trial_id] for one in specs]
+        spec, cell = specs[0], [by_id[one.trial_id] for one in sorted(specs, key=lambda spec: spec.seeds.key)]
         if spec.freeze.is_baseline:
             baselines[cell_id] = tuple(cell)
         else:
@@ -105,58 +125,79 @@ def setups(trials: Sequence[Trial]) -> list[Setup]:
 
 
 def measure(
-    metric: Metric, at_epoch: int | None, cell: Sequence[Trial], baseline: Sequence[Trial], *, column: str | None = None
+    metric: Metric, at_epoch: int | None, setup: Setup, cell_id: str, *, column: str | None = None
 ) -> SeedMean | None:
-    """The value of a published metric in one of our cells; None if our rows do not have it.
+    """The value of a published metric in one of a set-up's cells; None if our rows do not have it.
 
     A quality is taken at the published split and evaluation (or after `at_epoch` epochs); differences and savings are
-    paired by seed, savings on the same device. `column` defaults to the metric's first.
+    paired by seed, savings on the same device; a training time is the training cost. `column` defaults to the metric's
+    first.
     """
-    column = column or metric.columns[0]
-    beside = baseline if column in _SAVED or metric.to_baseline else ()
-    trials = list({trial.spec.trial_id: trial for trial in (*cell, *beside)}.values())
-    frame = trial_frame([trial.spec for trial in trials], [trial.row for trial in trials])
-    cell_id = cell[0].spec.cell_id
+    asked = metric, at_epoch, column or metric.columns[0]
+    if asked not in setup.measured:
+        setup.measured[asked] = _of_cells(*asked, setup)
+    return setup.measured[asked].get(cell_id)
+
+
+def _of_cells(metric: Metric, at_epoch: int | None, column: str, setup: Setup) -> dict[str, SeedMean | None]:
+    """The value in each cell."""
+    frame = setup.frame
     if column in _SAVED:
-        return _saved(frame, cell_id, _SAVED[column])
+        return _saved(setup, _SAVED[column])
     if column in COUNTED:
-        counts = _COUNTS[column](frame).dropna()
-        return SeedMean(float(counts.iloc[0]), None, None, 1) if len(counts) else None
-    frame = frame.assign(score=[_score(trial, column, metric, at_epoch) for trial in trials]).astype({"score": float})
-    if metric.to_baseline:
-        found = differences(frame)
-        return _estimate(found[found["cell"] == cell_id], "n_pairs")
-    return _estimate(describe_cells(frame, ["cell"], "score"), "n")
+        counts = _COUNTS[column](frame).groupby(frame["cell"]).first()
+        return {cell: _seed_mean(count, math.nan, math.nan, 1) for cell, count in counts.items()}
+    if column == "train_s":
+        table = describe_cells(frame, ["cell"], TRAINING_COST)
+        return {row.cell: _seed_mean(row.mean, row.low, row.high, row.n) for row in table.itertuples()}
+    scores = {trial.spec.trial_id: _score(trial, column, metric, at_epoch) for trial in setup.trials}
+    if not metric.to_baseline:
+        of_cells = {cell: finite([scores[t.spec.trial_id] for t in trials]) for cell, trials in setup.cells.items()}
+        return {
+            cell: _seed_mean(describe(found).mean, *mean_interval(found, "score"), len(found), found)
+            for cell, found in of_cells.items()
+        }
+    by_trial = {trial.spec.trial_id: trial.row.get("sentences", {}).get(metric.split) for trial in setup.trials}
+    frame = with_sentences(frame.assign(score=pd.Series(scores)), by_trial)
+    pairs = dict(list(pair(frame).rows.groupby("cell")["difference"]))
+    return {
+        row.cell: _seed_mean(row.mean, row.low, row.high, row.n_pairs, pairs.get(row.cell, ()))
+        for row in differences(frame).itertuples()
+    }
 
 
-def _estimate(rows: pd.DataFrame, n: str) -> SeedMean | None:
-    """The estimate in a table of at most one row with columns `mean`, `low`, `high`."""
-    if rows.empty or math.isnan(rows["mean"].iloc[0]):
+def _saved(setup: Setup, cost: str) -> dict[str, SeedMean | None]:
+    """The share of its baseline's cost that each cell saves; 0 for the baseline itself."""
+    known = setup.frame.loc[setup.frame["cell"] == setup.spec.baseline_id, cost].notna()
+    found: dict[str, SeedMean | None] = {setup.spec.baseline_id: SeedMean(0.0, None, None, int(known.sum()))}
+    for row in savings(setup.frame, [cost]).itertuples():
+        found[row.cell] = mean = _seed_mean(row.saved, row.low, row.high, row.n_pairs)
+        if mean and mean.n and mean.low is not None and mean.high is not None:
+            half = (math.log1p(-mean.low) - math.log1p(-mean.high)) / 2  # Student's interval of the log ratios
+            std = half * math.sqrt(mean.n) / -float(special.stdtrit(mean.n - 1, 0.025))
+            found[row.cell] = replace(mean, std=std)
+    return found
+
+
+def _seed_mean(mean: float, low: float, high: float, n: int, values: Sequence[float] | Floats = ()) -> SeedMean | None:
+    """As numbers of Python; None for a mean that is NaN."""
+    if math.isnan(mean):
         return None
-    row = rows.iloc[0]
-    has_interval = not math.isnan(row["low"])
-    low, high = (float(row[end]) if has_interval else None for end in ("low", "high"))
-    return SeedMean(float(row["mean"]), low, high, int(row[n]))
+    ends = [None if math.isnan(low) else float(end) for end in (low, high)]
+    std = describe(values).std if len(values) > 1 else None
+    return SeedMean(float(mean), ends[0], ends[1], int(n), std, tuple(map(float, values)))
 
 
-def _saved(frame: pd.DataFrame, cell_id: str, cost: str) -> SeedMean | None:
-    """The share of its baseline's cost that a cell saves; 0 for the baseline itself."""
-    if (frame["baseline"] == cell_id).all() and len(frame):
-        return SeedMean(0.0, None, None, int(frame[cost].notna().sum()))
-    found = savings(frame, [cost])
-    return _estimate(found[found["cell"] == cell_id].rename(columns={"saved": "mean"}), "n_pairs")
-
-
-def _score(trial: Trial, column: str, metric: Metric, at_epoch: int | None) -> float | None:
-    """The quality of one trial; at the last evaluation if the published one is unknown."""
+def _score(trial: Trial, column: str, metric: Metric, at_epoch: int | None) -> float:
+    """The quality of one trial, NaN for none; at the last evaluation if the published one is unknown."""
     if metric.split == "test":
         value = dict(trial.row.get("test_metrics") or ()).get(column)
-        return None if value is None else float(value)
+        return math.nan if value is None else float(value)
     rows = [row for row in trial.epochs if row.get(column) is not None]
     if at_epoch is not None:
         rows = [row for row in rows if math.isclose(row["epoch"], at_epoch, abs_tol=1e-6)]
     if not rows:
-        return None
+        return math.nan
     return float(max(row[column] for row in rows) if metric.epoch == "best" else rows[-1][column])
 
 

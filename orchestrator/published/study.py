@@ -13,16 +13,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
 from orchestrator.config.configs_folder import configs_folder
 from orchestrator.config.validation_messages import wording
 from orchestrator.config.yaml_document import Document
+from orchestrator.published.exhibit import Exhibit
 from orchestrator.published.study_parts import (
     UNKNOWN,
     Concern,
+    Difference,
     Erratum,
     Metric,
     Protocol,
@@ -114,6 +116,8 @@ class Study(Frozen):
         study: The name of its file.
         trials: Number of reported runs.
         sources: The texts that the numbers were copied from.
+        differences: Between its procedure and ours, beyond the settings of the protocol.
+        exhibits: Its own tables and figures; by default a table for each table of `results`.
     """
 
     study: str
@@ -129,19 +133,34 @@ class Study(Frozen):
     metrics: dict[str, Metric]
     freezes: dict[str, PublishedFreeze]
     errata: tuple[Erratum, ...]
+    differences: tuple[Difference, ...] = ()
+    exhibits: tuple[Exhibit, ...] = ()
     results: tuple[Group, ...]
     claims: tuple[PublishedClaim, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _every_table_is_an_exhibit(cls, content: Any) -> Any:
+        """A study that names no exhibits has one for each of its tables."""
+        if not isinstance(content, dict) or "exhibits" in content or not isinstance(content.get("results"), list):
+            return content
+        groups = [group for group in content["results"] if isinstance(group, dict) and {"id", "source"} <= group.keys()]
+        tables = [{"id": g["id"], "title": g["source"], "kind": "table", "groups": [g["id"]]} for g in groups]
+        return {**content, "exhibits": tables}
 
     @model_validator(mode="after")
     def _words_are_known(self) -> Study:
         groups = [group.id for group in self.results]
         concerns = [concern for erratum in self.errata for concern in erratum.concerns]
+        concerns += [concern for difference in self.differences for concern in difference.concerns]
         metrics = [metric_of(column) for group in self.results for column in group.columns]
         freezes = [row for group in self.results for row in group.rows]
         used = [("corpus", group.corpus, list(self.corpora)) for group in self.results if group.corpus is not None]
         used += [("metric", name, list(self.metrics)) for name in [*metrics, *(m for c in concerns for m in c.columns)]]
         used += [("freeze", name, list(self.freezes)) for name in [*freezes, *(f for c in concerns for f in c.freezes)]]
         used += [("group", name, groups) for concern in concerns for name in concern.groups]
+        used += [("group", name, groups) for exhibit in self.exhibits for name in exhibit.groups]
+        used += [("metric", name, list(self.metrics)) for exhibit in self.exhibits for name in exhibit.metrics]
         wrong = [f"{kind} {unknown(name, known)}" for kind, name, known in used if name not in known]
         if len(set(groups)) < len(groups):
             wrong.append("two tables of `results` have the same id")
@@ -165,6 +184,10 @@ class Study(Frozen):
     def errata_of(self, result: Published) -> tuple[Erratum, ...]:
         """The errata that concern a number."""
         return tuple(e for e in self.errata if any(_concerns(concern, result) for concern in e.concerns))
+
+    def differences_of(self, result: Published) -> tuple[str, ...]:
+        """How the procedure behind a number differs from ours, whatever the settings."""
+        return tuple(d.text for d in self.differences if any(_concerns(concern, result) for concern in d.concerns))
 
 
 def load_study(name: str) -> Study:

@@ -142,6 +142,17 @@ class Erratum(Frozen):
     concerns: tuple[Concern, ...] = ()
 
 
+class Difference(Frozen):
+    """A difference between a study's procedure and ours, whatever the settings.
+
+    Attributes:
+        concerns: The numbers that it affects.
+    """
+
+    text: str
+    concerns: tuple[Concern, ...]
+
+
 class PublishedClaim(Frozen):
     """A number in the running text."""
 

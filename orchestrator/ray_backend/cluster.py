@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.deploy import ray_token
+from orchestrator.deploy.ray_session import new_token, session_folder
 from orchestrator.execution.slots import Node, Share, Slots
-from trials.errors import ConfigError
+from trials.errors import ConfigError, MissingError, PermafrostError
 
 # Read by Ray at import: Tune must not write log files, change the working directory, or handle Ctrl-C itself.
 _SETTINGS = {
@@ -21,8 +23,19 @@ _SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_idle_worker_killing_time_threshold_ms": "60000",  # default 1 s: before the first trial needs them
     "RAY_task_events_max_num_task_in_gcs": "10000",  # of 4 KB in the head's memory, five per trial; default 100,000
 }
+# What makes Ray's processes part of another cluster, or open to another machine. A local Ray is on its own.
+_OF_OTHER_CLUSTERS = (
+    "RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_CLIENT_MODE", "RAY_ENABLE_GCS_LEADER_ELECTION",
+    "RAY_GCS_SERVER_PORT", "RAY_JOB_CONFIG_JSON_ENV_VAR", "RAY_JOB_ID", "RAY_NAMESPACE", "RAY_NODE_ID",
+    "RAY_OVERRIDE_DASHBOARD_URL", "RAY_OVERRIDE_NODE_ID_FOR_TESTING", "RAY_RAYLET_PID", "RAY_REDIS_ADDRESS",
+    "RAY_RUNTIME_ENV_HOOK", "RAY_USE_TLS",
+)  # fmt: skip
+# Ray calls a node by an address that other machines can reach, and opens its ports to them, unless this is off, as it
+# is by default on Windows and macOS. Then the node is 127.0.0.1, and so is what all of its processes listen on.
+_ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 _ACCELERATOR = "accelerator_type:"
 
 
@@ -32,7 +45,7 @@ class Cluster:
 
     Attributes:
         dashboard: Address of Ray's dashboard.
-        token_hint: How to get its token.
+        token_hint: Where its token is, or that it asks for none.
         node_id: This driver's node, on which the paths of planned trials are valid.
     """
 
@@ -75,13 +88,36 @@ def checked(slots: Slots, cluster: Cluster, *, may_grow: bool) -> Slots:
 
 @contextmanager
 def local_cluster(metadata: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    """A Ray cluster on this machine's cores and GPUs, with its dashboard on loopback; shut down afterwards.
+    """A Ray cluster on this machine's cores and GPUs, on loopback and with a token of its own; shut down afterwards.
 
     Args:
         metadata: Shown by Ray's dashboard for this driver, in its list of jobs.
+
+    Raises:
+        ConfigError: RAY_AUTH_MODE or RAY_TMPDIR is set to something that Ray would not take as it was meant.
+        MissingError, RefusedError: there is no place for its files, or it does not start.
     """
-    with _connected(metadata, include_dashboard=True, dashboard_host="127.0.0.1") as cluster:
-        yield cluster
+    has_token = ray_token.is_required(os.environ)
+    with session_folder() as folder:
+        for name in (*_OF_OTHER_CLUSTERS, ray_token.TOKEN, ray_token.TOKEN_PATH):
+            os.environ.pop(name, None)
+        os.environ |= _ON_LOOPBACK
+        hint = ray_token.NO_TOKEN
+        if has_token:
+            token = new_token(folder)
+            os.environ |= {ray_token.MODE: "token", ray_token.TOKEN_PATH: str(token)}
+            hint = f"token: {token}"
+
+        def failed(error: Exception) -> PermafrostError:
+            logs = folder / "session_latest" / "logs"
+            return MissingError(f"--cluster local: Ray did not start ({error}); its logs are in {logs}.")
+
+        where = {"address": "local", "include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": str(folder)}
+        with _connected(metadata, hint, failed, **where) as cluster:
+            from orchestrator.ray_backend.startup_patch import use_started_workers
+
+            use_started_workers()
+            yield cluster
 
 
 @contextmanager
@@ -92,31 +128,39 @@ def own_cluster(metadata: Mapping[str, str] | None = None) -> Iterator[Cluster]:
         metadata: As for `local_cluster`. That of a submitted job takes precedence.
 
     Raises:
-        ConfigError: there is no such cluster.
+        ConfigError: the cluster does not exist, or RAY_AUTH_MODE has an unknown value.
+        RefusedError: other users of this machine can read the cluster's token.
     """
-    try:
-        with _connected(metadata, address="auto") as cluster:
-            yield cluster
-    except ConnectionError as error:
-        raise ConfigError(
-            f"--cluster auto: Ray is not running here ({error}). Start it, or use --cluster local."
-        ) from error
+    hint = "token: `ray get-auth-token`" if ray_token.check_client_token() else ray_token.NO_TOKEN
+
+    def failed(error: Exception) -> PermafrostError:
+        return ConfigError(f"--cluster auto: Ray is not running here ({error}). Start it, or use --cluster local.")
+
+    with _connected(metadata, hint, failed, address="auto") as cluster:
+        yield cluster
 
 
 @contextmanager
-def _connected(metadata: Mapping[str, str] | None, **options: Any) -> Iterator[Cluster]:
+def _connected(
+    metadata: Mapping[str, str] | None, token_hint: str, failed: Callable[[Exception], PermafrostError], **options: Any
+) -> Iterator[Cluster]:
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     import ray  # only now: importing it takes seconds, and it reads the settings above
     from ray.job_config import JobConfig
 
+    from orchestrator.ray_backend.startup_patch import starting_at_once
+
     job = JobConfig(metadata=dict(metadata or {}))
-    context = ray.init(
-        logging_level=logging.ERROR, log_to_driver=False, configure_logging=True, job_config=job, **options
-    )
-    try:
-        dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else "off"
-        node_id = ray.get_runtime_context().get_node_id()
-        yield Cluster(dashboard, "token: `ray get-auth-token`", node_id)
-    finally:
-        ray.shutdown()
+    with starting_at_once() as wait_for_dashboard:
+        try:
+            ray.init(logging_level=logging.ERROR, log_to_driver=False, job_config=job, **options)
+        except Exception as error:  # Ray raises its own, and any that a wrong setting of its many causes
+            raise failed(error) from error
+        try:
+            wait_for_dashboard()
+            url = ray._private.worker.get_dashboard_url()  # what `ray.init` returns is a guess until then
+            node_id = ray.get_runtime_context().get_node_id()
+            yield Cluster(f"http://{url}" if url else "off", token_hint, node_id)
+        finally:
+            ray.shutdown()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.ray_backend.oom_patch import KILLED, killed_workers_are_lost
 from orchestrator.ray_backend.searcher import KeepOrderScheduler, PlannedTrials
 from orchestrator.ray_backend.trainable import FAILURE, RECORD, VERDICT, TrialTrainable, WorkerSettings
+from orchestrator.ray_backend.tune_folder import tune_folder
 from orchestrator.store.schema import State
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -43,32 +42,28 @@ def run_sweep(
     """
     for name in ("ray.tune.execution.tune_controller", "ray.tune.tune"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # lost workers are reported by the listener
-    scratch = tempfile.mkdtemp(prefix="permafrost-tune-")
-    try:
-        with killed_workers_are_lost():
-            tune.Tuner(
-                tune.with_resources(trainable, _resources),
-                tune_config=tune.TuneConfig(
-                    search_alg=PlannedTrials(queue, slots, settings.for_share, stop),
-                    scheduler=KeepOrderScheduler(),
-                    num_samples=-1,  # until the queue is over
-                    reuse_actors=True,
-                    # Slots limit the trials. Without a number here Tune runs one at a time and the other workers idle.
-                    max_concurrent_trials=MOST_AT_A_TIME,
-                    trial_name_creator=_label,
-                    trial_dirname_creator=_label,
-                ),
-                run_config=tune.RunConfig(
-                    name="sweep",
-                    storage_path=scratch,
-                    callbacks=[_ListenerCallback(queue, slots, listener, stop), _NoProgress()],
-                    stop=_StopOnVerdict(queue, stop),
-                    checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-                    verbose=0,
-                ),
-            ).fit()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with tune_folder() as scratch, killed_workers_are_lost():
+        tune.Tuner(
+            tune.with_resources(trainable, _resources),
+            tune_config=tune.TuneConfig(
+                search_alg=PlannedTrials(queue, slots, settings.for_share, stop),
+                scheduler=KeepOrderScheduler(),
+                num_samples=-1,  # until the queue is over
+                reuse_actors=True,
+                # Slots limit the trials. Without a number here Tune runs one at a time and the other workers idle.
+                max_concurrent_trials=MOST_AT_A_TIME,
+                trial_name_creator=_label,
+                trial_dirname_creator=_label,
+            ),
+            run_config=tune.RunConfig(
+                name="sweep",
+                storage_path=str(scratch),
+                callbacks=[_ListenerCallback(queue, slots, listener, stop), _NoProgress()],
+                stop=_StopOnVerdict(queue, stop),
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+                verbose=0,
+            ),
+        ).fit()
 
 
 def _resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +14,15 @@ from packaging.requirements import Requirement
 
 from orchestrator.config.yaml_document import Document
 from orchestrator.sweeps.cluster_spec import ClusterSpec
-from trials.errors import ConfigError
+from trials.datasets.corpus import SPLITS
+from trials.errors import ConfigError, RefusedError
+from trials.sources.local_models import STARTER
 
 MOST_BYTES = 400 << 20  # Ray refuses packages above 500 MiB
 CLUSTER_FILE = "cluster.yaml"
+# The settings whose values are paths, and the keys around settings that are none themselves.
+_PATHS = {("model",), ("model", "folder"), ("data", "folder"), *(("data", split) for split in SPLITS)}
+_NO_SETTINGS = {"trial", "space", "cases", "choice"}
 _LEFT_TO_THE_CLUSTER = {"ray", "permafrost-sweeps"}  # Ray is installed on the nodes, and our code is sent
 
 
@@ -31,22 +37,21 @@ def package_sweep(folder: Path, document: Document, spec: ClusterSpec, here: Pat
 
     Raises:
         ConfigError: local files are outside of `here`, or too large to be sent.
+        RefusedError: a link in a corpus or model leads out of its folder.
     """
-    found = sorted(set(_local_paths({key: document.content.get(key) for key in ("trial", "space")}, here)))
-    n_bytes = sum(one.stat().st_size for path in found for one in _files(path))
+    named = {key: document.content.get(key) for key in ("trial", "space")}
+    files = {file for path in _local_paths(named, here) for file in _files(path)}
+    n_bytes = sum(file.stat().st_size for file in files)
     if n_bytes > MOST_BYTES:
         raise ConfigError(
             f"{document.path}: names {n_bytes >> 20:,} MiB of local files, and at most {MOST_BYTES >> 20} are sent. "
             "Put them where the cluster's nodes can read them and name that absolute path, or use a hub's dataset.",
             exit_code=3,
         )
-    for path in found:
-        target = folder / path.relative_to(here)
+    for file in files:
+        target = folder / file.relative_to(here)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            shutil.copytree(path, target, dirs_exist_ok=True)
-        else:
-            shutil.copy2(path, target)
+        shutil.copy2(file, target)
     name = f"{document.path.stem}.sweep.yaml"
     (folder / name).write_text(yaml.safe_dump(document.content, sort_keys=False, allow_unicode=True), encoding="utf-8")
     there = spec.model_copy(update={"address": "auto"}).model_dump(mode="json", exclude_unset=True)
@@ -54,35 +59,47 @@ def package_sweep(folder: Path, document: Document, spec: ClusterSpec, here: Pat
     return name
 
 
-def _local_paths(value: Any, here: Path) -> Iterator[Path]:
-    """Existing paths that occur anywhere inside a value. Raises ConfigError: one is outside of `here`."""
+def _local_paths(value: Any, here: Path, keys: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Existing paths that are values of the keys that name paths. Raises ConfigError: one is outside of `here`."""
     if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
+        for key, inner in value.items():
+            words = [word for word in str(key).split(".") if word not in _NO_SETTINGS]
+            yield from _local_paths(inner, here, (*keys, *words))
+    elif isinstance(value, list):
         for inner in value:
-            yield from _local_paths(inner, here)
-    if not isinstance(value, str) or not (path := _existing(value, here)):
-        return
-    if not path.is_relative_to(here):
-        raise ConfigError(
-            f"{value}: lies outside of {here}, so it is not sent. Launch from a folder that contains it and use a "
-            "path relative to that.",
-            exit_code=3,
-        )
-    if path != here:
-        yield path
+            yield from _local_paths(inner, here, keys)
+    elif isinstance(value, str) and keys in _PATHS and (keys[0], value) != ("model", STARTER):
+        path = _existing(value, here)
+        if path is not None and not (path.is_relative_to(here) and path.resolve().is_relative_to(here)):
+            raise ConfigError(
+                f"{value}: lies outside of {here}, so it is not sent. Launch from a folder that contains it and use a "
+                "path relative to that.",
+                exit_code=3,
+            )
+        if path not in (None, here):
+            yield path
 
 
 def _existing(text: str, here: Path) -> Path | None:
     try:
-        path = (here / Path(text).expanduser()).resolve()
+        path = Path(os.path.abspath(here / Path(text).expanduser()))  # noqa: PTH100  # a link keeps its own name
         return path if path.exists() else None
     except (OSError, RuntimeError, ValueError):  # too long, a loop of links, an unknown user's home, a zero byte
         return None
 
 
-def _files(path: Path) -> list[Path]:
-    return [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
+def _files(path: Path) -> Iterator[Path]:
+    """The file, or the files below the folder. Raises RefusedError: a link in it leads elsewhere."""
+    if path.is_file():
+        yield path
+    for parent, folders, names in os.walk(path):
+        for one in (Path(parent) / name for name in (*folders, *names)):
+            if one.is_symlink() and not (one.is_file() and one.resolve().is_relative_to(path.resolve())):
+                raise RefusedError(
+                    f"{one}: a link to {one.readlink()}. Only links to files in {path} are sent; put the file there."
+                )
+            if one.is_file():
+                yield one
 
 
 def our_modules() -> list[str]:

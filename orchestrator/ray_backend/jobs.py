@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.deploy.ray_token import check_client_token
 from orchestrator.ray_backend.job_package import our_modules, pinned_packages
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from trials.errors import ConfigError, MissingError, RefusedError
@@ -73,13 +74,26 @@ def job_metadata(sweep: str, store: str) -> dict[str, str]:
 
 
 class Jobs:
-    """The jobs of a cluster, by the address of its dashboard. Ray sends its token according to its own settings."""
+    """The jobs of a cluster, by the address of its dashboard. Ray sends its token according to its own settings.
+
+    Attributes:
+        address: The dashboard's address.
+        sends_token: Whether requests carry a token.
+    """
 
     def __init__(self, address: str) -> None:
-        """Raises MissingError: the cluster does not answer. RefusedError: it rejects the token."""
+        """A client of that cluster.
+
+        Raises:
+            ConfigError: RAY_AUTH_MODE has an unknown value, or RAY_AUTH_TOKEN_PATH names no file.
+            MissingError: the cluster does not answer.
+            RefusedError: it rejects the token, or other users of this machine can read it.
+        """
         from ray.job_submission import JobSubmissionClient
 
-        self.address = address
+        self.address, self.sends_token = address, check_client_token()
+        for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):  # Ray would submit there instead
+            os.environ.pop(name, None)
         warnings.filterwarnings("ignore", "ssl=None is deprecated", DeprecationWarning)  # Ray's own call of aiohttp
         with self._translated_errors():
             self._client = JobSubmissionClient(address)

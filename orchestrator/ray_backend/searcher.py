@@ -43,6 +43,7 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
             "accumulation": attempt.accumulation,
             "until": attempt.until,
             "resources": resources_of(kind, share),
+            "worker_slots": self._slots.on_one_node(kind),
             **self._worker_config(share),
         }
 

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -41,17 +42,19 @@ class WorkerSettings:
         store: Address of the store, where checkpoints are saved.
         checkpoint: When trials save checkpoints; None for never.
         origin: Ray's id of the driver's node, on which the paths of specs are valid; None if they are valid everywhere.
+        keep_weights: Whether completed trials store their trained tensors.
     """
 
     predictions: Predictions
     store: str
     checkpoint: CheckpointTimes | None
     origin: str | None = None
+    keep_weights: bool = False
 
     def for_share(self, share: Share) -> dict[str, Any]:
         """As plain values, with a trial's share of a node."""
         return {"threads": share.cpus, "gpus": share.gpus, "predictions": self.predictions, "store": self.store,
-                "checkpoint": self.checkpoint, "origin": self.origin}  # fmt: skip
+                "checkpoint": self.checkpoint, "origin": self.origin, "keep_weights": self.keep_weights}  # fmt: skip
 
 
 class WorkerMemoryError(Exception):
@@ -88,6 +91,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         self._drop()
         spec = TrialSpec.model_validate_json(new_config["spec"])
         self._label, self._gpus, self._until = spec.label, float(new_config["gpus"]), new_config["until"]
+        self._slots = int(new_config["worker_slots"])
         self._trial_id, self._attempt = spec.trial_id, new_config["attempt"]
         self._records = self.records(spec, new_config)
         return True
@@ -95,12 +99,19 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
     def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
         """What the trial yields; its files are copied to this node before its first step."""
         from orchestrator.ray_backend.file_staging import with_local_files
+        from orchestrator.storage.open_storage import open_storage
+        from orchestrator.store.weights import save_weights
         from trials.run import run_trial
 
         checkpoints = self._checkpoints(spec, config) if config["checkpoint"] else None
+        keep = partial(save_weights, open_storage(config["store"]), spec.trial_id) if config["keep_weights"] else None
         spec = with_local_files(spec, config["origin"]) if config["origin"] else spec
         yield from run_trial(
-            spec, predictions=config["predictions"], checkpoints=checkpoints, accumulation=config["accumulation"]
+            spec,
+            predictions=config["predictions"],
+            checkpoints=checkpoints,
+            accumulation=config["accumulation"],
+            keep_weights=keep,
         )
 
     def _checkpoints(self, spec: TrialSpec, config: dict[str, Any]) -> Checkpoints:
@@ -121,7 +132,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
             raise WorkerMemoryError(f"the memory of {self._label} was not freed")
         setproctitle(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
         try:
-            record = next(self._records).on_gpus(self._gpus)
+            record = next(self._records).placed(gpus=self._gpus, worker_slots=self._slots)
         except Exception as error:
             state, text = failure(error)
         else:

@@ -6,16 +6,21 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from orchestrator.analysis.cells import by_cell
-from orchestrator.config.quantities import counted
+from orchestrator.analysis.collapse import Collapses, collapses
+from orchestrator.analysis.further import Further
+from orchestrator.analysis.layer_strip import strip_and_word
+from orchestrator.analysis.two_way import interval
+from orchestrator.config.quantities import counted, points
 from orchestrator.execution.trial_source import Order, Verdict
-from orchestrator.search.choose_depth import Answer, DepthGoal, Known, Spend, answer, decide
-from orchestrator.search.trial_results import StoredTrials, results_of
+from orchestrator.search.choose_depth import Answer, DepthGoal, Known, Losses, Spend, answer, decide, paired
+from orchestrator.search.trial_results import Floats, StoredTrials, TrialProgress, paired_loss
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import DepthGoalSpec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
-from trials.tasks import TASKS
 
 LIKELY = 0.5  # on free slots, a pair runs early if it will be needed with at least this probability
 POINTS = 100.0
@@ -23,7 +28,7 @@ _WHY = {
     "all_within": "every freeze of the sweep is within the tolerance",
     "beyond": "is shown to lose more",
     "hopeless": "is very unlikely to be shown within the tolerance",
-    "no_spread": "lost the same under every seed, so the spread over seeds is unknown",
+    "no_spread": "lost the same throughout, so there is no spread to judge by",
     "seeds_used": "is undecided after all seeds",
     "open": "is undecided, because the search stopped early",
 }
@@ -39,7 +44,7 @@ class Depths:
     @classmethod
     def of(cls, trials: Sequence[TrialSpec]) -> Depths:
         """From the trials of a sweep with one baseline and nested freezes."""
-        cells = {cell: {spec.seed: spec for spec in seeds} for cell, seeds in by_cell(trials).items()}
+        cells = {cell: {spec.seeds.key: spec for spec in seeds} for cell, seeds in by_cell(trials).items()}
         firsts = {cell: next(iter(seeds.values())) for cell, seeds in cells.items()}
         baseline = next(cells[cell] for cell, spec in firsts.items() if spec.freeze.is_baseline)
         frozen = [cell for cell, spec in firsts.items() if not spec.freeze.is_baseline]
@@ -48,8 +53,9 @@ class Depths:
 
     @property
     def labels(self) -> list[str]:
-        """The labels of the freezes."""
-        return [next(iter(seeds.values())).freeze.label for seeds in self.freezes]
+        """The names of the freezes, each with its layer strip."""
+        firsts = (next(iter(seeds.values())) for seeds in self.freezes)
+        return [strip_and_word(spec.freeze.label, spec.model.n_layers) for spec in firsts]
 
 
 class DepthSearch:
@@ -63,11 +69,11 @@ class DepthSearch:
             confidence=spec.confidence,
             min_seeds=spec.min_seeds,
             max_seeds=min(len(self._seeds), 100),
-            resolution=_resolution(next(iter(depths.baseline.values()))),
         )
-        self._scores: dict[str, float] = {}  # ended trial -> score; NaN if it failed
+        self._ended: dict[str, TrialProgress] = {}  # without results if it failed
         self._records: dict[str, list[EpochRecord]] = {}  # running trial -> its records
         self._used: set[str] = set()
+        self._decided: Spend | Answer | None = None  # by the trials that have ended
 
     @property
     def is_over(self) -> bool:
@@ -82,7 +88,7 @@ class DepthSearch:
             if stored.results is None:
                 self._records[spec.trial_id] = []
                 return Order(spec)
-            self._scores[spec.trial_id] = _score(stored.results["score"])
+            self._end(spec, stored)
         return None
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
@@ -91,10 +97,14 @@ class DepthSearch:
         return Verdict.CONTINUE
 
     def ended(self, spec: TrialSpec, state: State) -> None:
-        """Record its score; the pair of a failed trial counts as failed."""
-        records = self._records.pop(spec.trial_id)
-        complete = state is State.COMPLETED
-        self._scores[spec.trial_id] = _score(results_of(records)["score"]) if complete else math.nan
+        """Record its results; the pair of a failed trial counts as failed."""
+        records, trial = self._records.pop(spec.trial_id), TrialProgress(state=state)
+        if state is State.COMPLETED:
+            trial.complete(records)
+        self._end(spec, trial)
+
+    def _end(self, spec: TrialSpec, trial: TrialProgress) -> None:
+        self._ended[spec.trial_id], self._decided = trial, None
 
     def answer(self) -> Answer:
         """The answer with the trials so far."""
@@ -102,29 +112,60 @@ class DepthSearch:
 
     def found(self) -> list[str]:
         """The answer, and the loss of every freeze."""
-        if not self._scores:
+        if not self._ended:
             return []
         choice, labels, limit = self.answer(), self._depths.labels, POINTS * self._goal.tolerance
         loss = f"{limit:g} point{'s' * (limit != 1)} at {100 * self._goal.confidence:g} % confidence"
-        head = f"chosen  none: no freeze is shown to lose at most {loss}"
+        head = [f"chosen  none: no freeze is shown to lose at most {loss}"]
         if choice.chosen is not None:
-            head = f"chosen  {labels[choice.chosen]}: the deepest freeze shown to lose at most {loss}"
-        rows = [_row(label, known) for label, known in zip(labels, choice.known, strict=True)]
-        return [head, *self._ending(choice, labels), *rows]
+            over = "on this dev set" if choice.known[choice.chosen].n_sentences is None else "over seeds and sentences"
+            head = [f"chosen  {labels[choice.chosen]}: the deepest freeze shown to lose at most {loss}, {over}"]
+            head += [f"        it holds for runs that do not collapse ({self.collapses(choice.chosen).sentence})"]
+            head += self._on_test(choice.chosen)
+        rows = [self._row(index, known) for index, known in enumerate(choice.known)]
+        title = "mean loss in points (interval that holds at all looks; median over seeds)"
+        return [*head, *self._ending(choice, labels), f"        {title}", *rows]
+
+    def _on_test(self, index: int) -> Iterator[str]:
+        """The loss of the chosen freeze on test."""
+        losses = paired(self._losses_of(index, "test"), self._seeds)
+        if len(losses):
+            test = interval(losses, self._goal.confidence)
+            ends = "" if test.low is None or test.high is None else f" ({points(test.low)} to {points(test.high)})"
+            base = _sample(test.n_seeds, test.n_sentences, "test")
+            yield f"        on test, which took no part in the choice, it loses {points(test.mean)}{ends}, {base}"
 
     def _ending(self, choice: Answer, labels: list[str]) -> Iterator[str]:
-        """Why the search ended there, and how many more seeds would decide."""
+        """Why the search ended there, and what would decide."""
         if choice.next is None:
             yield f"        {_WHY['all_within']}"
             return
         yield f"        {labels[choice.next]} {_WHY[choice.why]}"
-        if choice.further_seeds is not None:
-            yield f"        about {counted(choice.further_seeds, 'more seed')} would decide it"
-        elif choice.too_near:
-            yield "        its loss is too close to the tolerance to be decided by more seeds"
+        if choice.further is not None:
+            yield f"        {_further(choice.further, choice.known[choice.next])}"
+
+    def _row(self, index: int, known: Known) -> str:
+        """One line for a freeze: its loss, what that rests on, and what it shows."""
+        label = f"        {self._depths.labels[index]:<17}"
+        if not known.n:
+            return f"{label} not tested"
+        pairs, runs, looks = list(self._pairs(index).values()), self.collapses(index), self._goal.looks
+        losses = [loss.mean() for pair in pairs if pair is not None and (loss := paired_loss(*pair)) is not None]
+        ends = f"{points(known.low)} to {points(known.high)}; " if math.isfinite(known.low) else ""
+        base = [_sample(known.n, known.n_sentences, "dev")]
+        if failed := pairs.count(None):
+            base.append(f"{counted(failed, 'pair')} failed")
+        if runs.collapsed:
+            base.append(f"{runs.collapsed} of {counted(runs.runs, 'run')} collapsed")
+        look = f"look {known.n - looks.first + 1} of up to {looks.most - looks.first + 1}"
+        base.append(look if known.n >= looks.first else f"no look before {counted(looks.first, 'seed')}")
+        value = f"{points(known.mean)} ({ends}median {points(float(np.median(losses)))})"
+        return f"{label} {value}, {', '.join(base)}: {known.verdict}"
 
     def _decision(self) -> Spend | Answer:
-        return decide(self._goal, self._losses(), self._seeds)
+        if self._decided is None:
+            self._decided = decide(self._goal, self._losses(), self._seeds)
+        return self._decided
 
     def _next_spec(self) -> TrialSpec | None:
         """The next trial that has neither ended nor is running; None if there is none, or the budget is used up."""
@@ -135,43 +176,64 @@ class DepthSearch:
             if i and want.chance < LIKELY:
                 return None
             for spec in (self._depths.baseline[want.seed], self._depths.freezes[want.candidate][want.seed]):
-                if spec.trial_id not in self._scores and spec.trial_id not in self._records:
+                if spec.trial_id not in self._ended and spec.trial_id not in self._records:
                     is_left = self._budget is None or len(self._used) < self._budget
                     return spec if is_left else None
         return None
 
-    def _losses(self) -> list[dict[int, float]]:
-        """For every freeze, seed -> the score of the baseline less its own, for pairs that have ended."""
-        base = {seed: self._scores.get(spec.trial_id) for seed, spec in self._depths.baseline.items()}
-        return [
-            {
-                seed: score - own
-                for seed, spec in seeds.items()
-                if (score := base[seed]) is not None
-                and (own := math.nan if math.isnan(score) else self._scores.get(spec.trial_id)) is not None
-            }
-            for seeds in self._depths.freezes
-        ]
+    def _losses(self) -> list[Losses]:
+        """For every freeze, seed -> the loss of its pair, for pairs that have ended."""
+        return [self._losses_of(index) for index in range(len(self._depths.freezes))]
+
+    def _losses_of(self, index: int, split: str = "dev") -> Losses:
+        """None for a pair of which a trial failed or collapsed.
+
+        Where half or more of a freeze's own runs collapsed, that is what it does, and it counts as the loss it is.
+        """
+        runs, losses = self.collapses(index), dict[int, Floats | None]()
+        for seed, pair in self._pairs(index).items():
+            is_left_out = pair is None or pair[0].has_collapsed or (runs.is_rare and pair[1].has_collapsed)
+            losses[seed] = None if pair is None or is_left_out else paired_loss(*pair, split)
+        return losses
+
+    def _pairs(self, index: int) -> dict[int, tuple[TrialProgress, TrialProgress] | None]:
+        """The ended pairs of a freeze by seed; None where one has failed."""
+        pairs: dict[int, tuple[TrialProgress, TrialProgress] | None] = {}
+        for seed, spec in self._depths.freezes[index].items():
+            baseline = self._ended.get(self._depths.baseline[seed].trial_id)
+            freeze = self._ended.get(spec.trial_id)
+            if baseline is not None and freeze is not None:
+                pairs[seed] = (baseline, freeze) if baseline.results and freeze.results else None
+            elif baseline is not None and not baseline.results:
+                pairs[seed] = None  # whatever the freeze would score
+        return pairs
+
+    def collapses(self, index: int) -> Collapses:
+        """How many runs of a freeze collapsed, of those of which it is known."""
+        trials = (self._ended.get(spec.trial_id) for spec in self._depths.freezes[index].values())
+        return collapses([trial.has_collapsed for trial in trials if trial and trial.has_collapsed is not None])
 
 
-def _score(score: float | None) -> float:
-    return math.nan if score is None else score
+def _sample(n_seeds: int, n_sentences: int | None, split: str) -> str:
+    """What a loss rests on."""
+    sentences = f"on this {split} set" if n_sentences is None else f"and {counted(n_sentences, 'sentence')}"
+    return f"{counted(n_seeds, 'seed')} {sentences}"
 
 
-def _resolution(spec: TrialSpec) -> float:
-    """The smallest step of a score: one item for an accuracy over texts; 0 (unknown) for other metrics."""
-    metric = spec.score or TASKS[spec.task].metrics[0]
-    if metric != "accuracy" or TASKS[spec.task].head != "text" or spec.data.sizes is None:
-        return 0.0
-    return 1.0 / spec.data.sizes[1]
-
-
-def _row(label: str, known: Known) -> str:
-    if not known.n:
-        return f"        {label:<14} not tested"
-    interval = ""
-    if math.isfinite(known.low):
-        interval = f" ({POINTS * known.low:.2f} to {POINTS * known.high:.2f})"
-    broken = f", {known.broken} failed" if known.broken else ""
-    seeds = counted(known.n, "seed")
-    return f"        {label:<14} loses {POINTS * known.mean:.2f}{interval}, {seeds}{broken}: {known.verdict}"
+def _further(further: Further, known: Known) -> str:
+    """What would decide a freeze that is undecided."""
+    seeds = None if further.further_seeds is None else counted(further.further_seeds, "more seed")
+    sentences, together = (
+        None if n is None else counted(n, "more dev sentence")
+        for n in (further.further_sentences, further.sentences_with_all_seeds)
+    )
+    if seeds and sentences:
+        return f"about {seeds}, or {sentences}, would decide it"
+    if seeds:
+        return f"about {seeds} would decide it"
+    if sentences:
+        return f"about {sentences} would decide it; more seeds alone would not"
+    if together:
+        return f"about {together} with all seeds would decide it; neither alone would"
+    what = "more seeds" if known.n_sentences is None else "more seeds or more dev sentences"
+    return f"its loss is too close to the tolerance to be decided by {what}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
 from orchestrator.analysis.cells import cell_label, varying_settings
 from orchestrator.config.quantities import counted, points
 from orchestrator.search.cell import Cell
+from orchestrator.search.trial_results import centred, stacked
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS, less_is_better
 from trials.metrics.metric import metric_label
@@ -30,7 +31,8 @@ def result_lines(cells: Sequence[Cell], objectives: Sequence[str] = ("score",)) 
     lines = []
     for group in groups.values():
         best = front(group, objectives)
-        lines += [f"best    {cell_label(cell.specs[0], varying)}: {_values(cell, objectives)}" for cell in best]
+        for cell in best:
+            lines += [f"best    {cell_label(cell.specs[0], varying)}: {_values(cell, objectives)}", *_on_test(cell)]
     n_early = sum(len(cell.waiting) + list(cell.over.values()).count(State.PRUNED) for cell in cells)
     if n_early:
         n_trials = counted(sum(len(cell.specs) for cell in cells), "trial")
@@ -70,5 +72,27 @@ def _values(cell: Cell, objectives: Sequence[str]) -> str:
             shown.append(_COSTS[name].format(seeds.mean))
         else:
             spread = f" ± {100 * seeds.std:.2f}" if seeds.n > 1 else ""
-            shown.append(f"{metric_label(name)} {points(seeds.mean)}{spread}")
-    return f"{', '.join(shown)} ({counted(len(cell.results()), 'seed')})"
+            shown.append(f"{metric_label(name)} {points(seeds.mean)}{spread} on dev")
+    return f"{', '.join(shown)}, which selected it ({counted(len(cell.results()), 'seed')})"
+
+
+def _on_test(cell: Cell) -> Iterator[str]:
+    """The score of a selected setting on the split that took no part in selecting it, and how many runs collapsed."""
+    from orchestrator.analysis.collapse import collapses  # loads scipy
+    from orchestrator.analysis.two_way import interval
+
+    scores, contributions = [], []
+    for trial in cell.progress.values():
+        if trial.results is not None and (score := trial.results["test_score"]) is not None:
+            scores.append(score)
+            contributions.append(centred(trial.contributions.get("test"), score))
+    if scores:
+        # The guarded end of an interval is that of large losses: of low scores.
+        test = interval(-stacked(contributions))
+        ends = ""
+        if test.low is not None and test.high is not None:
+            over = "seeds" if test.n_sentences is None else "seeds and sentences"
+            ends = f" ({points(-test.high)} to {points(-test.low)}, 95 % interval over {over})"
+        yield f"        score {points(-test.mean)}{ends} on test, which took no part in that"
+    if known := [trial.has_collapsed for trial in cell.progress.values() if trial.has_collapsed is not None]:
+        yield f"        {collapses(known).sentence}"

@@ -4,13 +4,18 @@ Every cell runs its first seed. Then each round runs one more seed of every cell
 round, cells that are clearly worse than the best one on their common seeds leave. The sweep chooses the test:
 
 - `student`: the mean of the paired differences over its standard error, with one residual variance
-  for all cells of a group (after removing the means of cells and of seeds). It can decide after the first seed, because
-  a few of the best cells run a second one to estimate that variance.
-- `wilcoxon`: exact signed ranks of the same differences; with fewer than five it cannot reach 5 %.
-- `hoeffding`: for scores between 0 and 1 without further assumptions: bounds of the two means (Hoeffding 1963).
+  for all cells of a group (after removing the means of cells and of seeds), and the differences' own variance over
+  sentences where their contributions are known. It can decide after the first seed, because a few of the best cells
+  run a second one to estimate the variance over seeds.
+- `wilcoxon`: exact signed ranks of the same differences, over seeds alone; with fewer than five it cannot reach 5 %.
+- `hoeffding`: for scores between 0 and 1 without further assumptions, over seeds alone: bounds of the two means
+  (Hoeffding 1963).
 
 The error (1 - confidence) is divided equally among all rounds and cells, so it bounds the probability that the best
-cell leaves; for `student` if scores are normal with equal variances.
+cell leaves; for `student` if scores have equal variances. By simulation at 95 % (400 races of 12 nearly equal cells
+with five seeds), the best one left 2.5 to 5.5 % of races: with scores that are normal, exponential, skewed to either
+side (1.75), or of runs of which one in 20 collapses; 1 % where sentences differ too. Where the best cell alone varied
+three times as much as the others, it left 23 %.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from orchestrator.config.quantities import counted
 from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.cell import Cell
 from orchestrator.search.findings import result_lines
-from orchestrator.search.trial_results import Evaluation, StoredTrials, TrialProgress, results_of
+from orchestrator.search.trial_results import Evaluation, Floats, StoredTrials, TrialProgress, paired_loss, stacked
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import RacingSpec
 from trials.record import EpochRecord
@@ -79,7 +84,7 @@ class Race:
         trial = self._cell_of[spec.trial_id].progress[spec.trial_id]
         trial.add(Evaluation(record.epoch, record.examples_seen, record.score))
         if record.last:
-            trial.results = results_of(self._records.pop(spec.trial_id))
+            trial.complete(self._records.pop(spec.trial_id))
         return Verdict.CONTINUE
 
     def ended(self, spec: TrialSpec, state: State) -> None:
@@ -133,9 +138,10 @@ class Race:
         leader = max((i for i in scores if len(scores[i]) == most), key=lambda i: statistics.fmean(scores[i]))
         error = (1 - self._spec.confidence) / (self._n_seeds * max(len(self.cells) - 1, 1))
         is_worse = _TESTS[self._spec.test](list(scores.values()), error)
-        for cell_id, own in scores.items():
-            if cell_id != leader and is_worse(own, scores[leader][: len(own)]):
-                self.left.add(cell_id)
+        best = next(cell for cell in racing if cell.cell_id == leader)
+        for cell in racing:
+            if cell is not best and is_worse(_losses(best, cell)):
+                self.left.add(cell.cell_id)
 
     def _from_store(self, spec: TrialSpec) -> bool:
         stored = self._stored.of(spec.trial_id)
@@ -152,20 +158,37 @@ def _scores(cell: Cell) -> list[float]:
     return [results["score"] or 0.0 for results in every if results is not None]
 
 
-IsWorse = Callable[[Scores, Scores], bool]
+def _losses(best: Cell, cell: Cell) -> Floats:
+    """(seeds, sentences) of a cell against the best one, on the seeds that it has."""
+    pairs = (
+        (best.progress[b.trial_id], cell.progress[c.trial_id]) for b, c in zip(best.specs, cell.specs, strict=True)
+    )
+    return stacked([loss for pair in pairs if (loss := paired_loss(*pair)) is not None])
+
+
+IsWorse = Callable[[Floats], bool]  # of losses (seeds, sentences), or (seeds, 1), against the best cell
 
 
 def by_student(scores: Sequence[Scores], error: float) -> IsWorse:
-    """Student's t test with one variance for all cells; no cell is worse if it cannot be estimated."""
+    """Student's t test with one variance over seeds for all cells; no cell is worse if it cannot be estimated.
+
+    The variance of the mean is the sum of the seeds' part and the sentences', with Satterthwaite's degrees of freedom.
+    It is not lessened by what both parts hold, as one seed does not show how much that is.
+    """
     from scipy.stats import t
 
     variance, freedom = residual_variance([one for one in scores if len(one) == max(map(len, scores))])
 
-    def is_worse(own: Scores, best: Scores) -> bool:
+    def is_worse(losses: Floats) -> bool:
         if not freedom:
             return False
-        loss = statistics.fmean(best) - statistics.fmean(own)
-        return loss > float(t.isf(error, freedom)) * math.sqrt(2 * variance / len(own))
+        n_seeds, n_sentences = losses.shape
+        over_seeds = 2 * variance / n_seeds
+        over_sentences = float(losses.mean(axis=0).var(ddof=1)) / n_sentences if n_sentences > 1 else 0.0
+        total = over_seeds + over_sentences
+        parts = over_seeds**2 / freedom + over_sentences**2 / max(n_sentences - 1, 1)
+        df = total**2 / parts if parts > 0 else freedom
+        return float(losses.mean()) > float(t.isf(error, df)) * math.sqrt(total)
 
     return is_worse
 
@@ -184,9 +207,9 @@ def by_wilcoxon(scores: Sequence[Scores], error: float) -> IsWorse:
     """Wilcoxon's signed rank test of paired differences."""
     from scipy.stats import wilcoxon
 
-    def is_worse(own: Scores, best: Scores) -> bool:
-        differences = np.subtract(best, own)
-        if len(own) < 2 or not differences.any():
+    def is_worse(losses: Floats) -> bool:
+        differences = losses.mean(axis=1)
+        if len(differences) < 2 or not differences.any():
             return False
         return bool(wilcoxon(differences, alternative="greater", method="auto").pvalue <= error)
 
@@ -196,9 +219,9 @@ def by_wilcoxon(scores: Sequence[Scores], error: float) -> IsWorse:
 def by_hoeffding(scores: Sequence[Scores], error: float) -> IsWorse:
     """Hoeffding's bounds: the means differ by more than both bounds, each sqrt(ln(2 / error) / 2n)."""
 
-    def is_worse(own: Scores, best: Scores) -> bool:
-        half = math.sqrt(math.log(2 / error) / (2 * len(own)))
-        return statistics.fmean(best) - statistics.fmean(own) > 2 * half
+    def is_worse(losses: Floats) -> bool:
+        half = math.sqrt(math.log(2 / error) / (2 * len(losses)))
+        return float(losses.mean()) > 2 * half
 
     return is_worse
 

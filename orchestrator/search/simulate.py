@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.search.factory import source_of
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.evidence import Contributions, stored_contributions
 from orchestrator.store.schema import METRICS, State
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.draft import Lookup
 from trials.errors import StoreError
-from trials.record import RECORD_COLUMNS, EpochRecord
+from trials.record import RECORD_COLUMNS, EpochRecord, SplitReport
 
+_OF_TRIAL = ("trainable_params", "total_params", "device", "test_score", "constant_score")
 RecordedTrials = Mapping[str, Sequence[EpochRecord]]  # trial id -> the records of a complete trial, in order
 
 
@@ -91,13 +93,20 @@ def replay(sweep: SweepSpec, document: Document, store: str, lookup: Lookup, *, 
 
 def recorded_trials(store: ResultStore) -> RecordedTrials:
     """The complete trials of a store. Raises StoreError."""
-    rows = store.trials(["state", "trainable_params", "total_params", "best_metrics", "device"]).to_pylist()
+    rows = store.trials(["state", *_OF_TRIAL]).to_pylist()
     complete = {row["trial_id"]: row for row in rows if row["state"] == State.COMPLETED}
+    contributions = stored_contributions(store)
     epochs: dict[str, list[dict[str, Any]]] = {}
     for row in store.epochs().drop_columns(["step_losses"]).to_pylist():
         if row["trial_id"] in complete:
             epochs.setdefault(row["trial_id"], []).append(row)
-    return {i: [_record(row, complete[i], row is rows[-1]) for row in rows] for i, rows in epochs.items()}
+    return {
+        i: [
+            *(_record(row, complete[i]) for row in rows[:-1]),
+            _last_record(_record(rows[-1], complete[i]), complete[i], contributions.get(i, {})),
+        ]
+        for i, rows in epochs.items()
+    }
 
 
 @dataclass
@@ -169,10 +178,20 @@ def _continues(one: _Running, source: Source, done: dict[str, float], spent: Sim
 def _seconds(records: Sequence[EpochRecord], index: int, done: float) -> float:
     """Seconds to an evaluation from the one before; 0 if it was made before the trial paused."""
     record = records[index]
-    return 0.0 if record.epoch <= done + 1e-9 else record.setup_s + record.prefix_s + record.train_s + record.eval_s
+    return 0.0 if record.epoch <= done + 1e-9 else record.spent_s
 
 
-def _record(row: Mapping[str, Any], trial: Mapping[str, Any], last: bool) -> EpochRecord:
+def _last_record(record: EpochRecord, trial: Mapping[str, Any], contributions: Contributions) -> EpochRecord:
+    """The record that ends a trial, with what was measured once."""
+    by_split = {split: tuple(values.tolist()) for split, values in contributions.items()}
+    constants = {"dev": trial["constant_score"]}
+    reports = [
+        SplitReport(split, (), by_split.get(split, ()), constants.get(split)) for split in {**constants, **by_split}
+    ]
+    return replace(record, last=True, test_score=trial["test_score"], reports=tuple(reports))
+
+
+def _record(row: Mapping[str, Any], trial: Mapping[str, Any]) -> EpochRecord:
     """The record of an epoch from its row; fields that no search reads are empty."""
     stored = {name: row[name] for name, column in RECORD_COLUMNS.items() if column.per_epoch and name in row}
     values = stored | {
@@ -181,14 +200,18 @@ def _record(row: Mapping[str, Any], trial: Mapping[str, Any], last: bool) -> Epo
         "test_score": None,
         "test_metrics": None,
         "reports": (),
-        "last": last,
+        "last": False,
         "total_params": trial["total_params"],
         "trainable_params": trial["trainable_params"],
         "device": trial["device"],
         "prefix_layers": 0,
         "threads": 1,
         "gpus": 0.0,
+        "worker_slots": None,
         "accumulation": 1,
+        "padding_free": None,
+        "dev_cut_off": None,
+        "train_cut_off": None,
         "time": row["time"].timestamp(),
     }
     return EpochRecord(**values)

@@ -16,7 +16,7 @@ from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.cell import Cell
 from orchestrator.search.findings import result_lines
 from orchestrator.search.schedule import NoEarlyStopping
-from orchestrator.search.trial_results import Evaluation, StoredTrials, TrialProgress, results_of
+from orchestrator.search.trial_results import Evaluation, StoredTrials, TrialProgress
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import ScheduleSpec
 from trials.record import EpochRecord
@@ -98,7 +98,7 @@ class Steering:
         evaluation = Evaluation(record.epoch, record.examples_seen, record.score)
         if record.last:
             cell.progress[spec.trial_id].add(evaluation)
-            cell.progress[spec.trial_id].results = results_of(self._records[spec.trial_id])
+            cell.progress[spec.trial_id].complete(self._records[spec.trial_id])
             return Verdict.CONTINUE
         verdict = self._verdict(cell, spec, evaluation)
         if verdict is not Verdict.CONTINUE:
@@ -122,7 +122,7 @@ class Steering:
             return Verdict.PAUSE
         time = evaluation.epoch if self._by.by == "epochs" else float(evaluation.examples)
         score = evaluation.score
-        if is_new and not self._scheduler.continues(cell.cell_id, cell.group, spec.seed, time, score):
+        if is_new and not self._scheduler.continues(cell.cell_id, cell.group, spec.seeds.key, time, score):
             return Verdict.STOP
         return Verdict.CONTINUE
 
@@ -152,7 +152,7 @@ class Steering:
                     return True
         if stored.results is None:
             return False
-        trial.evaluations, trial.results = stored.evaluations, stored.results
+        cell.progress[spec.trial_id] = stored
         self._settle(cell, spec, State.COMPLETED, paused=False)
         return True
 

@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.analysis.layer_strip import strip_and_word
 from orchestrator.config.quantities import counted, duration, points
 from orchestrator.execution.events import last_line
 from orchestrator.forecast.live_curves import LiveCurves, expected_best
@@ -27,12 +28,13 @@ class LiveDisplay:
     def __init__(self, plan: Plan, console: Console) -> None:
         self._console, self._started = console, time.monotonic()
         self._total = len(plan.ahead)
-        self._freezes = list(dict.fromkeys(spec.freeze.label for spec in plan.ahead))
+        self._freezes = list(dict.fromkeys(map(_freeze, plan.ahead)))
         self._pace, self._curves = Pace(plan.ahead), LiveCurves()
         self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
         self._scores: dict[str, float] = {}  # the best dev score of each running trial
         self._best: dict[tuple[str, str], float] = {}
         self._ended, self._failed = 0, 0
+        self._noted_checkpoints = False
         self._live = Live(
             get_renderable=self._draw, console=console, refresh_per_second=4, transient=True, redirect_stdout=False
         )
@@ -48,14 +50,18 @@ class LiveDisplay:
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Show the trial as running."""
         self._curves.started(spec)
-        self._pace.forget(spec)
+        self._pace.started(spec, self._elapsed_s())
         self._running[spec.trial_id] = (spec, None)
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Show the newest score."""
         self._curves.evaluated(spec, record.epoch, record.score)
-        self._pace.evaluated(spec, record)
+        self._pace.evaluated(spec, record, self._elapsed_s())
         self._running[spec.trial_id] = (spec, record)
+        if record.checkpoint_error and not self._noted_checkpoints:
+            self._noted_checkpoints = True
+            note = "note    checkpoints cannot be written; trials go on, and start again if they are interrupted: "
+            self._console.print(Text(note + record.checkpoint_error), soft_wrap=True)
         self._scores[spec.trial_id] = max(self._scores.get(spec.trial_id, record.score), record.score)
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
@@ -75,7 +81,7 @@ class LiveDisplay:
         self._ended += 1
         self._pace.ended(spec, is_complete=state is State.COMPLETED)
         if state is State.COMPLETED and record is not None:
-            score, key = self._scores.pop(spec.trial_id, record.score), (spec.data.name, spec.freeze.label)
+            score, key = self._scores.pop(spec.trial_id, record.score), (spec.data.name, _freeze(spec))
             self._best[key] = max(self._best.get(key, score), score)
             self._curves.completed(spec)
         else:
@@ -92,8 +98,11 @@ class LiveDisplay:
         reason = f"  {last_line(error)}" if error else ""
         return Text(f"{self._ended}/{self._total} {state.value:<9} {spec.label}{score}{reason}  ETA {self._eta()}")
 
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._started
+
     def _eta(self) -> str:
-        left = self._pace.seconds_to_end(time.monotonic() - self._started)
+        left = self._pace.seconds_to_end(self._elapsed_s())
         return "unknown" if left is None else duration(left)
 
     def _draw(self) -> RenderableType:
@@ -111,7 +120,7 @@ class LiveDisplay:
         for spec, record in list(self._running.values()):
             epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else "set-up"
             score = f"score {points(record.score)}" if record else ""
-            left = self._pace.seconds_left(spec)
+            left = self._pace.seconds_left(spec, self._elapsed_s())
             end = f"{duration(left)} left" if left is not None else ""
             table.add_row(
                 Text(f"  {spec.label}", style="cyan"), epoch, score, expected_best(self._curves.outlook(spec)), end
@@ -129,3 +138,7 @@ class LiveDisplay:
             scores = (best.get((corpus, freeze)) for corpus in corpora)
             table.add_row(freeze, *(points(score) if score is not None else "" for score in scores))
         return table
+
+
+def _freeze(spec: TrialSpec) -> str:
+    return strip_and_word(spec.freeze.label, spec.model.n_layers)

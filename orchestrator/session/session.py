@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
+from importlib import import_module
 
 from orchestrator.config.console import say, stderr
 from orchestrator.execution.checkpoint_store import forget
@@ -86,7 +88,12 @@ class Running:
                 forget(self.results.storage, {spec.trial_id for spec in trials_of(self.plan, self.results)})
 
     def _run(self, watch: Watch, meter: Meter) -> None:
-        recorder = Recorder(self.results, before_commit=self.lease.check, committed=watch.flushed)
+        recorder = Recorder(
+            self.results,
+            before_commit=self.lease.check,
+            committed=watch.flushed,
+            keeps_weights=self.plan.sweep.keep == "weights",
+        )
         display = LiveDisplay(self.plan, stderr)
         listener = Listeners(recorder, display, meter, *watch.listeners)
         try:
@@ -109,6 +116,7 @@ class Running:
                 predictions=sweep.predictions,
                 store=self.results.address,
                 checkpoint=sweep.checkpoint.times,
+                keep_weights=sweep.keep == "weights",
                 stop=self.stop,
             )
 
@@ -130,6 +138,14 @@ class Running:
             if not sweep.checkpoint.is_off and (note := unshared_note(self.results.storage)):
                 say(f"note    {note}")
             self.lease.announce(cluster.dashboard if cluster.dashboard.startswith("http") else "")
-            settings = WorkerSettings(sweep.predictions, self.results.address, sweep.checkpoint.times, cluster.node_id)
+            settings = WorkerSettings(
+                sweep.predictions,
+                self.results.address,
+                sweep.checkpoint.times,
+                cluster.node_id,
+                sweep.keep == "weights",
+            )
+            # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
+            threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
             with display, watch.exporting():
                 run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)

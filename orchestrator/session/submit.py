@@ -10,6 +10,7 @@ from pathlib import Path
 
 from orchestrator.config.console import INTERRUPTED, say
 from orchestrator.config.yaml_document import Document
+from orchestrator.deploy.ray_token import NO_TOKEN
 from orchestrator.ray_backend.job_package import CLUSTER_FILE, package_sweep
 from orchestrator.ray_backend.jobs import Jobs
 from orchestrator.sweeps.cluster_spec import ClusterSpec
@@ -41,6 +42,8 @@ def submit(
             "hdfs://, or the absolute path of a folder that all nodes share."
         )
     jobs = Jobs(spec.address)
+    if not jobs.sends_token:
+        say(f"note    {NO_TOKEN}.")
     with tempfile.TemporaryDirectory() as folder:
         name = package_sweep(Path(folder), document, spec, Path.cwd())
         words = ["python", "-m", "orchestrator.launch", "--sweep", name, "--cluster", CLUSTER_FILE, "--store", store]

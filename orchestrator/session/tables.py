@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.analysis.cells import Group, cell_label, objective_group, varying_settings
+from orchestrator.analysis.layer_strip import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted
 from orchestrator.store.schema import State
@@ -24,7 +25,7 @@ def plan_lines(plan: Plan, store: str) -> list[str]:
     epochs = sum(spec.optim.epochs for spec in plan.ahead)
     sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead)
     most = "" if plan.runs_all else "at most "
-    seeds = counted(len(set(plan.sweep.seeds)), "seed")
+    seeds = counted(len({spec.seeds for spec in (*plan.trials, *plan.stand_ins)}), "seed")
     return [
         f"sweep   {plan.sweep.name} ({plan.source})",
         f"trials  {plan.n_trials:,} = {counted(plan.n_cells, 'setting')} x {seeds}; "
@@ -42,7 +43,7 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
     width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
     for (task, metric, corpus, size), group in _grouped(cells).items():
         title = Text(f"{corpus}, {size:,} train {_ITEMS[TASKS[task].head]}, {metric_label(metric)}")
-        table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
         table.add_column("freeze", overflow="fold", min_width=min(width, _FREEZE_WIDTH))
         for name, figure_width in _FIGURES.items():
             table.add_column(name, justify="right", no_wrap=True, min_width=figure_width)
@@ -50,6 +51,8 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
             table.add_row(Text(cell_label(cell.spec, varying)), *_figures(cell))
         notes = [Text(f"{cell_label(cell.spec, varying)}: {lost}") for cell in group if (lost := _lost(cell))]
         yield Padding(Stack(table, *notes), (1, 0, 0, 0))
+    if any(layer_strip(cell.spec.freeze.label, cell.spec.model.n_layers) for cell in cells):
+        yield Text(LEGEND, style="dim")
 
 
 def _lost(cell: CellSummary) -> str:
@@ -59,7 +62,7 @@ def _lost(cell: CellSummary) -> str:
 
 # Column names and widths, so that the tables of a sweep align in 80 columns.
 _ITEMS = {"tokens": "sentences", "text": "texts"}
-_FREEZE_WIDTH = 13
+_FREEZE_WIDTH = 20
 _FIGURES = {"seeds": 5, "dev score": 12, "test": 5, "trainable": 9, "saved": 6, "time s": 7, "saved s": 7}
 
 

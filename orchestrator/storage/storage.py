@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -95,6 +96,10 @@ class Storage(ABC):
         Raises:
             StoreError: it cannot.
         """
+
+    def free_bytes(self) -> int | None:
+        """Free space in bytes; None where it has no limit that is known."""
+        return None
 
     @abstractmethod
     def read(self, name: str) -> bytes:
@@ -191,9 +196,16 @@ class FolderStorage(Storage):
             return True
         return self.folder.is_dir() and all(TEMPORARY_FILE.fullmatch(path.name) for path in self.folder.iterdir())
 
+    def free_bytes(self) -> int:
+        """Free space of the file system that the folder is in."""
+        return shutil.disk_usage(self._existing()).free
+
+    def _existing(self) -> Path:
+        return next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
+
     def check_writable(self) -> None:
         """Check that the folder, or the one it will be created in, is writable."""
-        if not os.access(next(p for p in (self.folder, *self.folder.parents) if p.exists()), os.W_OK):
+        if not os.access(self._existing(), os.W_OK):
             raise StoreError(f"{self}: cannot be written. Give another folder with --store.")
 
 

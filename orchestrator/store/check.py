@@ -21,14 +21,17 @@ from orchestrator.lease.claims import LEASES, claims_of
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
+from orchestrator.store.check_records import check_recorded_weights
 from orchestrator.store.check_rows import check_rows
 from orchestrator.store.contents import TableContents, read_contents
 from orchestrator.store.names import CHECKPOINTS, WRONG_DIGEST, is_intact, promised
 from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_forecast, is_plan, is_suggestion, newest_plan
 from orchestrator.store.report import Counted, Report
-from orchestrator.store.results import MARKER, check_marker
+from orchestrator.store.results import MARKER, check_marker, holds_rows
 from orchestrator.store.schema import TABLES, State
 from orchestrator.store.specs import checked_spec
+from orchestrator.store.weights import FILE as WEIGHTS_FILE
+from orchestrator.store.weights import WEIGHTS, weights_of
 from trials.errors import StoreError
 
 QUARANTINE = "quarantine"
@@ -54,6 +57,7 @@ def check_store(store: str | Path | Storage) -> Report:
     check_rows(report)
     states = _states(report.tables, plans)
     checkpoints, leases = _check_checkpoints(storage, states, report), _check_leases(storage, report)
+    weights = _check_weights(storage, report)
     quarantined = _n_files(storage.at(QUARANTINE))
     if quarantined:
         report.notes.append(
@@ -66,6 +70,7 @@ def check_store(store: str | Path | Storage) -> Report:
         n_bytes={name: table.n_bytes for name, table in tables.items()},
         states=dict(sorted(Counter(states.values()).items())),
         checkpoints=checkpoints,
+        weights=weights,
         leases=leases,
         quarantined=quarantined,
     )
@@ -79,13 +84,20 @@ def _marker_problem(storage: Storage) -> str | None:
     except NewerError:
         raise
     except BrokenError as error:
-        exists = storage.exists(MARKER)
-        if any(storage.at(name).files() for name in TABLES):
-            return error.wrong if exists else "is not there"
-        if exists:
+        if holds_rows(storage):
+            return error.wrong
+        if storage.exists(MARKER):
             raise
         raise StoreError(f"{storage}: no store there. Give the folder of one with --store.") from None
     return None
+
+
+_LOST = {
+    "predictions": "without it, its trials have no predictions, but stay complete",
+    "contributions": "without it, its trials have no contributions, but stay complete",
+    "notes": "without it, its notes are lost, and notes that it removed are shown again",
+    "commits": "without it, lost rows of `trials` may go unnoticed",
+}
 
 
 def _check_parts(name: str, table: TableContents, report: Report) -> None:
@@ -94,7 +106,8 @@ def _check_parts(name: str, table: TableContents, report: Report) -> None:
             report.newer.append(f"{name}/{part.name}")
             report.find(f"{name}/{part.name}", part.wrong, "nothing can be read. Upgrade permafrost-sweeps")
         else:
-            means = "nothing can be read; without it, its trials run again where they are needed"
+            means = _LOST.get(name, "without it, its trials run again where they are needed")
+            means = f"nothing can be read; {means}"
             report.remove_file((name,), part.name, part.wrong, means)
     report.notes += [f"{name}/{file}: not a part; it is ignored." for file in table.strange]
     undated = sum(promised(part) is None for part in table.names)
@@ -154,7 +167,7 @@ def _file_problem(folder: Storage, name: str) -> str | None:
     except OSError as error:
         return f"cannot be read ({error})"
     except SafetensorError as error:
-        return f"not a readable checkpoint ({error})"
+        return f"not a readable safetensors file ({error})"
     return None
 
 
@@ -163,7 +176,7 @@ def _states(tables: Mapping[str, TableContents], plans: list[SweepPlan]) -> dict
     states = dict.fromkeys((trial_id for plan in plans for trial_id, _ in plan.trials), "not ended")
     states |= dict.fromkeys(tables["epochs"].rows["trial_id"].unique().to_pylist(), "not ended")
     rows = tables["trials"].rows.select(["trial_id", "attempt", "state"]).to_pylist()
-    return states | {row["trial_id"]: row["state"] for row in sorted(rows, key=lambda row: row["attempt"] or 0)}
+    return states | {row["trial_id"]: str(row["state"]) for row in sorted(rows, key=lambda row: row["attempt"] or 0)}
 
 
 def _check_checkpoints(storage: Storage, states: dict[str, str], report: Report) -> dict[str, int]:
@@ -178,6 +191,19 @@ def _check_checkpoints(storage: Storage, states: dict[str, str], report: Report)
             means = "its trial continues from an older checkpoint or starts again"
             report.remove_file((CHECKPOINTS,), name, wrong, means)
     return dict(counts)
+
+
+def _check_weights(storage: Storage, report: Report) -> int:
+    """The number of trials whose weights are stored."""
+    folder = storage.at(WEIGHTS)
+    for name in folder.files():
+        if not WEIGHTS_FILE.fullmatch(name):
+            report.notes.append(f"{WEIGHTS}/{name}: not the weights of a trial; it is ignored.")
+        elif wrong := _file_problem(folder, name):
+            report.remove_file((WEIGHTS,), name, wrong, "`export-model` trains its trial again")
+    names = weights_of(storage)
+    check_recorded_weights(report, names)
+    return len(names)
 
 
 def _check_leases(storage: Storage, report: Report) -> dict[str, int]:

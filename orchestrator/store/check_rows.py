@@ -1,7 +1,8 @@
 """Check the rows of a store against each other: duplicate keys, incomplete trials, rows without an evaluation.
 
-What a completed trial must have follows from its spec and from the other trials on its corpus. Whether it was asked for
-predictions does not: a trial without any is not a finding.
+What a completed trial must have follows from its own row (`check_records`), and for rows of older versions from its
+spec and the other trials on its corpus. Whether it was asked for predictions does not follow from those: an older trial
+without any is not a finding.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from orchestrator.store.contents import COMPUTED, KEYS, BrokenPart, TableContents, repeated
+from orchestrator.store.check_records import OPTIONAL, Pair, check_commits, differences, with_keys
+from orchestrator.store.contents import COMPUTED, TableContents, repeated
 from orchestrator.store.report import Report
-from orchestrator.store.schema import State
+from orchestrator.store.row_digests import NOTHING, Recorded
+from orchestrator.store.schema import KEYS, State
 from orchestrator.store.specs import checked_spec
+from trials.record import MISMATCHED
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.training.steps import evaluation_steps, steps_an_epoch
 
 Row = dict[str, Any]
-Pair = tuple[str, int]  # trial_id, attempt
 # As in trials.training.best_epoch, which needs torch: larger splits have no predictions by default.
 AUTO_WORDS = 100_000
 _AGAIN = "it runs again at the next launch, once `repair` has removed its row"
@@ -34,10 +37,12 @@ def check_rows(report: Report) -> None:
     """Add what the rows of `report.tables` show."""
     for name in KEYS:
         _check_keys(name, report)
+    _check_states(report)
     evidence = _evidence(report.tables)
-    _check_completed(evidence, report)
+    _check_ended(evidence, report)
     for name in ("tags", "predictions"):
         _check_owners(name, evidence, report)
+    check_commits(report)
 
 
 # --- Keys
@@ -49,7 +54,7 @@ def _check_keys(name: str, report: Report) -> None:
         if table.rows[key].null_count:
             numbers = [n for n, value in enumerate(table.rows[key].to_pylist()) if value is None]
             where = f"{name}/{table.part_of(numbers[0])}"
-            report.find(where, f"{len(numbers)} rows have no {key}", "the attempt that they belong to is unknown")
+            report.find(where, f"{len(numbers)} rows have no {key}", "it is unknown what they belong to")
             report.remove_rows(name, numbers, f"no {key}")
     duplicates, n_same = repeated(table.rows, KEYS[name]), 0
     rows = iter(table.rows.take([n for at in duplicates for n in at]).to_pylist() if duplicates else [])
@@ -58,13 +63,25 @@ def _check_keys(name: str, report: Report) -> None:
         group = [next(rows) for _ in at]
         if len({repr(row) for row in group}) == 1:
             n_same += 1
+            continue
+        report.remove_rows(name, at[:-1], "a later row has the same key")
+        if name == "notes":
+            report.find(f"note {group[0]['note_id']}", "two different rows have its id", "readers use the later one")
         else:
             conflicts.setdefault(_pair(group[0]), []).append(group)
-            report.remove_rows(name, at[:-1], "a later row has the same key")
     if n_same:
         report.notes.append(f"{name}: {n_same} rows are in two parts (left by a killed compaction); readers use one.")
     for pair, groups in conflicts.items():
         _check_conflict(name, pair, groups, report)
+
+
+def _check_states(report: Report) -> None:
+    states = report.tables["trials"].rows["state"].to_pylist()
+    strange = [n for n, state in enumerate(states) if state not in set(State)]
+    for n in strange:
+        where = f"trials/{report.tables['trials'].part_of(n)}"
+        report.find(where, f"{states[n]!r} is not a state", "nothing can be read; its trial runs again")
+    report.remove_rows("trials", strange, "not a state")
 
 
 def _check_conflict(name: str, pair: Pair, groups: Sequence[Sequence[Row]], report: Report) -> None:
@@ -119,19 +136,18 @@ class AttemptRows:
 def _evidence(tables: Mapping[str, TableContents]) -> dict[Pair, AttemptRows]:
     """By attempt, for all that have rows in `epochs`, `tags` or `predictions`."""
     found: dict[Pair, AttemptRows] = defaultdict(AttemptRows)
-    for trial_id, attempt, step, score in _columns(tables["epochs"].rows, "step", "score"):
+    rows = {name: with_keys(tables[name].rows, name) for name in ("epochs", "tags", "predictions")}
+    for trial_id, attempt, step, score in _columns(rows["epochs"], "step", "score"):
         found[trial_id, attempt].scores[step] = score  # of duplicates the later, as readers do
     tags = {
         (trial_id, attempt, split, tag): support
-        for trial_id, attempt, split, level, tag, support in _columns(
-            tables["tags"].rows, "split", "level", "tag", "support"
-        )
+        for trial_id, attempt, split, level, tag, support in _columns(rows["tags"], "split", "level", "tag", "support")
         if level != "span"  # the words of a span are counted as tokens too
     }
     for (trial_id, attempt, split, _), support in tags.items():
         found[trial_id, attempt].labels[split] += support or 0
     keys = ["trial_id", "attempt", "split"]
-    grouped = tables["predictions"].rows.group_by(keys).aggregate([("sentence", "count_distinct"), ("sentence", "max")])
+    grouped = rows["predictions"].group_by(keys).aggregate([("sentence", "count_distinct"), ("sentence", "max")])
     for row in grouped.to_pylist():
         found[_pair(row)].sentences[row["split"]] = (row["sentence_count_distinct"], row["sentence_max"])
     return found
@@ -148,7 +164,9 @@ class CompletedTrial:
     @property
     def splits(self) -> tuple[str, ...]:
         """The splits that it was scored on."""
-        return ("dev",) if self.row["test_score"] is None else ("dev", "test")
+        once = [name.endswith(MISMATCHED) for name, _ in self.row["test_metrics"] or ()]
+        scored = {"test": self.row["test_score"] is not None, "mismatched": any(once)}
+        return ("dev", *(split for split, is_scored in scored.items() if is_scored))
 
     @property
     def corpus(self) -> str:
@@ -183,7 +201,8 @@ class CorpusSizes:
     def sentences(self, trial: CompletedTrial, split: str) -> int:
         """0 if unknown."""
         sizes = trial.spec.data.sizes
-        return sizes[1 if split == "dev" else 2] if sizes else self._most_frequent("sentences", trial, split)
+        known = dict(zip(("train", "dev", "test"), sizes or (), strict=False))
+        return known[split] if split in known else self._most_frequent("sentences", trial, split)
 
     def _most_frequent(self, what: str, trial: CompletedTrial, split: str) -> int:
         """The largest of several: rows may be lost, but none are invented."""
@@ -191,19 +210,38 @@ class CorpusSizes:
         return max(counts, key=lambda n: (counts[n], n))
 
 
-def _check_completed(evidence: Mapping[Pair, AttemptRows], report: Report) -> None:
-    trials = _completed(evidence, report)
+def _check_ended(evidence: Mapping[Pair, AttemptRows], report: Report) -> None:
+    trials, differing = _completed(evidence, report), differences(report.tables)
     sizes = CorpusSizes(trials)
     for trial in trials:
-        if problems := list(_problems(trial, sizes)):
+        pair = _pair(trial.row)
+        found = {table: wrong for table, (wrong, _) in differing.get(pair, {}).items()}
+        if problems := [*_problems(trial, sizes)] or [wrong for table, wrong in found.items() if table not in OPTIONAL]:
             _reject(trial, "; ".join(problems), report)
-    for part in report.tables["predictions"].broken:
-        if not part.newer:
-            _check_lost_predictions(part, trials, sizes, report)
-    if without := sum(not trial.evidence.sentences for trial in trials):
+            differing.pop(pair, None)
+        elif trial.row["row_counts"] is None and (problems := list(_prediction_problems(trial, sizes))):
+            differing[pair] = {"predictions": ("; ".join(problems), NOTHING)}
+    numbers = {pair: n for n, pair in enumerate(_columns(report.tables["trials"].rows))}
+    for pair, of_tables in differing.items():
+        for table, (wrong, left) in of_tables.items():
+            _lose(pair, numbers[pair], table, wrong, left, report)
+    without = [trial for trial in trials if trial.row["row_counts"] is None and not trial.evidence.sentences]
+    if without:
         report.notes.append(
-            f"predictions: {without} of {len(trials)} completed trials have none; no row says whether they should."
+            f"predictions: {len(without)} of {len(trials)} completed trials have none; no row says whether they should."
         )
+
+
+def _lose(pair: Pair, number: int, table: str, wrong: str, left: Recorded, report: Report) -> None:
+    """Report rows of an ended attempt that are lost, and have those that are left of an optional table removed."""
+    means = f"`repair` records it, and the trial stays {report.tables['trials'].rows['state'][number].as_py()}"
+    if table in OPTIONAL:
+        means += f" without {table}"
+        of_attempt = [n for n, owner in enumerate(_columns(report.tables[table].rows)) if owner == pair]
+        report.remove_rows(table, of_attempt, wrong)
+        left = NOTHING
+    is_recorded = report.tables["trials"].rows["row_counts"][number].is_valid
+    report.lose(pair[0], number, table, f"attempt {pair[1]}: {wrong}", means, left if is_recorded else None)
 
 
 def _completed(evidence: Mapping[Pair, AttemptRows], report: Report) -> list[CompletedTrial]:
@@ -234,6 +272,9 @@ def _problems(trial: CompletedTrial, sizes: CorpusSizes) -> Iterator[str]:
         n, wanted = trial.evidence.labels.get(split, 0), sizes.labels(trial, split)
         if n != wanted or not n:
             yield f"the per-tag table of {split} counts {n} of {wanted or 'all'} labels"
+
+
+def _prediction_problems(trial: CompletedTrial, sizes: CorpusSizes) -> Iterator[str]:
     sentences = trial.evidence.sentences
     for split in trial.splits if sentences else ():
         n, last = sentences.get(split, (0, -1))
@@ -254,29 +295,6 @@ def _evaluation_problems(trial: CompletedTrial) -> Iterator[str]:
     best, numbers = trial.row["best_score"], [s for s in scores.values() if s is not None and not math.isnan(s)]
     if len(numbers) == len(scores) and best != max(numbers):  # with a NaN there is no largest one
         yield f"its best score is {best}, the largest of its evaluations {max(numbers)}"
-
-
-def _check_lost_predictions(
-    part: BrokenPart, trials: Sequence[CompletedTrial], sizes: CorpusSizes, report: Report
-) -> None:
-    """Reject completed trials that have no predictions and may have had some in a broken part."""
-    known, counts = {trial.row["trial_id"]: trial for trial in trials}, part.rows
-
-    def n_sentences(trial: CompletedTrial) -> int:
-        return sum(sizes.sentences(trial, split) for split in trial.splits)
-
-    if counts is not None and not all(i in known and n == n_sentences(known[i]) for i, n in counts.items()):
-        counts = None  # the ids of a broken part may be wrong too
-    for trial in trials:
-        if trial.evidence.sentences:
-            continue  # if some of them are lost, `_problems` has found it
-        if counts is None:
-            is_lost = any(trial.predicts_by_default(split) for split in trial.splits)
-        else:
-            is_lost = trial.row["trial_id"] in counts
-        if is_lost:
-            sure = "were" if counts else "may have been"
-            _reject(trial, f"its predictions {sure} in predictions/{part.name}", report)
 
 
 def _pair(row: Mapping[str, Any]) -> Pair:

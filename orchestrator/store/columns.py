@@ -22,6 +22,7 @@ ABOUT = {
     "tags": "A row a label of each scored split, with the weights of the best epoch.",
     "predictions": "A row a sentence or text of each scored split, with the weights of the best epoch.",
     "contributions": "A row a scored split, with the weights of the best epoch: the score, sentence by sentence.",
+    "notes": "A row a note that somebody wrote about a trial or a setting and nobody removed.",
 }
 
 COLUMNS: dict[str, dict[str, str]] = {
@@ -42,7 +43,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "freeze_layers": "Which ones, counted from the embeddings.",
         "freeze_embeddings": "Whether the embedding tables are frozen.",
         "train_size": "Sentences or texts of the train subset.",
-        "seed": "Feeds subset, initialisation, order and dropout.",
+        "seed": "Seeds subset, initialisation, order and dropout; its `spec` may have other seeds for the last three.",
         "total_params": "Parameters of encoder and head.",
         "trainable_params": "Those of them that learn.",
         "best_score": "The largest score of its evaluations, on dev.",
@@ -50,17 +51,21 @@ COLUMNS: dict[str, dict[str, str]] = {
         "last_epoch": "How far the attempt came.",
         "test_score": "The same metric on test with the weights of best_epoch; it selected nothing.",
         "best_metrics": "All metrics on dev at best_epoch.",
-        "test_metrics": "All metrics on test with those weights.",
+        "test_metrics": "All metrics on test with those weights; `_mismatched` ends those on the mismatched split.",
+        "constant_score": "The score of the best constant prediction on dev; a trial at or below it has collapsed.",
+        "loss_fall": "By what share of its first tenth the last tenth of the training loss lies lower.",
         **_TOTALS,
         "git_commit": "The commit of the code, with + where it was changed.",
         "versions": "Versions of Python and the packages.",
         "error": "Why it ended otherwise than completed.",
         "spec": "Everything that decides the trial, as JSON.",
         "time": "When it ended, UTC.",
+        "row_counts": "How many rows this attempt has in each other table, and files of weights.",
+        "row_digests": "A digest of those rows, whatever parts they are in. `permafrost store verify` compares both.",
     },
     "tags": {
         **_ID,
-        "split": "dev or test.",
+        "split": "dev, test or mismatched.",
         "level": "What is counted: token, span or class.",
         "tag": "The label.",
         "support": "How often it is the gold label.",
@@ -72,7 +77,7 @@ COLUMNS: dict[str, dict[str, str]] = {
     },
     "predictions": {
         **_ID,
-        "split": "dev or test.",
+        "split": "dev, test or mismatched.",
         "sentence": "Number of the sentence or text, from 0, in the order of the corpus.",
         "forms": "The words; of a text the text, and its pair.",
         "gold": "The gold labels.",
@@ -81,9 +86,19 @@ COLUMNS: dict[str, dict[str, str]] = {
     },
     "contributions": {
         **_ID,
-        "split": "dev or test.",
+        "split": "dev, test or mismatched.",
         "values": "What each sentence or text contributes to the score, in the order of the corpus; their mean is the "
         "score. Differences between two trials of one seed are what intervals over sentences are made of.",
+    },
+    "notes": {
+        "note_id": "The note.",
+        "trial_id": "The trial that it is about; of a setting, the trial at which it was written.",
+        "setting": "The setting that it is about, with all its seeds; empty if it is about the trial alone.",
+        "text": "What it says.",
+        "labels": "Its labels.",
+        "author": "Who wrote it, if known.",
+        "time": "When it was written, UTC.",
+        "removed": "Whether the row removes the note; never in an export.",
     },
 }
 

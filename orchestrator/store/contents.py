@@ -13,25 +13,15 @@ from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.storage import Storage
 from orchestrator.store.parts import PartFolder, is_part
-from orchestrator.store.schema import METRICS, TABLES
+from orchestrator.store.schema import ALL_TABLES, METRICS
 
-# A trial's own row is committed last, and read first: whoever sees it sees everything that belongs to the trial.
-COMMIT_ORDER = ("epochs", "tags", "predictions", "contributions", "trials")
-READ_ORDER = tuple(reversed(COMMIT_ORDER))
-
-# The primary keys. Only a killed compaction leaves two rows with the same key, of which readers use the later.
-KEYS = {
-    "epochs": ("trial_id", "attempt", "step"),
-    "trials": ("trial_id", "attempt"),
-    "tags": ("trial_id", "attempt", "split", "level", "tag"),
-    "predictions": ("trial_id", "attempt", "split", "sentence"),
-    "contributions": ("trial_id", "attempt", "split"),
-}
+# Everything that belongs to a trial is committed before its own row, and read after it: whoever sees the row sees all.
+COMMIT_ORDER = ("epochs", "tags", "predictions", "contributions", "trials", "commits")
+READ_ORDER = (*reversed(COMMIT_ORDER), "notes")  # notes belong to no attempt
 
 # What two runs of one trial must agree in; the other columns are measured, or say where it ran.
 COMPUTED = {
@@ -43,6 +33,8 @@ COMPUTED = {
     "tags": ("support", "predicted", "correct"),
     "predictions": ("forms", "gold", "predicted", "probability"),
     "contributions": ("values",),
+    "notes": (),
+    "commits": (),
 }  # fmt: skip
 
 
@@ -53,13 +45,11 @@ class BrokenPart:
     Attributes:
         wrong: What is wrong with it.
         newer: Whether it is intact, but of a newer version.
-        rows: The number of rows per trial if its ids can be read, though they may be wrong too; None otherwise.
     """
 
     name: str
     wrong: str
     newer: bool
-    rows: dict[str, int] | None
 
 
 @dataclass(frozen=True)
@@ -98,7 +88,7 @@ def read_contents(storage: Storage) -> dict[str, TableContents]:
 
 def read_table(storage: Storage, table: str) -> TableContents:
     """One table. Raises as `read_contents` does."""
-    parts = PartFolder(storage, TABLES[table])
+    parts = PartFolder(storage, ALL_TABLES[table], rows_are_checked=False)
     sizes, read = parts.read_each(lambda name: read_part(parts, name))
     tables = {name: found for name, found in read.items() if isinstance(found, pa.Table)}
     broken = tuple(found for found in read.values() if isinstance(found, BrokenPart))
@@ -119,20 +109,11 @@ def read_part(parts: PartFolder, name: str, columns: Sequence[str] | None = None
     except FileNotFoundError:
         raise
     except OSError as error:
-        return BrokenPart(name, f"cannot be read ({error.strerror or error})", newer=False, rows=None)
+        return BrokenPart(name, f"cannot be read ({error.strerror or error})", newer=False)
     try:
         return parts.decoded(name, content, columns=columns)
     except BrokenError as error:
-        newer = isinstance(error, NewerError)
-        return BrokenPart(name, error.wrong, newer, None if newer else _readable_ids(content))
-
-
-def _readable_ids(content: pa.Buffer) -> dict[str, int] | None:
-    try:
-        ids = pq.read_table(pa.BufferReader(content), columns=["trial_id"], partitioning=None)["trial_id"]
-        return {found["values"]: found["counts"] for found in ids.value_counts().to_pylist()}
-    except (OSError, ValueError, KeyError, pa.ArrowException):
-        return None
+        return BrokenPart(name, error.wrong, newer=isinstance(error, NewerError))
 
 
 def repeated(rows: pa.Table, keys: Sequence[str]) -> list[list[int]]:

@@ -18,13 +18,17 @@ import pyarrow.parquet as pq
 from orchestrator.store.columns import dictionary
 from orchestrator.store.results import ResultStore
 from trials.errors import StoreError
+from trials.escaping.untrusted_text import csv_cell
 
 Row = dict[str, Any]
 DICTIONARY = "columns.md"
 
 
 class Format(StrEnum):
-    """The file format: `csv` for spreadsheets, `parquet` with all types, `jsonl` with one JSON object per line."""
+    """The file format: `csv` for spreadsheets, `parquet` with all types, `jsonl` with one JSON object per line.
+
+    In CSV a text that a spreadsheet would run as a formula gets an apostrophe before it; numbers do not.
+    """
 
     CSV = "csv"
     PARQUET = "parquet"
@@ -39,7 +43,7 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
     """
     tables: dict[str, Callable[[], pa.Table]] = {
         "trials": store.trials, "epochs": store.epochs, "tags": store.tags, "predictions": store.predictions,
-        "contributions": store.contributions,
+        "contributions": store.contributions, "notes": store.notes,
     }  # fmt: skip
     paths = {name: folder / f"{name}.{form}" for name in tables} | {DICTIONARY: folder / DICTIONARY}
     there = [path for path in paths.values() if path.exists()]
@@ -70,7 +74,7 @@ def _write_csv(table: pa.Table, file: TextIO) -> None:
     maps = {field.name: _keys(table[field.name]) for field in table.schema if pa.types.is_map(field.type)}
     heads = [[f"{name}.{key}" for key in maps[name]] if name in maps else [name] for name in table.column_names]
     writer = csv.writer(file)
-    writer.writerow([head for of_one in heads for head in of_one])
+    writer.writerow([csv_cell(head) for of_one in heads for head in of_one])
     for row in _rows(table):
         cells: list[object] = []
         for name, value in row.items():
@@ -91,7 +95,7 @@ def _cell(value: object) -> object:
         return json.dumps(_plain(value), ensure_ascii=False)
     if isinstance(value, bool):
         return str(value).lower()
-    return repr(value) if isinstance(value, float) else _plain(value)
+    return repr(value) if isinstance(value, float) else csv_cell(_plain(value))
 
 
 def _write_jsonl(table: pa.Table, file: TextIO) -> None:

@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from orchestrator.storage.storage import Storage
-from orchestrator.store.check_rows import Pair
-from orchestrator.store.contents import COMMIT_ORDER, COMPUTED, KEYS, TableContents, latest, read_contents
+from orchestrator.store.check_records import Pair
+from orchestrator.store.contents import COMMIT_ORDER, COMPUTED, TableContents, latest, read_contents
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import is_forecast, is_plan, is_suggestion
 from orchestrator.store.results import MARKER, ResultStore, mark
-from orchestrator.store.schema import TABLES, State
+from orchestrator.store.schema import ALL_TABLES, KEYS, State, unusable
+from orchestrator.store.weights import WEIGHTS, weights_of
 from trials.errors import StoreError
 
 Does = dict[int, frozenset[bytes]]  # of one trial: the digests of each attempt's rows
@@ -62,14 +63,16 @@ def merge(source: ResultStore, target: ResultStore) -> Merged:
         numbers |= {(i, attempt): number for attempt, number in given.items()}
         kept |= {(i, attempt): number for attempt, number in left_out.items()}
     done = Merged(kept=sorted({trial_id for trial_id, _ in kept}), differing=_differing(theirs, ours, kept))
+    _add_weights(source.storage, target.storage, their_done.keys() - our_done.keys())  # before the rows that count
     touched: set[Pair] = set()
     for name in COMMIT_ORDER:
         rows = _lacking(theirs[name], ours[name], KEYS[name], numbers)
         if len(rows) and not target.storage.exists(MARKER):
             mark(target.storage)
-        PartFolder(target.storage.at(name), TABLES[name]).append_table(rows)
+        PartFolder(target.storage.at(name), ALL_TABLES[name]).append_table(rows)
         done.rows[name] = len(rows)
         touched |= set(_pairs(rows))
+    done.rows["notes"] = _add_notes(theirs["notes"], ours["notes"], target)
     done.attempts, done.plans = len(touched), _add_plans(source.storage, target.storage)
     return done
 
@@ -83,6 +86,8 @@ def _intact(storage: Storage, name: str, table: TableContents) -> pa.Table:
     for part in table.broken:
         way_out = "Upgrade permafrost-sweeps." if part.newer else "Run `permafrost store repair` on it first."
         raise StoreError(f"{storage}/{name}/{part.name}: {part.wrong}. {way_out}")
+    if wrong := unusable(table.rows):
+        raise StoreError(f"{storage}/{name}: {wrong}. Run `permafrost store repair` on it first.")
     return table.rows
 
 
@@ -189,6 +194,27 @@ def _pair(row: Mapping[str, object]) -> Pair:
 
 def _pairs(rows: pa.Table) -> list[Pair]:
     return list(zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True))
+
+
+def _add_notes(theirs: pa.Table, ours: pa.Table, target: ResultStore) -> int:
+    """Add the notes, and the removals of notes, that are missing; their ids are unique."""
+    there = set(zip(*(ours[key].to_pylist() for key in KEYS["notes"]), strict=True))
+    keys = zip(*(theirs[key].to_pylist() for key in KEYS["notes"]), strict=True)
+    rows = theirs.filter(pa.array([key not in there for key in keys], pa.bool_()))
+    if len(rows):
+        target.append("notes", rows.to_pylist())
+    return len(rows)
+
+
+def _add_weights(source: Storage, target: Storage, trial_ids: set[str]) -> None:
+    """Copy the weights of trials that complete by this merge; of others the target's own attempt counts."""
+    there = target.at(WEIGHTS).files()
+    for trial_id, names in weights_of(source).items():
+        for name in names:
+            if trial_id in trial_ids and name not in there:
+                if not target.exists(MARKER):
+                    mark(target)
+                target.at(WEIGHTS).write(name, source.at(WEIGHTS).read(name))
 
 
 def _add_plans(source: Storage, target: Storage) -> int:

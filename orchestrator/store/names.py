@@ -29,6 +29,12 @@ def stamped(kind: str, stamp_ns: int, content: bytes | pa.Buffer, suffix: str) -
     return f"{kind}-{stamp_ns:020d}-{digest(content)}.{suffix}"
 
 
+def stamp_of(name: str) -> int:
+    """The time in the name of an object, in nanoseconds; 0 if it has none."""
+    parts = name.split(".")[0].split("-")
+    return int(parts[1]) if len(parts) > 1 and parts[1].isascii() and parts[1].isdigit() else 0
+
+
 def promised(name: str) -> str | None:
     """The digest in a name; None for names of the first version."""
     found = _DIGEST.search(name)

@@ -6,8 +6,10 @@ deletes the old ones, so a row may be in two parts for a moment: readers drop du
 Why there is no manifest of the valid parts: it would be one more object that each commit has to replace, and what it
 would guarantee is guaranteed without it:
 
-- *Commits are atomic.* The rows of a trial are in four tables and are committed with the trial's own row last
-  (`contents.COMMIT_ORDER`): that row is the commit record. Readers read the trials first and then the other tables
+- *Commits are atomic.* The rows of a trial are in several tables and are committed with the trial's own row last
+  (`contents.COMMIT_ORDER`): that row is the commit record. It holds the number and a digest of the trial's rows in each
+  other table (`row_digests`), so that a lost part is noticed. Of the commit record itself only `commits`, which is
+  written after it, has a copy of the key. Readers read the trials first and then the other tables
   (`results`), so they see everything that belongs to a trial whose row they have seen. For the same reason a part may
   be split into two objects (`Storage.largest_bytes`): nothing counts before the trial's row exists.
 - *Compaction neither loses nor duplicates rows.* The new part exists before an old one is deleted, so each row is in
@@ -32,22 +34,26 @@ import pyarrow.parquet as pq
 
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.storage import Storage
-from orchestrator.store.encoding import encoded, rewritten
-from orchestrator.store.names import WRONG_DIGEST, is_intact, stamped
-from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
+from orchestrator.store.encoding import decoded_bytes, encoded, rewritten
+from orchestrator.store.names import WRONG_DIGEST, is_intact, stamp_of, stamped
+from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY, unusable
 from trials.errors import StoreError
 
 T = TypeVar("T")
 
 PART_BYTES = 8 * 2**20  # size of a compacted part
+LARGEST_BYTES = 2 * 10**9  # in memory; `PART_BYTES` become a hundred times as much at most
 _ATTEMPTS = 20  # parts vanish while another process compacts
 
 
 class PartFolder:
-    """The parts of one table."""
+    """The parts of one table.
 
-    def __init__(self, storage: Storage, schema: pa.Schema) -> None:
-        self.storage = storage
+    Unless `rows_are_checked` is False, a part with a row that no reader can use (`schema.unusable`) counts as broken.
+    """
+
+    def __init__(self, storage: Storage, schema: pa.Schema, *, rows_are_checked: bool = True) -> None:
+        self.storage, self._rows_are_checked = storage, rows_are_checked
         self.schema = schema.with_metadata({VERSION_KEY: str(SCHEMA_VERSION)})
 
     def names(self) -> list[str]:
@@ -81,7 +87,8 @@ class PartFolder:
         """
         if columns is not None:
             columns = [name for name in self.schema.names if name in columns]
-        none = self.schema.empty_table() if columns is None else self.schema.empty_table().select(columns)
+        none = pa.Table.from_batches([], self.schema)  # `empty_table` would import pandas, which takes 0.3 s
+        none = none if columns is None else none.select(columns)
         _, tables = self.read_each(lambda name: self._read_part(name, trial_id, columns))
         return pa.concat_tables([none, *tables.values()])
 
@@ -143,13 +150,15 @@ class PartFolder:
             BrokenError: it is corrupted, or not a part.
         """
         self._check_digest(name, content)
-        wanted = None if trial_id is None else [("trial_id", "==", trial_id)]
         schema = self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
         with self._readable(name):
-            there = (
-                None if columns is None else [n for n in pq.read_schema(pa.BufferReader(content)).names if n in columns]
-            )
-            table = pq.read_table(pa.BufferReader(content), partitioning=None, filters=wanted, columns=there)
+            file = self._bounded(content, columns)
+            there = None if columns is None else [name for name in file.schema_arrow.names if name in columns]
+            if trial_id is None:
+                table = file.read(there)  # `read_table` would import pandas
+            else:
+                wanted = [("trial_id", "==", trial_id)]
+                table = pq.read_table(pa.BufferReader(content), partitioning=None, filters=wanted, columns=there)
         return self._upgraded(name, table, schema)
 
     def _groups(self, name: str, content: pa.Buffer) -> Iterator[pa.Table]:
@@ -159,7 +168,7 @@ class PartFolder:
         """
         self._check_digest(name, content)
         with self._readable(name):
-            file = pq.ParquetFile(pa.BufferReader(content))
+            file = self._bounded(content)
         for index in range(file.num_row_groups):
             with self._readable(name):
                 group = file.read_row_group(index, use_threads=False)
@@ -169,11 +178,18 @@ class PartFolder:
         if not is_intact(name, content):
             raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({WRONG_DIGEST})")
 
+    def _bounded(self, content: pa.Buffer, columns: Sequence[str] | None = None) -> pq.ParquetFile:
+        """The file, unless its rows (of these columns) take more memory than those of any part that was written."""
+        file = pq.ParquetFile(pa.BufferReader(content))
+        if (n_bytes := decoded_bytes(content, columns)) > LARGEST_BYTES:
+            raise pa.ArrowInvalid(f"its rows take over {min(n_bytes, 10**15) / 1e9:.0f} GB of memory")
+        return file
+
     @contextmanager
     def _readable(self, name: str) -> Iterator[None]:
         try:
             yield
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({error})") from error
 
     def _upgraded(self, name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -181,6 +197,8 @@ class PartFolder:
         path = f"{self.storage}/{name}"
         with self._readable(name):
             table.validate(full=True)  # Parquet readers accept any bytes as text
+            if len(set(table.column_names)) < table.num_columns:
+                raise pa.ArrowInvalid("two columns have the same name")
         mark = (table.schema.metadata or {}).get(VERSION_KEY, b"")
         version = int(mark) if mark.isdigit() and len(mark) < 9 else 0
         if version > SCHEMA_VERSION:
@@ -190,9 +208,12 @@ class PartFolder:
         if version < 1:
             raise BrokenError(path, "not written by permafrost")
         try:
-            return _fill(table, schema.with_metadata(self.schema.metadata))
+            filled = _fill(table, schema.with_metadata(self.schema.metadata))
         except pa.ArrowException as error:
             raise BrokenError(path, f"a column has another type ({error})") from error
+        if self._rows_are_checked and (wrong := unusable(filled)):
+            raise BrokenError(path, wrong)
+        return filled
 
     def write(self, table: pa.Table, stamp_ns: int) -> list[str]:
         """Commit rows as parts with this time in their names, which are returned. Raises as `append` does."""
@@ -209,12 +230,6 @@ class PartFolder:
 def is_part(name: str) -> bool:
     """Whether a file of this name is a committed part."""
     return name.startswith("part-") and name.endswith(".parquet")
-
-
-def stamp_of(name: str) -> int:
-    """The time in the name of a part, in nanoseconds."""
-    digits = name.removeprefix("part-").removesuffix(".parquet").partition("-")[0]
-    return int(digits) if digits.isdigit() else time.time_ns()
 
 
 def _runs(sizes: Mapping[str, int], limit: int) -> Iterator[list[str]]:

@@ -3,7 +3,8 @@
     <store>/sweeps/<sweep>/plan-<time>-<digest>.json           all trials known at that time
     <store>/sweeps/<sweep>/suggested-<time>-<digest>.json      those of one more cell, with the sampler's parameters
 
-The trials of a sweep are those of its newest plan and of the cells suggested after it.
+The trials of a sweep are those of its newest plan and of the cells suggested after it. The times in their names and in
+the plans never go back, even if the machine's clock is set back.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from orchestrator.storage.errors import BrokenError
 from orchestrator.storage.storage import Storage
-from orchestrator.store.names import WRONG_DIGEST, is_intact, stamped
+from orchestrator.store.names import WRONG_DIGEST, is_intact, stamp_of, stamped
 
 SWEEPS = "sweeps"
 
@@ -61,13 +62,23 @@ def is_forecast(name: str) -> bool:
     return name.startswith("forecast-") and name.endswith(".json")
 
 
-def write_plan(folder: Storage, plan: SweepPlan, suggested: Suggested | None = None) -> None:
-    """Write a plan, or a suggested cell. Raises StoreError."""
+def write_plan(folder: Storage, plan: SweepPlan, suggested: Suggested | None = None, *, after_ns: int = 0) -> None:
+    """Write a plan, or a suggested cell, newer than all in its folder and than `after_ns`. Raises StoreError."""
+    after_ns = max(after_ns, newest_stamp(folder))
+    stamp_ns = time.time_ns()
+    if stamp_ns <= after_ns:  # the clock was set back
+        stamp_ns = after_ns + 1_000  # as float seconds, as in `SweepPlan.time`, a nanosecond may be lost
+        plan = replace(plan, time=stamp_ns / 1e9)
     found: dict[str, Any] = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
     if suggested is not None:
         found |= {"number": suggested.number, "parameters": suggested.parameters}
     content = (json.dumps(found, indent=1) + "\n").encode()
-    folder.write(stamped("plan" if suggested is None else "suggested", time.time_ns(), content, "json"), content)
+    folder.write(stamped("plan" if suggested is None else "suggested", stamp_ns, content, "json"), content)
+
+
+def newest_stamp(folder: Storage) -> int:
+    """The time of the newest plan or suggested cell in a sweep's folder, in nanoseconds; 0 if there is none."""
+    return max((stamp_of(name) for name in folder.files() if is_plan(name) or is_suggestion(name)), default=0)
 
 
 def newest_plan(folder: Storage) -> SweepPlan | None:
@@ -76,10 +87,10 @@ def newest_plan(folder: Storage) -> SweepPlan | None:
     newest = max(filter(is_plan, names), default=None)
     if newest is None:
         return None
-    plan, since = read_plan(folder, newest), newest.split("-")[1]
+    plan, since = read_plan(folder, newest), stamp_of(newest)
     trials = dict(plan.trials)
     for name in filter(is_suggestion, names):
-        if name.split("-")[1] > since:
+        if stamp_of(name) > since:
             trials |= read_plan(folder, name).trials
     return plan if len(trials) == len(plan.trials) else replace(plan, trials=tuple(trials.items()))
 

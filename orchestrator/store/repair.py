@@ -1,10 +1,12 @@
 """Repair a store: broken files and rows are moved to `<store>/quarantine/<time>/`; nothing is deleted.
 
 A completed trial that has lost something no longer counts as completed: its row is moved too, so that the next launch
-runs it again. A part that loses rows is written again without them, and the old part is moved.
+runs it again. Only predictions, contributions and weights may be lost: then its row records that there are none. A part
+that loses rows is written again without them, and the old part is moved.
 
 A repair that is killed loses nothing and can be repeated, because of the order of its steps. Why a trial is incomplete
-is only visible while the broken part exists, so rows of `trials` are moved first and broken files last. A new part is
+is only visible while the broken part exists, so rows of `trials` are moved first (after their copies in `commits`) and
+broken files last. A new part is
 written before the old one is moved, and each file is copied before its original is deleted.
 """
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -20,10 +22,12 @@ import pyarrow as pa
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.check import QUARANTINE, check_store, completed_ids, planned_labels
 from orchestrator.store.contents import READ_ORDER, TableContents
-from orchestrator.store.parts import PartFolder, stamp_of
+from orchestrator.store.names import stamp_of
+from orchestrator.store.parts import PartFolder
 from orchestrator.store.report import Finding, Report, StoredFile
 from orchestrator.store.results import MARKER, mark
-from orchestrator.store.schema import TABLES
+from orchestrator.store.row_digests import as_columns, of_columns
+from orchestrator.store.schema import ALL_TABLES
 from trials.errors import StoreError
 
 _ROUNDS = 5  # removing rows may leave others without an evaluation
@@ -38,6 +42,7 @@ class Repaired:
         files: The files that were moved there.
         rows: By table, the number of rows that were removed.
         trials: Trials that no longer count as completed, each with the reason.
+        losses: Trials that are complete without something, each with what was lost.
         again: The label of each trial that the next launch runs: planned ones, and those that were completed.
         left: What is wrong and was left as it is.
     """
@@ -46,6 +51,7 @@ class Repaired:
     files: list[str] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
     trials: dict[str, str] = field(default_factory=dict)
+    losses: dict[str, str] = field(default_factory=dict)
     again: dict[str, str] = field(default_factory=dict)
     left: list[Finding] = field(default_factory=list)
 
@@ -92,11 +98,15 @@ def _carry_out(storage: Storage, report: Report, done: Repaired) -> None:
     folder = _new_quarantine(storage, report.removals_as_json())
     done.folders.append(str(folder))
     done.trials |= report.trials
+    done.losses |= {i: lost for i, lost in report.losses.items() if i not in report.trials}
     moved = []
     for name in READ_ORDER:  # trials first
         numbers, table = report.rows.get(name, {}), report.tables[name]
         done.rows[name] = done.rows.get(name, 0) + len(numbers)
-        for part in sorted({table.part_of(n) for n in numbers}):
+        changed = report.amended.keys() if name == "trials" else set[int]()
+        if changed:
+            table = replace(table, rows=_amended(table.rows, report))
+        for part in sorted({table.part_of(n) for n in numbers.keys() | changed}):
             _write_without(storage.at(name), name, part, table, set(numbers))
             moved.append(StoredFile((name,), part, "some of its rows"))
             _move(storage, moved[-1], folder)
@@ -108,13 +118,24 @@ def _carry_out(storage: Storage, report: Report, done: Repaired) -> None:
         mark(storage)
 
 
+def _amended(trials: pa.Table, report: Report) -> pa.Table:
+    """The rows of `trials`, some of which record that rows of other tables are lost."""
+    rows = trials.select(["row_counts", "row_digests"]).to_pylist()
+    for n, left in report.amended.items():
+        rows[n] = as_columns(of_columns(rows[n]) | left)
+    for name in ("row_counts", "row_digests"):
+        at, field_ = trials.schema.get_field_index(name), trials.schema.field(name)
+        trials = trials.set_column(at, field_, pa.array([row[name] for row in rows], field_.type))
+    return trials
+
+
 def _write_without(storage: Storage, name: str, part: str, table: TableContents, numbers: set[int]) -> None:
     """Write a part's other rows as a new part, which takes its position in the order."""
     index = table.names.index(part)
     start, end = (*table.starts, len(table.rows))[index : index + 2]
     rest = pa.array([n for n in range(start, end) if n not in numbers], pa.int64())
     if len(rest):
-        folder = PartFolder(storage, TABLES[name])
+        folder = PartFolder(storage, ALL_TABLES[name])
         folder.write(table.rows.take(rest).replace_schema_metadata(folder.schema.metadata), stamp_of(part) + 1)
 
 

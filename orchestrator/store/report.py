@@ -8,6 +8,7 @@ from typing import Any
 
 from orchestrator.storage.storage import Storage
 from orchestrator.store.contents import TableContents
+from orchestrator.store.row_digests import Recorded
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Counted:
         parts, rows, n_bytes: By table.
         states: Trials by the state that readers show; `not ended` if a trial is planned or has rows but has not ended.
         checkpoints: By their trial: `ended`, `to go on`, or `unknown`.
+        weights: Trials whose trained weights are stored.
         leases: Claims, by sweep.
         quarantined: Files that earlier repairs moved out.
     """
@@ -71,6 +73,7 @@ class Counted:
     n_bytes: dict[str, int] = field(default_factory=dict)
     states: dict[str, int] = field(default_factory=dict)
     checkpoints: dict[str, int] = field(default_factory=dict)
+    weights: int = 0
     leases: dict[str, int] = field(default_factory=dict)
     quarantined: int = 0
 
@@ -86,6 +89,8 @@ class Report:
         newer: Files that a newer version wrote; while there are any, nothing may be repaired.
         files: Files to remove.
         rows: By table, the numbers of the rows to remove, each with the reason.
+        amended: By the number of a row of `trials`, what it has to record of other tables from now on.
+        losses: Trials that are complete without something, each with what was lost.
         trials: Completed trials whose row is among them, each with the reason.
         marker: Whether the store's marker has to be written again.
     """
@@ -99,6 +104,8 @@ class Report:
     files: list[StoredFile] = field(default_factory=list)
     rows: dict[str, dict[int, str]] = field(default_factory=dict)
     trials: dict[str, str] = field(default_factory=dict)
+    amended: dict[int, dict[str, Recorded]] = field(default_factory=dict)
+    losses: dict[str, str] = field(default_factory=dict)
     marker: bool = False
 
     @property
@@ -109,7 +116,7 @@ class Report:
     @property
     def needs_repair(self) -> bool:
         """Whether there is anything to remove."""
-        return bool(self.files or any(self.rows.values()) or self.marker)
+        return bool(self.files or any(self.rows.values()) or self.amended or self.marker)
 
     def find(self, place: str, wrong: str, means: str) -> None:
         """Add a finding."""
@@ -124,6 +131,13 @@ class Report:
         """Have rows removed, by their numbers in the table."""
         self.rows.setdefault(table, {}).update(dict.fromkeys(rows, why))
 
+    def lose(self, trial_id: str, row: int, what: str, wrong: str, means: str, left: Recorded | None) -> None:
+        """Add a finding about an ended trial that does not run again; its row will record what is left, unless None."""
+        self.find(f"trial {trial_id}", wrong, means)
+        if left is not None:
+            self.amended.setdefault(row, {})[what] = left
+        self.losses[trial_id] = "; ".join(filter(None, [self.losses.get(trial_id), wrong]))
+
     def as_json(self) -> dict[str, Any]:
         """For `permafrost store verify --json`."""
         findings = [asdict(finding) for finding in self.findings]
@@ -133,4 +147,5 @@ class Report:
     def removals_as_json(self) -> dict[str, Any]:
         """The reason for each removal, for the quarantine's `why.json`."""
         rows = {table: sorted(set(found.values())) for table, found in self.rows.items() if found}
-        return {"files": {file.path: file.why for file in self.files}, "rows": rows, "trials": self.trials}
+        return {"files": {file.path: file.why for file in self.files}, "rows": rows, "trials": self.trials,
+                "losses": self.losses}  # fmt: skip

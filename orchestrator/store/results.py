@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ import pyarrow.compute as pc
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
-from orchestrator.store.parts import PartFolder
-from orchestrator.store.plans import SWEEPS, Suggested, SweepPlan, newest_plan, suggestions, write_plan
-from orchestrator.store.schema import SCHEMA_VERSION, TABLES, State
+from orchestrator.store.parts import PartFolder, is_part
+from orchestrator.store.plans import SWEEPS, Suggested, SweepPlan, newest_plan, newest_stamp, suggestions, write_plan
+from orchestrator.store.schema import ALL_TABLES, SCHEMA_VERSION, State
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 
@@ -30,7 +31,7 @@ FORMAT = "permafrost-store"
 
 
 class ResultStore:
-    """A store: one folder for each of `schema.TABLES`, and `sweeps/`. Trials belong to the store, not to a sweep.
+    """A store: one folder for each of `schema.ALL_TABLES`, and `sweeps/`. Trials belong to the store, not to a sweep.
 
     Attributes:
         storage: The folder or object store that it is in.
@@ -38,7 +39,7 @@ class ResultStore:
 
     def __init__(self, storage: Storage | Path) -> None:
         self.storage = FolderStorage(storage) if isinstance(storage, Path) else storage
-        self._parts = {name: PartFolder(self.storage.at(name), schema) for name, schema in TABLES.items()}
+        self._parts = {name: PartFolder(self.storage.at(name), schema) for name, schema in ALL_TABLES.items()}
 
     @property
     def address(self) -> str:
@@ -75,9 +76,13 @@ class ResultStore:
         """One row per sentence of each scored split of a trial, or of all trials. Columns: `schema.PREDICTIONS`."""
         return self._committed("predictions", ["trial_id", "split", "sentence"], trial_id)
 
+    def notes(self) -> pa.Table:
+        """The notes that nobody has removed, the oldest first. Columns: `schema.NOTES`."""
+        return standing(self._parts["notes"].read())
+
     def _committed(self, table: str, keys: list[str], trial_id: str | None = None) -> pa.Table:
         """Rows of each trial's newest ended attempt, or if none has ended, of its newest; one per key, in order."""
-        ended = self.trials()  # read first, as it is written last: the other rows of these trials exist
+        ended = self.trials([])  # read first, as it is written last: the other rows of these trials exist
         rows = self._parts[table].read(trial_id)
         committed = dict(zip(ended["trial_id"].to_pylist(), ended["attempt"].to_pylist(), strict=True))
         chosen = newest_attempts(rows) | committed
@@ -88,7 +93,8 @@ class ResultStore:
     def completed_ids(self) -> frozenset[str]:
         """The trials that do not have to run again."""
         rows = self._parts["trials"].read(columns=["trial_id", "state"])
-        return frozenset(rows.filter(pc.equal(rows["state"], State.COMPLETED.value))["trial_id"].to_pylist())
+        pairs = zip(rows["trial_id"].to_pylist(), rows["state"].to_pylist(), strict=True)
+        return frozenset(trial_id for trial_id, state in pairs if state == State.COMPLETED)
 
     def attempts(self) -> dict[str, int]:
         """The number of the newest attempt of every trial that has any row."""
@@ -96,7 +102,7 @@ class ResultStore:
         return newest_attempts(pa.concat_tables(tables))
 
     def append(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Commit rows of a table. Only the Recorder calls this."""
+        """Commit rows of a table. Only the Recorder calls this, and for `notes` whoever writes one (`notes`)."""
         self.create()
         self._parts[table].append(rows)
 
@@ -121,7 +127,10 @@ class ResultStore:
         self.create()
         newest = newest_plan(folder)
         if newest is None or newest.trials != plan.trials:
-            write_plan(folder, plan)
+            sweeps = self.storage.at(SWEEPS)
+            write_plan(
+                folder, plan, after_ns=max(newest_stamp(sweeps.at(name)) for name in (plan.name, *sweeps.folders()))
+            )
 
     def add_suggestion(self, plan: SweepPlan, number: int, parameters: Mapping[str, int | float]) -> None:
         """Add a cell that a search suggested; `plan` contains its trials only. Raises as `add_plan` does."""
@@ -162,7 +171,7 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
         StoreError: no store there, something else, a store of a newer version, or a storage that cannot be reached.
     """
     storage = open_storage(path)
-    if storage.exists(MARKER):
+    if storage.exists(MARKER) or holds_rows(storage):
         check_marker(storage)
     elif not storage.is_free():
         raise StoreError(
@@ -182,29 +191,56 @@ def check_marker(storage: Storage) -> None:
         NewerError: a newer version wrote it.
         BrokenError: it is absent, unreadable, or something else.
     """
-    path, way_out = f"{storage}/{MARKER}", "Give another folder"
+    path = f"{storage}/{MARKER}"
+
+    def broken(wrong: str) -> BrokenError:
+        is_ours = holds_rows(storage)
+        return BrokenError(path, wrong, "Run `permafrost store repair`" if is_ours else "Give another folder")
+
     try:
         content = json.loads(storage.read(MARKER).decode("utf-8"))
         known, version = content["format"] == FORMAT, int(content["schema_version"])
+    except FileNotFoundError:
+        raise broken("is not there") from None
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise BrokenError(path, f"not the marker of a Permafrost store ({error})", way_out) from error
+        raise broken(f"not the marker of a Permafrost store ({error})") from error
     if not known or version < 1:
         said = f"format {content['format']!r}, not {FORMAT!r}" if not known else f"schema {version}"
-        raise BrokenError(path, f"says {said}", way_out)
+        raise broken(f"says {said}")
     if version > SCHEMA_VERSION:
         raise NewerError(path, f"a store of a newer version (schema {version}, this one reads up to {SCHEMA_VERSION})")
 
 
+def holds_rows(storage: Storage) -> bool:
+    """Whether there are parts of a store, whatever its marker says."""
+    return any(is_part(name) for table in ALL_TABLES for name in storage.at(table).files())
+
+
 def newest_attempts(rows: pa.Table) -> dict[str, int]:
     """The largest attempt number of each trial in a table."""
-    grouped = rows.group_by("trial_id").aggregate([("attempt", "max")])
-    return dict(zip(grouped["trial_id"].to_pylist(), grouped["attempt_max"].to_pylist(), strict=True))
+    newest: dict[str, int] = {}
+    for trial_id, attempt in zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True):
+        newest[trial_id] = max(attempt, newest.get(trial_id, attempt))
+    return newest
+
+
+def standing(rows: pa.Table) -> pa.Table:
+    """Of rows of `schema.NOTES` the notes without a row that removes them, each once, the oldest first."""
+    removed = set(rows.filter(rows["removed"])["note_id"].to_pylist())
+    at = {note_id: n for n, note_id in enumerate(rows["note_id"].to_pylist()) if note_id not in removed}
+    notes = rows.take(pa.array(list(at.values()), pa.int64()))
+    return notes.sort_by([("time", "ascending"), ("note_id", "ascending")])
 
 
 def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:
     """One row per key, that of the largest attempt, the last of equals; ordered by key."""
-    row = pa.array(range(len(rows)), pa.int64())  # typed, as Arrow cannot infer the type of an empty list
+    row = pa.arange(0, len(rows))
     order = pa.table({**{key: rows[key] for key in keys}, "attempt": rows["attempt"], "row": row})
     order = order.sort_by([*((key, "ascending") for key in keys), ("attempt", "ascending"), ("row", "ascending")])
-    last = order.group_by(keys, use_threads=False).aggregate([("row", "last")])
-    return rows.take(last.sort_by([(key, "ascending") for key in keys])["row_last"])  # groups are unordered
+    if len(order) < 2:
+        return rows
+    # Not `group_by`, which would import pandas; by codes, as null keys are equal to each other.
+    codes = [order[key].combine_chunks().dictionary_encode("encode").indices for key in keys]
+    differs = reduce(pc.or_, [pc.not_equal(code[:-1], code[1:]) for code in codes])
+    row = order["row"].combine_chunks()
+    return rows.take(pa.concat_arrays([row[:-1].filter(differs), row[-1:]]))

@@ -39,9 +39,11 @@ METRICS = tuple(metric.name for metric in REGISTERED.values())  # every metric t
 
 _TYPES = {
     "int": pa.int64(),
+    "int | None": pa.int64(),
     "float": pa.float64(),
     "float | None": pa.float64(),
     "str": pa.string(),
+    "str | None": pa.string(),
     "tuple[float, ...]": pa.list_(pa.float32()),
 }
 
@@ -87,12 +89,17 @@ TRIALS = pa.schema(
         ("test_score", pa.float64()),  # with the weights of best_epoch
         ("best_metrics", pa.map_(pa.string(), pa.float64())),  # all metrics on dev at best_epoch
         ("test_metrics", pa.map_(pa.string(), pa.float64())),  # and on test
+        ("constant_score", pa.float64()),  # of the best constant prediction on dev: what a collapsed trial has
+        ("loss_fall", pa.float64()),  # of the training loss, as a share of its start
         *((f.name, _type(f)) for f in dataclasses.fields(EpochRecord) if f.name in _TOTALS),
         ("git_commit", pa.string()),
         ("versions", pa.map_(pa.string(), pa.string())),
         ("error", pa.string()),
         ("spec", pa.string()),  # the TrialSpec as JSON
         ("time", _TIME),
+        # Of this attempt's rows in each other table, and of its stored weights (`row_digests`); null in older stores.
+        ("row_counts", pa.map_(pa.string(), pa.int64())),
+        ("row_digests", pa.map_(pa.string(), pa.string())),
     ]
 )
 
@@ -137,10 +144,54 @@ CONTRIBUTIONS = pa.schema(
     ]
 )
 
+# What people write about a trial or a setting: a row a note, and a second one when it is removed.
+NOTES = pa.schema(
+    [
+        ("note_id", pa.string()),
+        ("trial_id", pa.string()),  # the trial, or one of the setting
+        ("setting", pa.string()),  # `TrialSpec.cell_id` if it is about all seeds of the setting, else null
+        ("text", pa.string()),
+        ("labels", pa.list_(pa.string())),
+        ("author", pa.string()),  # null if unknown
+        ("time", _TIME),
+        ("removed", pa.bool_()),
+    ]
+)
+
 TABLES = {
     "epochs": EPOCHS,
     "trials": TRIALS,
     "tags": TAGS,
     "predictions": PREDICTIONS,
     "contributions": CONTRIBUTIONS,
+    "notes": NOTES,
 }
+
+# One row per ended attempt, written after its row in `trials`: the evidence where a row in `trials` was lost. Only
+# checks, repairs and merges read it.
+COMMITS = pa.schema([("trial_id", pa.string()), ("attempt", pa.int32())])
+ALL_TABLES = {**TABLES, "commits": COMMITS}
+
+# The primary keys. Only a killed compaction leaves two rows with the same key, of which readers use the later.
+KEYS = {
+    "epochs": ("trial_id", "attempt", "step"),
+    "trials": ("trial_id", "attempt"),
+    "tags": ("trial_id", "attempt", "split", "level", "tag"),
+    "predictions": ("trial_id", "attempt", "split", "sentence"),
+    "contributions": ("trial_id", "attempt", "split"),
+    "notes": ("note_id", "removed"),
+    "commits": ("trial_id", "attempt"),
+}
+_KEY_COLUMNS = {column for keys in KEYS.values() for column in keys}
+
+
+def unusable(rows: pa.Table) -> str | None:
+    """Why no reader can use some of the rows of a table: keys without a value, or states that are none."""
+    for name in rows.column_names:
+        if name in _KEY_COLUMNS and (n := rows[name].null_count):
+            return f"{n} rows have no {name}"
+    if "state" in rows.column_names:
+        strange = set(rows["state"].unique().to_pylist()) - set(State)
+        if strange:
+            return f"{min(map(repr, strange))[:40]} is not a state"
+    return None

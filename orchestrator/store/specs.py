@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from trials.errors import StoreError
+from trials.errors import ConfigError, NothingMatchedError, StoreError
 from trials.spec import TrialSpec
+
+LISTING = "permafrost status --trials"  # the command that lists the trials of a store
 
 
 def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> TrialSpec:
@@ -35,6 +37,28 @@ def checked_spec(content: object, trial_id: str) -> TrialSpec | str:
     except ValueError as error:
         return f"its spec cannot be read by this version ({str(error).partition(chr(10))[0]})"
     return spec if spec.trial_id == trial_id else f"its spec belongs to trial {spec.trial_id}"
+
+
+def only_match(prefix: str, ids: Iterable[str], what: str, store: str, listing: str) -> str:
+    """The id that begins with a prefix.
+
+    Args:
+        prefix: What a person gave.
+        ids: Those of a store.
+        what: What they identify, e.g. `trial`.
+        store: Its address.
+        listing: The command that lists them.
+
+    Raises:
+        NothingMatchedError: none does.
+        ConfigError: several do.
+    """
+    found = sorted({i for i in ids if i.startswith(prefix)})
+    if not found:
+        raise NothingMatchedError(f"no {what} {prefix!r} in {store}. `{listing}` lists them.")
+    if len(found) > 1:
+        raise ConfigError(f"{prefix!r} matches {len(found)} {what}s: {', '.join(found[:4])}. Give more digits.")
+    return found[0]
 
 
 def _parsed(content: object) -> TrialSpec:

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from trials.errors import ConfigError
 from trials.settings import Frozen
@@ -139,12 +139,21 @@ class WatchSpec(_Guarded):
     """Monitoring of a sweep; not part of a trial's identity.
 
     Attributes:
-        log: File to which the log is appended, one JSON object per line; None for no log.
+        log: File to which the log is appended, one JSON object per line, new or an earlier log; None for no log.
         notify: Recipients of messages about its end and stalls.
     """
 
     log: Annotated[str, Field(min_length=1)] | None = None
     notify: NotifySpec | None = None
+
+    @field_validator("log")
+    @classmethod
+    def _is_log(cls, path: str | None) -> str | None:
+        if path is not None:
+            hidden = any(part.startswith(".") and part not in (".", "..") for part in Path(path).parts)
+            if hidden or not path.endswith(".jsonl"):
+                raise ValueError("name a file that ends in .jsonl; neither it nor a folder may start with a dot")
+        return path
 
 
 def is_loopback(host: str) -> bool:

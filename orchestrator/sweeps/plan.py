@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from orchestrator.config.yaml_document import Document
 from orchestrator.store import ResultStore
 from orchestrator.store.plans import SweepPlan
+from orchestrator.sweeps.plan_notes import plan_notes
 from orchestrator.sweeps.search_checks import check_search
 from orchestrator.sweeps.space import again
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, replicates
 from trials.draft import Lookup
 from trials.prefix.rule import prefix_depth
 from trials.spec import TrialSpec
-from trials.tasks.reading import unseen_notes
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Plan:
         to_run: Those not completed in this store, in execution order. With a schedule, a race, a goal or a limit fewer
             may run.
         attempts: Number of the next attempt of each trial that was tried before; 1 for others.
-        notes: Sentences about the data that the user should read.
+        notes: Sentences about the data and the models that the user should read.
         stand_ins: For an adaptive search: trials of random cells, as many as it may still suggest.
         lookup: Looks files and models up.
     """
@@ -95,9 +95,7 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
     is_adaptive = sweep.search.is_adaptive
     plan = Plan(sweep, str(document.path), () if is_adaptive else expanded, (), {}, lookup=lookup)
     plan = brought_up_to_date(replace(plan, stand_ins=expanded if is_adaptive else ()), store)
-    corpora = dict.fromkeys((spec.task, spec.data) for spec in plan.ahead)
-    notes = tuple(note for task, data in corpora for note in unseen_notes(task, data))
-    return replace(plan, notes=notes)
+    return replace(plan, notes=plan_notes(sweep, plan.trials, plan.ahead, lookup))
 
 
 def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from orchestrator.analysis.cells import objective_group
+from orchestrator.analysis.cells import by_cell, objective_group
 from orchestrator.config.yaml_document import Document, KeyPath
 from orchestrator.sweeps.search_spec import COSTS
 from trials.errors import ConfigError, unknown
@@ -26,6 +26,7 @@ def check_search(sweep: SweepSpec, trials: Sequence[TrialSpec], document: Docume
         ConfigError: all errors, each with file, line and key.
     """
     found = [*_contradictions(sweep), *_objectives(sweep, trials), *_ranks(sweep, trials), *_goal(sweep, trials)]
+    found += _pairs(sweep, trials)
     if found:
         raise ConfigError([document.place(path) + text for path, text in found])
 
@@ -54,9 +55,33 @@ def _contradictions(sweep: SweepSpec) -> Iterator[Problem]:
         )
 
 
+def _pairs(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
+    """Races and `choose_depth` compare cells under the same seeds."""
+    key = "racing" if sweep.racing else "goal"
+    if (sweep.racing or sweep.goal) and len({tuple(s.seeds for s in cell) for cell in by_cell(trials).values()}) > 1:
+        yield (
+            (key,),
+            "compares cells under the same seeds, but `init_seed` or `order_seed` differ between cells. Give every "
+            "cell the same ones in a grid.",
+        )
+
+
 def _objectives(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
     tasks = sorted({spec.task for spec in trials})
     for i, name in enumerate(sweep.search.objectives):
+        if name.startswith("test"):
+            yield (
+                ("search", "objectives", i),
+                f"{name}: a search selects on dev, and the test split shows how good its choice is. Use `score`.",
+            )
+            continue
+        if name == "peak_memory_bytes" and sweep.resources.gpus == 0:
+            yield (
+                ("search", "objectives", i),
+                "peak_memory_bytes: a trial on a CPU shares its process's memory with those before it, so it has none "
+                "of its own to compare. Use `trainable_params`, or give trials a GPU (`resources.gpus`).",
+            )
+            continue
         for task in tasks:
             known = ["score", *TASKS[task].metrics, *COSTS]
             if name not in known:

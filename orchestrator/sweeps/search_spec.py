@@ -118,10 +118,12 @@ class RacingSpec(Frozen):
     """Seeds are added cell by cell; a clearly dominated cell gets no more. ``true`` takes all defaults.
 
     Attributes:
-        test: ``student`` on differences paired by seed, with one variance for all cells; ``wilcoxon``, signed ranks of
-            the same pairs, which needs at least five; ``hoeffding``, bounds for scores between 0 and 1,
-            which assume nothing else and need hundreds of seeds.
-        confidence: Probability that the best cell is not dropped, over all tests and cells.
+        test: ``student`` on differences paired by seed, with one variance over seeds for all cells, and over sentences
+            where trials recorded what each contributes; ``wilcoxon``, signed ranks of the same pairs, which needs at
+            least five; ``hoeffding``, bounds for scores between 0 and 1, which assume nothing else and need hundreds of
+            seeds. The last two are over seeds alone, on this dev set.
+        confidence: Probability that the best cell is not dropped, over all tests and cells; of ``student`` if scores
+            vary as much in all cells.
     """
 
     test: Literal["student", "wilcoxon", "hoeffding"] = "student"
@@ -133,7 +135,8 @@ class DepthGoalSpec(Frozen):
 
     Attributes:
         tolerance: Largest acceptable mean loss, in points (hundredths of the score).
-        confidence: Probability that the answer does not truly lose more, over all tests and depths.
+        confidence: Probability that the answer does not truly lose more, over all tests and depths, on average over
+            seeds and over sentences like those of dev, as long as runs do not collapse.
         trials: Maximum number of trials, baselines included; None for all cells and seeds.
         min_seeds: Replicates before the first test of a depth.
     """

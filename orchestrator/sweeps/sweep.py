@@ -10,8 +10,9 @@
       optim.lr: {log_uniform: [1e-5, 1e-3]}             # a distribution needs a random search
     search: {kind: random, cells: 20, seed: 0}        # orchestrator.sweeps.search_spec has all kinds
     schedule: asha              # which cells continue; or `racing: true`, or a `goal`
-    seeds: [0, 1, 2]            # replicates of every cell
+    seeds: [0, 1, 2]            # replicates of every cell; init_seed and order_seed in `space` add more
     checkpoint: auto            # when running trials save checkpoints: {epochs: 1}, {minutes: 10}, or off
+    keep: weights               # store the trained tensors of each trial's best epoch, for `export-model`
     predictions: auto           # stored predictions: of tagging up to a size, or `all`, or `none`
     watch: {log: sweep.jsonl}   # JSON log and notifications: see `notification_spec`
 
@@ -27,11 +28,13 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from orchestrator.config.validation_messages import MAX_MISTAKES, most, wording
 from orchestrator.config.yaml_document import Document, KeyPath, set_path
@@ -48,6 +51,8 @@ from trials.spec import TrialSpec
 
 MAX_TRIALS = 100_000  # per sweep, seeds included
 MOST_SINCE = 300  # points that are still checked after the first error, to report others too
+MOST_CPUS = 4_096  # of a trial, which runs on one node; the largest have 2,000 hardware threads
+MOST_GPUS = 64  # of a trial
 MAX_VALUES = 2_000  # in `trial`, or in one choice of the space; they are copied for every trial
 
 
@@ -61,8 +66,8 @@ class Resources(Frozen):
             ``one``, the kind with most room, so that all times can be compared.
     """
 
-    cpus: Positive = 1
-    gpus: Annotated[float, Field(ge=0)] | Literal["packed"] = 0.0
+    cpus: Annotated[int, Field(gt=0, le=MOST_CPUS)] = 1
+    gpus: Annotated[float, Field(ge=0, le=MOST_GPUS)] | Literal["packed"] = 0.0
     device: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.:-]*$", max_length=80)] = "any"
 
 
@@ -140,6 +145,7 @@ class SweepSpec(Frozen):
     resources: Resources = Resources()
     checkpoint: Annotated[CheckpointSpec, BeforeValidator(_word_is_checkpoint)] = CheckpointSpec(auto=True)
     limits: Limits = Limits()
+    keep: Literal["weights"] | None = None
     predictions: Predictions = "auto"
     watch: WatchSpec = WatchSpec()
 
@@ -147,8 +153,15 @@ class SweepSpec(Frozen):
     def _fits_together(self) -> SweepSpec:
         self._check_cases()
         cases = self.space[CASES].choice if CASES in self.space else None
+        if twice := [str(seed) for seed, n in Counter(self.seeds).items() if n > 1]:
+            raise ValueError(f"seeds: {', '.join(twice)} is listed twice, but a seed gives one trial of a setting")
         if any("seed" in settings for settings in (self.trial, self.space, *(cases or ()))):
             raise ValueError("`seed` is not allowed in `trial` or `space`: list the seeds under `seeds`")
+        if self.search.is_adaptive and any({"init_seed", "order_seed"} & {*s} for s in (self.space, *(cases or ()))):
+            raise ValueError(
+                f"`init_seed` and `order_seed` make replicates, not settings that `search: {self.search.kind}` can "
+                "choose: vary them in a grid"
+            )
         inside = [f"{b} is inside {a}" for a, b in itertools.permutations(self.space, 2) if b.startswith(f"{a}.")]
         if inside:
             raise ValueError(f"space: {', '.join(inside)}: they override each other; give their values under one key")
@@ -168,7 +181,7 @@ class SweepSpec(Frozen):
             yield f"racing: {self.racing.test} test at {self.racing.confidence:.0%} confidence"
         if self.goal is not None:
             goal = self.goal.choose_depth
-            limit = f"{goal.tolerance:g} points, at {goal.confidence:.0%} confidence"
+            limit = f"{goal.tolerance:g} point{'s' * (goal.tolerance != 1)}, at {goal.confidence:.0%} confidence"
             yield f"choose_depth: the deepest freeze that loses at most {limit}"
 
     @model_validator(mode="after")
@@ -206,12 +219,29 @@ def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
     document = Document.read(path)
     for setting in settings:
         document.override(setting)
+    return declared_sweep(document), document
+
+
+def declared_sweep(document: Document) -> SweepSpec:
+    """The sweep that a document declares.
+
+    Raises:
+        ConfigError: all errors, each with file, line and key.
+    """
     try:
-        return SweepSpec.model_validate(document.content), document
+        return SweepSpec.model_validate(document.content)
     except ValidationError as error:
-        problems = [document.place(_shorthand(e["loc"])) + wording(e, SweepSpec) for e in error.errors()]
+        problems = [document.place(_shorthand(e["loc"])) + _wording(e) for e in error.errors()]
         wrong = {e["loc"][0] if e["loc"] else "space" for e in error.errors()}
         raise ConfigError(most([*problems, *_problems_of_the_rest(document, wrong)])) from error
+
+
+def _wording(error: ErrorDetails) -> str:
+    """A sentence on an error; a key of a trial that stands beside `trial` is sent there."""
+    key = str(error["loc"][0]) if error["loc"] else ""
+    if error["type"] == "extra_forbidden" and len(error["loc"]) == 1 and key in TrialDraft.model_fields:
+        return f"is a setting of a trial. Write it as `trial.{key}`."
+    return wording(error, SweepSpec)
 
 
 def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[str, ...]:
@@ -268,8 +298,15 @@ def _are_enough(sweep: SweepSpec, n_trials: int) -> bool:
 
 
 def replicates(sweep: SweepSpec, point: Point, lookup: Lookup) -> list[TrialSpec]:
-    """The trials of one cell. Raises ValidationError or DraftError if its settings are not valid."""
+    """The trials of one point. Raises ValidationError or DraftError if its settings are not valid."""
     first = _draft(sweep, point, sweep.seeds[0]).resolve(lookup)
+    if len(set(sweep.seeds)) > 1 and None not in (first.subset_seed, first.init_seed, first.order_seed):
+        reason = (
+            "with `subset_seed` and `order_seed` as well, nothing is left that the seed draws, so all `seeds` would "
+        )
+        raise DraftError(
+            [(("init_seed",), f"{reason}give one and the same result. Leave one out, or list one seed.")], 2
+        )
     return [first.with_seed(seed) for seed in dict.fromkeys(sweep.seeds)]  # validity does not depend on the seed
 
 

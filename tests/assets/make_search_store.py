@@ -3,6 +3,12 @@
 permafrost launch --sweep configs/sweeps/starter_search.yaml --store FINISHED      # some 80 minutes on two cores
 python -m tests.assets.make_search_store FINISHED NEW_FOLDER
 
+python -m tests.assets.make_search_store --again tests/assets/search_store NEW_FOLDER
+
+The second form keys a store to the bundled encoder and samples as they are now, whose digests are part of a trial's
+identity. Its numbers stay those measured with the files of then (200 dev sentences a sample, of which the sweep reads
+150), in batches of like length: what searches are compared on is a table of scores, not the encoder.
+
 Every trial and every evaluation is kept, with the per-tag counts that a whole store has. Left out are the losses of
 single steps, which no search asks for. Files are named without their folders, which are no part of a trial's identity.
 """
@@ -20,6 +26,8 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import State
 from orchestrator.store.specs import stored_spec
+from orchestrator.sweeps.sweep import expand, load_sweep
+from trials.draft import Lookup
 
 SOURCE = "configs/sweeps/starter_search.yaml"
 Row = dict[str, Any]
@@ -34,6 +42,26 @@ def make(finished: ResultStore, made: ResultStore) -> None:
     made.append("tags", finished.tags().to_pylist())
     made.append("trials", [_trial(row) for row in finished.trials().to_pylist()])
     made.add_plan(_plan(plan))
+
+
+def key_again(old: ResultStore, made: ResultStore) -> None:
+    """Write the one from the other, with the ids that the trials of the sweep have now."""
+    spec, document = load_sweep(Path(SOURCE), [])
+    now = expand(spec, document, Lookup(offline=True))
+    (plan,) = old.sweeps()
+    ids: dict[str, str] = {}
+    specs: dict[str, dict[str, Any]] = {}
+    for (trial_id, was), is_now in zip(plan.trials, now, strict=True):
+        content = is_now.model_dump(mode="json")
+        assert all(was[key] == content[key] for key in ("freeze", "optim", "seed")), trial_id
+        ids[trial_id] = is_now.trial_id
+        specs[trial_id] = without_folders(content, is_now.trial_id)
+    made.append("epochs", [row | {"trial_id": ids[row["trial_id"]]} for row in old.epochs().to_pylist()])
+    made.append("tags", [row | {"trial_id": ids[row["trial_id"]]} for row in old.tags().to_pylist()])
+    texts = {trial_id: json.dumps(content, separators=(",", ":")) for trial_id, content in specs.items()}
+    trials = old.trials().to_pylist()
+    made.append("trials", [row | {"spec": texts[row["trial_id"]], "trial_id": ids[row["trial_id"]]} for row in trials])
+    made.add_plan(replace(plan, trials=tuple((ids[i], specs[i]) for i, _ in plan.trials)))
 
 
 def without_folders(spec: Mapping[str, Any], trial_id: str) -> dict[str, Any]:
@@ -61,8 +89,9 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("finished", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--again", action="store_true", help="key a store to the bundled files as they are now")
     args = parser.parse_args(argv)
-    make(open_store(args.finished), open_store(args.folder, must_exist=False))
+    (key_again if args.again else make)(open_store(args.finished), open_store(args.folder, must_exist=False))
 
 
 if __name__ == "__main__":

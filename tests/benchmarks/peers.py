@@ -29,6 +29,18 @@ def configs(
     ]
 
 
+def save_larger_model(tokenizer: Path, folder: Path) -> Path:
+    """A BERT of 6 layers, 384 wide, with a vocabulary of 30,522 as BERT's, with random weights: 22 M parameters."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 6, "intermediate_size": 1536}
+    BertModel(BertConfig(**sizes)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tokenizer).save_pretrained(folder)  # its ids are the first ones
+    return folder
+
+
 def read(path: Path, n: int) -> list[tuple[list[str], list[str]]]:
     """The first `n` sentences of a split: lower-cased words and their UPOS tags."""
     import conllu
@@ -76,8 +88,10 @@ def train_with_trainer(config: Config) -> dict[str, float]:
 
     model = AutoModelForTokenClassification.from_pretrained(config["model"], num_labels=len(tags), dtype=torch.float32)
     if config["depth"]:
-        model.distilbert.embeddings.requires_grad_(False)
-        for layer in model.distilbert.transformer.layer[: config["depth"]]:
+        base = model.base_model
+        base.embeddings.requires_grad_(False)
+        stack = base.transformer if hasattr(base, "transformer") else base.encoder  # DistilBERT's, and BERT's
+        for layer in stack.layer[: config["depth"]]:
             layer.requires_grad_(False)
 
     def accuracy(predicted: Any) -> dict[str, float]:

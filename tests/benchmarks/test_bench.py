@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.benchmarks import overhead, peers
@@ -11,6 +12,7 @@ from tests.benchmarks import overhead, peers
 BENCHMARK = Path(__file__).parents[2] / "configs" / "sweeps" / "benchmark.yaml"
 
 
+@pytest.mark.slow
 def test_rows_go_into_a_store_faster_than_values_into_optunas_journal() -> None:
     found = overhead.rows_into_a_store(2_000, n_optuna=500)
     assert found["n"] == 2_000

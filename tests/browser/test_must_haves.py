@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
@@ -12,14 +13,17 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, Page
 
+from dashboards.app import controls as control
 from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
 from dashboards.views.registry import VIEWS
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.plans import SweepPlan
+from tests.browser.every_page import SIZES
 from tests.browser.harness import Served, Watched, axe, drawn, serving, wait_until_drawn, watching
-from tests.dashboards.stores import Invented, append, specs, write_store
+from tests.dashboards.stores import START, Invented, append, specs, write_store
 
 pytestmark = pytest.mark.browser
 
@@ -77,7 +81,7 @@ def test_differences_to_the_baseline_are_paired_by_seed(store: ResultStore, url:
     labels = page.evaluate(
         "() => document.querySelector('[data-part=depth-forest] .js-plotly-plot').layout.yaxis.ticktext"
     )
-    at = next(n for n, label in enumerate(labels) if label.startswith("first 2"))
+    at = next(n for n, label in enumerate(labels) if "first 2" in label)
     assert labels[at].endswith("(n=5)")
     assert points["x"][at] == pytest.approx(sum(mine) / 5, abs=1e-3)
 
@@ -102,18 +106,21 @@ def test_the_coverage_grid_tells_every_state_and_figures_say_what_is_incomplete(
 
 def test_choose_names_a_depth_and_what_to_write(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/choose?tolerance=3&size=800")
-    assert page.get_by_text("Train size 800: freeze ").is_visible()
-    assert page.locator(".mantine-Code-root", has_text="freeze:").is_visible()
+    card = page.locator(".answer").first
+    assert card.get_by_role("heading", name="Freeze the first").is_visible()
+    card.get_by_text("In full").click()
+    assert card.locator("code", has_text="freeze:").is_visible()
 
 
 def test_choose_says_how_many_seeds_are_missing_where_it_cannot_decide(
     tmp_path: Path, served: Served, watched: Watched
 ) -> None:
-    few = write_store(tmp_path / "store", specs(seeds=(0, 1), train_sizes=(800,)), Invented(noise=0.02))
+    few = write_store(tmp_path / "store", specs(train_sizes=(200,)))
     address = served(make_app(Frames(few)))
     page = watched.open(f"{address}choose?tolerance=1")
-    assert page.get_by_text("not decidable").first.is_visible()
+    assert page.get_by_text("Not decided yet").first.is_visible()
     assert page.get_by_text("more seeds").first.is_visible()
+    assert page.locator("code", has_text="permafrost launch --sweep").is_visible()
 
 
 def test_times_of_different_devices_are_not_compared(tmp_path: Path, served: Served, watched: Watched) -> None:
@@ -123,7 +130,66 @@ def test_times_of_different_devices_are_not_compared(tmp_path: Path, served: Ser
     assert page.get_by_text("different devices").first.is_visible()
 
 
+# --- The answer at first glance
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_first_answer_card_is_visible_without_scrolling(url: str, browser: Browser, size: tuple[int, int]) -> None:
+    with watching(browser, viewport={"width": size[0], "height": size[1]}) as watched:
+        page = watched.open(url)
+        box = page.locator(".answer").first.bounding_box()
+        assert box is not None
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= size[1]
+        assert page.locator(".answer").count() == 2
+
+
+@pytest.mark.parametrize("path", ["depth", "curves", "cost"])
+def test_the_first_figure_begins_within_200_pixels_of_the_top(url: str, browser: Browser, path: str) -> None:
+    with watching(browser, viewport={"width": 1440, "height": 900}) as watched:
+        box = watched.open(f"{url}/{path}").locator(".js-plotly-plot").first.bounding_box()
+        assert box is not None
+        assert box["y"] <= 200
+
+
+def test_only_controls_that_leave_a_choice_are_shown(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth")
+    shown = [name for name in control.NAMES if page.locator(f".control-{name}").is_visible()]
+    assert shown == ["size", "strategy", "metric", "split", "study", "axis"]
+
+
+def test_on_a_phone_filters_open_on_demand(url: str, browser: Browser) -> None:
+    with watching(browser, viewport={"width": 390, "height": 844}) as watched:
+        page = watched.open(f"{url}/depth")
+        assert not page.locator("#control-split").is_visible()
+        page.get_by_role("button", name="Filters").click()
+        assert page.locator("#control-split").is_visible()
+
+
+def test_a_strip_says_in_words_what_it_shows(url: str, watched: Watched) -> None:
+    page = watched.open(url)
+    assert page.get_by_role("img", name="layers 1 to 2 of 6 frozen").count() >= 1
+
+
 # --- 7: drill-down
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/depth", '[data-part="depth-table"] td'),
+        ("/depth", '[data-part="depth-forest"] td'),
+        ("/trials", ".ag-cell .strip"),
+    ],
+)
+def test_a_strip_in_a_table_is_seen_and_heard(path: str, place: str, url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}{path}")
+    if "forest" in place:
+        page.locator('[data-part="depth-forest"]').get_by_role("button", name="Table").click()
+    cell = page.locator(place).filter(has_text="□ ■■□□□□").first
+    cell.wait_for()
+    page.wait_for_function("(found) => found.getAttribute('aria-label')", arg=cell.element_handle())
+    assert str(cell.get_attribute("aria-label")).startswith("layers 1 to 2 of 6 frozen")
 
 
 def test_a_dot_leads_to_its_trial(url: str, watched: Watched) -> None:
@@ -181,13 +247,13 @@ def test_a_control_writes_the_url_and_back_undoes_one_step(url: str, watched: Wa
     page = watched.open(f"{url}/depth")
     _choose(page, "split", "test")
     page.wait_for_url("**/depth?split=test")
-    _choose(page, "embeddings", "trained")
-    page.wait_for_url("**embeddings=learning")
+    _choose(page, "axis", "training time")
+    page.wait_for_url("**axis=train_s")
     wait_until_drawn(page)
     page.go_back()
     page.wait_for_url("**/depth?split=test")
     wait_until_drawn(page)
-    assert page.locator("#control-embeddings").input_value() == "any"
+    assert page.locator("#control-axis").input_value() == "epochs"
     assert page.locator("#control-split").input_value() == "test"
     page.go_back()
     wait_until_drawn(page)
@@ -264,6 +330,29 @@ def test_a_new_row_comes_within_four_seconds_and_zoom_hidden_traces_and_scroll_s
         95,
     ]
     assert page.evaluate("window.scrollY") == before
+
+
+def test_the_sweeps_of_the_store_come_with_their_answers_and_one_that_starts_appears(
+    tmp_path: Path, served: Served, watched: Watched
+) -> None:
+    folder = tmp_path / "store"
+    for name, size in (("older", 200), ("newer", 400)):
+        live = write_store(folder, specs(train_sizes=(size,)), sweep=name)
+    live.add_plan(_plan("newer", START + 60))
+    page = watched.open(f"{served(make_app(Frames(live)))}?sweep=newer")
+    older = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="older", exact=True))
+    older.get_by_text(re.compile("Freeze|Not decided")).wait_for()
+    assert re.search(r"finished, 15 of 15 trials completed, last row \d+ (days|h|min|s) ago", older.inner_text())
+    live.add_plan(_plan("begun", START + 120))
+    begun = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="begun", exact=True))
+    begun.get_by_text("stopped, 0 of 15 trials completed").wait_for()
+    assert page.get_by_text("3 sweeps in this store").is_visible()
+    older.get_by_text(re.compile("Freeze|Not decided")).wait_for()
+
+
+def _plan(name: str, time: float) -> SweepPlan:
+    trials = specs(train_sizes=({"newer": 400, "begun": 800}[name],))
+    return SweepPlan(name, time, "made-up.yaml", tuple((s.trial_id, s.model_dump(mode="json")) for s in trials))
 
 
 def test_a_paused_page_stands_still(tmp_path: Path, served: Served, watched: Watched) -> None:
@@ -346,17 +435,18 @@ def test_the_report_opens_from_a_disk_without_a_network(store: ResultStore, tmp_
     assert written.html.stat().st_size < 2_000_000
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", list(VIEWS))
-def test_axe_finds_nothing_serious(url: str, browser: Browser, path: str, scheme: str) -> None:
-    with watching(browser, color_scheme=scheme) as watched:
-        assert axe(watched.open(f"{url}{path}?size=800")) == []
-
-
-def test_axe_finds_nothing_serious_on_a_trials_page(url: str, browser: Browser) -> None:
-    for scheme in ("light", "dark"):
-        with watching(browser, color_scheme=scheme) as watched:
-            assert axe(watched.open(f"{url}/trial/{TRIALS[0].trial_id}")) == []
+def test_a_page_is_saved_with_one_click_and_opens_without_a_network(
+    url: str, watched: Watched, browser: Browser, tmp_path: Path
+) -> None:
+    page = watched.open(f"{url}/depth?size=800")
+    with page.expect_download() as saved:
+        page.get_by_text("Save this page (HTML)").click()
+    saved.value.save_as(tmp_path / "page.html")
+    with watching(browser) as alone:
+        alone.context.set_offline(True)
+        page = alone.visit((tmp_path / "page.html").as_uri())
+        page.locator(".js-plotly-plot .main-svg").first.wait_for()
+        assert axe(page) == []
 
 
 def test_the_keyboard_alone_reaches_a_trial(url: str, watched: Watched) -> None:
@@ -383,6 +473,8 @@ def test_every_figure_is_saved_as_a_picture(url: str, watched: Watched, kind: st
         page.locator(f"{DOTS} button", has_text=kind.upper()).click()
     content = Path(download.value.path()).read_bytes()
     assert content.startswith(b"<svg" if kind == "svg" else b"\x89PNG")
+    assert b"Source" in content or b"<metadata>" in content
+    assert b"sweep made-up (config " in content
     assert download.value.suggested_filename == f"permafrost-depth-strip.{kind}"
 
 
@@ -390,7 +482,9 @@ def test_a_csv_holds_what_the_page_shows(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/depth?size=800&strategy=first_k")
     with page.expect_download() as download:
         page.locator(f"{DOTS} a", has_text="CSV").click()
-    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
+    source, _, table = Path(download.value.path()).read_text(encoding="utf-8").partition("\n")
+    assert source.startswith("# sweep made-up (config ")
+    rows = list(csv.DictReader(io.StringIO(table)))
     assert sorted(row["trial"] for row in rows) == sorted(_dots(page))
 
 

@@ -91,7 +91,8 @@ def test_a_figure_and_a_file_are_exported_under_the_policy(served: Served, watch
         assert Path(figure.value.path()).read_bytes().startswith(start)
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.browser)])
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_form_takes_the_token_and_keeps_the_deep_link(browser: Browser, scheme: str) -> None:
     with serving(rich_app(), Access(port=0, token=TOKEN)) as url, watching(browser, color_scheme=scheme) as watched:
         watched.expects("status 401")

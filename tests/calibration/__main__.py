@@ -2,6 +2,7 @@
 
 python -m tests.calibration                     # 2,000 sweeps a world, some minutes on one core
 python -m tests.calibration --sweeps 10000      # standard error of a 5 % rate: 0.2 %
+python -m tests.calibration --answers 60        # stores in, answers out: a minute a world
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tests.calibration.answers import measure_answers
 from tests.calibration.measure import LOOKS, Rates, bound_holds, measure, measure_family
 from tests.calibration.worlds import WORLDS, Words, exponential, normal
 
@@ -21,7 +23,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sweeps", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--world", choices=[*WORLDS], action="append", help="only this one")
+    parser.add_argument("--answers", type=int, metavar="SWEEPS", help="through stores and `permafrost answer` instead")
     options = parser.parse_args(arguments)
+    if options.answers:
+        return _through_stores(options.world or [*WORLDS], options.answers, options.seed)
     _line(
         "world",
         "seeds",
@@ -48,6 +53,17 @@ def main(arguments: list[str] | None = None) -> int:
             found = measure_family(world, options.sweeps // 5, options.seed, looks)
             _line(name, "3 to 10" if looks else "5", *(f"{100 * rate:.1f}" for rate in found))
     _line("\nbound on collapses holds", *(f"{n} runs: {100 * bound_holds(4000, 0, n):.1f}" for n in (10, 40, 100)))
+    return 0
+
+
+def _through_stores(worlds: list[str], sweeps: int, seed: int) -> int:
+    """Rates of answers with one setting, and with four in chains of their own."""
+    _line("world", "chains", "seeds", "covered", "wrong", "power")
+    for name in worlds:
+        for chains in (1, 4):
+            for rates in measure_answers(WORLDS[name], sweeps, seed, chains):
+                shares = (f"{100 * share:.1f}" for share in (rates.covered, rates.wrong, rates.power))
+                _line(name, str(chains), str(rates.n or "3 to 10"), *shares)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""How often intervals and verdicts are right in a world, and what today's intervals over seeds alone did there."""
+"""How often intervals and verdicts are right in a world, and what Student's intervals over seeds alone do there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from orchestrator.analysis.collapse import collapses
 from orchestrator.analysis.looks import PlannedLooks, tails
-from orchestrator.analysis.moments import hall_ends, moments, t_ends, wider
+from orchestrator.analysis.moments import moments, t_ends
 from orchestrator.analysis.simultaneous import simultaneous
 from orchestrator.analysis.two_way import DECIDING, ROUNDING, ends, estimate
 from tests.calibration.worlds import COLLAPSE, Classes, Floats, Words
@@ -90,10 +90,10 @@ def _of_batch(losses: Floats, collapsed: np.ndarray) -> tuple[Floats, Floats, Fl
 
 
 def _over_seeds(values: Floats) -> tuple[Floats, Floats]:
-    """Ends of the guarded interval over seeds alone, of (sweeps, seeds)."""
+    """Ends of Student's interval over seeds alone, of (sweeps, seeds)."""
     sweeps, n = values.shape
     m = moments(values.ravel(), np.repeat(np.arange(sweeps), n), sweeps)
-    low, high = wider(t_ends(m, 1 - 2 * TAIL), hall_ends(m, 1 - 2 * TAIL))
+    low, high = t_ends(m, 1 - 2 * TAIL)
     return np.where(m.std > 0, low, np.nan), np.where(m.std > 0, high, np.nan)
 
 

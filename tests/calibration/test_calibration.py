@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from orchestrator.analysis.answer import answers
+from orchestrator.analysis.looks import tails
+from orchestrator.analysis.two_way import DECIDING, ends, estimate
+from orchestrator.store.evidence import evidence
 from tests.calibration.__main__ import main
+from tests.calibration.answers import measure_answers, write
 from tests.calibration.measure import LOOKS, bound_holds, measure, measure_family
 from tests.calibration.worlds import COLLAPSE, WORLDS, Words, exponential
+from tests.examples import first
 
 SWEEPS = 200
 NAMES = [name for name, world in WORLDS.items() if not (isinstance(world, Words) and world.collapse)]
@@ -17,7 +25,7 @@ def three_errors(rate: float, sweeps: int = SWEEPS) -> float:
     return float(3 * np.sqrt(rate * (1 - rate) / sweeps))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", first(4, NAMES))
 def test_intervals_hold_the_truth_and_verdicts_err_in_at_most_5_percent(name: str) -> None:
     measured = measure(WORLDS[name], SWEEPS, seed=1).two_way
     for rates in measured[:-1]:
@@ -49,3 +57,22 @@ def test_the_command_prints_a_line_for_each_number_of_seeds_and_for_looks(capsys
     assert main(["--sweeps", "20", "--world", "mixed"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines[1:]] == ["3", "5", "10", "3"]
+
+
+def test_an_answer_from_a_store_has_the_interval_of_the_losses_that_went_in(tmp_path: Path) -> None:
+    losses, collapsed = WORLDS["mixed"].draw(np.random.default_rng(6), 4, 5)
+    store, specs = write(tmp_path, losses, collapsed)
+    trials = evidence(store, specs)
+    found = sorted(answers(trials.frame, trials.specs, saving="trainable_params"), key=lambda answer: answer.corpus)
+    of = estimate(losses[:, 0])
+    low, high = ends(of, tails(of, LOOKS, 0.025), DECIDING)
+    rows = [answer.recommendation.candidates.iloc[0] for answer in found]
+    assert [row["low_decides"] for row in rows] == pytest.approx(low, abs=1e-7)
+    assert [row["high_decides"] for row in rows] == pytest.approx(high, abs=1e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chains", [1, 4])
+def test_answers_from_stores_err_in_at_most_5_percent_however_often_one_looks(chains: int) -> None:
+    rates = measure_answers(WORLDS["exponential, mostly seeds"], 20, 7, chains)
+    assert all(each.wrong <= 0.05 + three_errors(0.05, 20) for each in rates)

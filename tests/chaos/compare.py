@@ -25,8 +25,11 @@ KEYS = {
     "predictions": ("trial_id", "split", "sentence"),
     "contributions": ("trial_id", "split"),
 }
-# What two runs of one trial may differ in: times, attempts, memory, and the commit of a checkout that is worked on.
-FREE = {"attempt", "setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "time", "git_commit"}
+# What two runs of one trial may differ in: times, attempts, memory, neighbours, and the commit of a worked-on checkout.
+FREE = {
+    "attempt", "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes",
+    "worker_memory_bytes", "worker_slots", "time", "git_commit", "row_digests",
+}  # fmt: skip
 
 Row = dict[str, Any]
 Tables = dict[str, dict[tuple[Any, ...], str]]

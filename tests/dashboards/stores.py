@@ -117,8 +117,8 @@ def _trial(number: int, spec: TrialSpec, state: str, made: Invented) -> dict[str
     shared, own = _rng("seed", spec.seed, spec.train_size), _rng("own", spec.trial_id)
     score = made.score(spec) + made.noise * float(shared.standard_normal() + own.standard_normal() / 3)
     score = float(np.clip(score, 0.0, 1.0))
-    learning = N_LAYERS - spec.freeze.depth
-    trainable = learning * LAYER_PARAMS + HEAD_PARAMS + (0 if spec.freeze.embeddings else EMBEDDING_PARAMS)
+    learning = N_LAYERS * (spec.model.n_layers - spec.freeze.depth) / spec.model.n_layers
+    trainable = int(learning * LAYER_PARAMS) + HEAD_PARAMS + (0 if spec.freeze.embeddings else EMBEDDING_PARAMS)
     done = state == "completed"
     speed = 0.02 * spec.train_size / 16 * (1 + 0.5 * learning) * float(np.exp(0.03 * own.standard_normal()))
     return {
@@ -142,11 +142,14 @@ def _trial(number: int, spec: TrialSpec, state: str, made: Invented) -> dict[str
         "test_score": float(np.clip(score - 0.004, 0.0, 1.0)) if done else None,
         "best_metrics": [("accuracy", score), ("macro_f1", score * 0.9)] if done else None,
         "test_metrics": [("accuracy", score - 0.004), ("macro_f1", score * 0.9 - 0.004)] if done else None,
+        "constant_score": 500 / 820 if done else None,
+        "loss_fall": 0.9 if done else None,
         "setup_s": 0.4,
         "prefix_s": 0.1 if spec.freeze.embeddings else 0.0,
         "prefix_layers": 0,
         "train_s": speed,
         "eval_s": 0.3 * speed,
+        "training_flops": 1e9 * spec.train_size * (1 + learning),
         "peak_memory_bytes": int(4e8 + 12 * trainable),
         "device": made.device(spec),
         "gpus": 0.0,

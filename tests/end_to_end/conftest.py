@@ -36,10 +36,13 @@ Here = Callable[..., Result]
 TIMES = {
     "setup_s",
     "prefix_s",
+    "prefix_paid_s",
     "train_s",
     "eval_s",
     "energy_j",
     "peak_memory_bytes",
+    "worker_memory_bytes",
+    "worker_slots",
     "time",
 }  # what two runs of one trial may differ in
 
@@ -90,5 +93,6 @@ def environment() -> dict[str, str]:
 
 def printed_commands(said: str) -> tuple[list[str], list[str]]:
     """The commands that an interrupted launch prints: the one that resumes it, and the one that shows its results."""
-    *_, resume, results = said.splitlines()
-    return shlex.split(resume), shlex.split(results.partition("with: ")[2])
+    lines = said.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("results "))
+    return shlex.split(lines[at - 1]), shlex.split(lines[at].partition("with: ")[2])

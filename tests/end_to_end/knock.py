@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import sys
 
 import grpc  # type: ignore[import-untyped]
@@ -32,13 +33,24 @@ def main(addresses: list[str]) -> None:
 
 
 def answer(address: str) -> str:
-    """Of HTTP the status of the first path that there is, of gRPC the code of the first method, else `silent`."""
+    """The HTTP status of the first path that exists, else the gRPC code of the first method, `silent` or `closed`."""
+    if not _is_open(address):
+        return "closed"
     found = [_http(address, path) for path in PATHS]
     statuses = [status for status in found if status not in (None, 404)]
     if statuses:
         return str(statuses[0])
     codes = [_grpc(address, method) for method in METHODS]
     return next((code for code in codes if code not in ("UNIMPLEMENTED", "UNAVAILABLE", "DEADLINE_EXCEEDED")), "silent")
+
+
+def _is_open(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def _http(address: str, path: str) -> int | None:

@@ -36,7 +36,7 @@ space:
       freeze: {strategy: first_k, depth: 2}
       optim.lr: 1e-2
     - {task: ner, data: {folder: entities}}
-    - {task: classification, data: {folder: reviews}}
+    - {task: classification, data: {folder: reviews}, optim.lr: 2e-4}
     - {task: stsb, data: {folder: reviews, columns: {text: text, label: score}}}
     - {task: pos, data: {folder: bank}, model: {folder: cased}, optim.lr: 1e-2, max_length: 32}
 predictions: all
@@ -175,7 +175,10 @@ def test_the_header_of_the_card_is_the_hubs(exported: Exported) -> None:
 def test_the_card_tells_data_freezing_scores_and_seeds(exported: Exported) -> None:
     row, (_, text) = exported.rows["tagger"], exported.card("tagger")
     assert "bank: 64 train, 30 dev, 10 test items, of which 64 were used for training. Licence: Free for tests." in text
-    assert "Frozen encoder layers, counted from the embeddings: 0, 1, 2, 3 of 6; embeddings frozen." in text
+    assert (
+        "`■ ■■■■□□` (first the embeddings) first 4 + embeddings, that is layers 1 to 4 of 6 and the embeddings frozen."
+        in text
+    )
     assert f"{row['trainable_params']:,} of {row['total_params']:,} parameters were trained" in text
     assert f"| accuracy | {100 * row['best_score']:.2f} | {100 * row['test_score']:.2f} |" in text
     assert re.search(r"Dev score over the seeds [01], [01]: \d+\.\d\d ± \d+\.\d\d", text)
@@ -208,7 +211,7 @@ def test_a_folder_that_holds_something_is_not_written_to(exported: Exported, tmp
 
 def test_a_trial_that_is_not_in_the_store_is_refused(exported: Exported, tmp_path: Path) -> None:
     done = run("export-model", "--trial", "xyz", "--store", exported.store.root, "-o", tmp_path / "new")
-    assert done.exit_code == 3
+    assert done.exit_code == 5
     assert "no trial 'xyz'" in done.stderr
     assert not (tmp_path / "new").exists()
 
@@ -334,10 +337,10 @@ def test_every_sentence_keeps_its_place_whatever_the_batches(exported: Exported)
 
 
 def test_lines_are_classified_with_a_probability(exported: Exported, tmp_path: Path) -> None:
-    (tmp_path / "lines.txt").write_text("A good film, number 1.\n\nA bad story, number 4.\n", encoding="utf-8")
+    (tmp_path / "lines.txt").write_text("A good story, number 101.\n\nA bad play, number 104.\n", encoding="utf-8")
     (first, second) = [line.split("\t") for line in predicted(exported.model("texts"), tmp_path / "lines.txt")]
-    assert (first[0], first[2]) == ("praise", "A good film, number 1.")
-    assert (second[0], second[2]) == ("blame", "A bad story, number 4.")
+    assert (first[0], first[2]) == ("praise", "A good story, number 101.")
+    assert (second[0], second[2]) == ("blame", "A bad play, number 104.")
     assert 0.5 < float(first[1]) <= 1
 
 

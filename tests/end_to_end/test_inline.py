@@ -25,14 +25,19 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Com
 Done = tuple[Path, subprocess.CompletedProcess[str]]
 
 
-def test_a_sweep_runs_its_table_is_printed_and_a_second_launch_has_nothing_to_do(done: Done) -> None:
+def test_a_sweep_runs_its_table_is_printed_and_a_second_launch_has_nothing_to_do(
+    done: Done, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, first = done
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", environment()["COLUMNS"])
     arguments = ("--sweep", folder / "small.yaml", "--store", folder / "store", "--cluster", "inline")
-    second = run_in(folder, "launch", *arguments)
-    assert (first.returncode, second.returncode) == (0, 0), first.stderr
+    second = run_here("launch", *arguments)
+    assert (first.returncode, second.exit_code) == (0, 0), first.stderr
+    assert "Warning" not in first.stderr
     assert "8 = 4 settings x 2 seeds; 0 complete in the store, 8 to run" in first.stderr
     assert "two, 24 train sentences" in first.stdout
-    assert "first 4+E" in first.stdout
+    assert "■ ■■■■□□ first 4" in first.stdout
     assert "±" in first.stdout
     assert "nothing to do" in second.stderr
     assert first.stdout == second.stdout
@@ -82,11 +87,14 @@ def test_status_reads_the_store_only(done: Done) -> None:
     folder, launched = done
     shown = run_here("status", "--store", folder / "store")
     counted = json.loads(run_here("status", "--store", folder / "store", "--json").stdout)
-    assert launched.stdout.strip() in shown.stdout
+    tables, heading, answer = launched.stdout.partition("one (pos), ")
+    assert tables.strip() in shown.stdout
+    assert (heading, "Not decided with 2 seeds" in answer) == ("one (pos), ", True)
     assert "sweep tiny: 8 trials, 8 completed" in shown.stdout
     assert counted["sweeps"] == [{"name": "tiny", "planned": 8, "cells": 4, "states": {"completed": 8}}]
 
 
+@pytest.mark.slow
 def test_the_command_that_a_cut_launch_prints_resumes_it(sweep: Path, tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("permafrost")
     words = ["launch", "--sweep", str(sweep), "--store", "my store", "--cluster", "inline", "--max-trials", "1"]
@@ -98,6 +106,7 @@ def test_the_command_that_a_cut_launch_prints_resumes_it(sweep: Path, tmp_path: 
     assert shown[1:] == ["status", "--store", str(tmp_path / "my store")]
 
 
+@pytest.mark.slow
 def test_a_trial_that_diverges_is_kept_counted_and_never_averaged(sweep: Path, tmp_path: Path, here: Here) -> None:
     store = tmp_path / "store"
     setting = "space.optim.lr=[1e-3,1e30]"

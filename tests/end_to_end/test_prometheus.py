@@ -33,7 +33,7 @@ from tests.servers import LoopbackServer, Reply, Request
 pytestmark = pytest.mark.timeout(280)
 T = TypeVar("T")
 STALLED_S = 12  # an epoch takes one; where the machine is busy, setting up may take longer than this
-RAYS_FILE = "/tmp/ray/prom_metrics_service_discovery.json"
+RAYS_FILE = "/tmp/pf-1000/0/prom_metrics_service_discovery.json"
 NONE_HERE = ("retries_total", "energy_joules_total", "prefix_cache_misses_total", "launches_ended_total")
 
 SWEEP = """
@@ -73,10 +73,13 @@ def rays_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def launched(folder: Path, rays_folder: Path, hook: str) -> Iterator[subprocess.Popen[str]]:
+def launched(folder: Path, rays_folder: Path, hook: str, *, epochs: int = 14) -> Iterator[subprocess.Popen[str]]:
     """The sweep under way, on a Ray that tells its agent every three seconds instead of every ten."""
-    bank = write_tagged_treebank(folder / f"bank{os.getpid()}", train=200)
-    write_sweep(folder / "watched.yaml", SWEEP.replace("BANK", bank.name) + "name: watched\n")
+    bank = write_tagged_treebank(folder / f"bank{os.getpid()}", train=200, seed=epochs)  # no cached states
+    write_sweep(
+        folder / "watched.yaml",
+        SWEEP.replace("BANK", bank.name).replace("epochs: 14", f"epochs: {epochs}") + "name: watched\n",
+    )
     own = {"RAY_TMPDIR": str(rays_folder), "RAY_metrics_report_interval_ms": "3000", "PERMAFROST_TEST_HOOK": hook}
     words = [sys.executable, "-m", "orchestrator.launch", "--sweep", "watched.yaml", "--store", "store"]
     process = subprocess.Popen(
@@ -121,8 +124,8 @@ def prometheus(folder: Path, rays_folder: Path) -> Iterator[Prometheus]:
     config = yaml.safe_load((DOCKER / "prometheus" / "prometheus.yml").read_text(encoding="utf-8"))
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     by_file = config["scrape_configs"][0]
-    assert by_file["file_sd_configs"][0]["files"] == [RAYS_FILE]
-    by_file["file_sd_configs"] = [{"files": [RAYS_FILE.replace("/tmp", str(rays_folder))], "refresh_interval": "1s"}]
+    assert RAYS_FILE in by_file["file_sd_configs"][0]["files"]
+    by_file["file_sd_configs"] = [{"files": [str(discovery_file(rays_folder))], "refresh_interval": "1s"}]
     config["scrape_configs"] = [by_file]  # there are no containers to ask the DNS for
     rules = (DOCKER / "prometheus" / "rules.yml").read_text(encoding="utf-8")
     rules = rules.replace("vector(1800)", f"vector({STALLED_S})").replace("for: 1m", "for: 1s")
@@ -137,6 +140,11 @@ def prometheus(folder: Path, rays_folder: Path) -> Iterator[Prometheus]:
     finally:
         process.terminate()
         process.wait(timeout=20)
+
+
+def discovery_file(rays_folder: Path) -> Path:
+    """Where Ray lists the ports of its metrics, in the folder of this user's only launch."""
+    return rays_folder / RAYS_FILE.removeprefix("/tmp/").replace("1000", str(os.getuid()))
 
 
 def free_port() -> int:
@@ -204,7 +212,7 @@ def test_prometheus_sees_a_sweep_and_alarm_is_raised_while_it_is_stalled_and_end
 def test_rays_agent_exports_the_metrics_of_a_sweep_and_keeps_those_that_do_not_change(
     tmp_path: Path, rays_folder: Path
 ) -> None:
-    with launched(tmp_path, rays_folder, "http://127.0.0.1:9/nobody"):
+    with launched(tmp_path, rays_folder, "http://127.0.0.1:9/nobody", epochs=100):  # it is stopped before its end
         expected = EXPORTED - {f"ray_permafrost_{name}" for name in ("trials_total", *NONE_HERE)}
         awaited(lambda: expected <= exported_now(rays_folder), 90)
         time.sleep(10)  # three times as long as Ray's agent hears nothing new, and more than it remembers a gauge
@@ -213,7 +221,7 @@ def test_rays_agent_exports_the_metrics_of_a_sweep_and_keeps_those_that_do_not_c
 
 def exported_now(rays_folder: Path) -> set[str]:
     """The names at the ports that Ray lists for Prometheus."""
-    nodes = json.loads((rays_folder / "ray" / Path(RAYS_FILE).name).read_text(encoding="utf-8"))
+    nodes = json.loads(discovery_file(rays_folder).read_text(encoding="utf-8"))
     names = set[str]()
     for target in (target for node in nodes for target in node["targets"]):
         with urllib.request.urlopen(f"http://{target}/metrics", timeout=10) as answer:

@@ -39,7 +39,9 @@ def test_ray_gives_the_rows_of_the_inline_driver_and_leaves_no_litter(
     assert json.loads(on_ray.stdout)["completed"] == 16
     assert rows_without_times(open_store(tmp_path / "ray")) == rows_without_times(open_store(tmp_path / "inline"))
     kept = {path.name for path in (tmp_path / "ray").iterdir() if path.is_file() or any(path.rglob("*.*"))}
-    assert kept == {"contributions", "epochs", "predictions", "store.json", "sweeps", "tags", "trials"}
+    assert kept == {
+        "commits", "contributions", "epochs", "predictions", "store.json", "sweeps", "tags", "trials",
+    }  # fmt: skip
     assert {path.name for path in tmp_path.iterdir()} == {"inline", "one", "ray", "small.yaml", "two"}
     assert "dashboard http://127.0.0.1:" in on_ray.stderr
     assert "Warning" not in on_ray.stderr
@@ -116,8 +118,9 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
     with launch_in(folder, *cells) as launch:
         wait_until(lambda: sum(n > 2 for n in n_rows(folder / "store").values()) == 2, launch)
         assert launch.stderr is not None
-        address = next(line for line in iter(launch.stderr.readline, "") if "dashboard" in line)
-        titles = named_workers(address.split("dashboard ")[1].split()[0])
+        told = next(line for line in iter(launch.stderr.readline, "") if "dashboard" in line)
+        token = Path(told.partition("(token: ")[2].strip().removesuffix(")")).read_text()
+        titles = named_workers(told.split("dashboard ")[1].split()[0], token)
         second = run_in(folder, "launch", *words, *cells, "--cluster", "inline")
         launch.send_signal(signal.SIGINT)
         _, said = launch.communicate()
@@ -136,7 +139,7 @@ def test_a_second_driver_is_refused(interrupted: Interrupted) -> None:
 def test_ctrl_c_keeps_what_is_done_and_prints_the_command_that_resumes(interrupted: Interrupted) -> None:
     assert (interrupted.code, "Traceback" in interrupted.said) == (130, False), interrupted.said
     assert {path.name for path in (interrupted.folder / "store").iterdir() if any(path.rglob("*.*"))} <= {
-        "contributions", "epochs", "predictions", "sweeps", "tags", "trials",
+        "commits", "contributions", "epochs", "predictions", "sweeps", "tags", "trials",
     }  # fmt: skip
     command, _ = printed_commands(interrupted.said)
     words = [*command, "--dry-run", "--json"]
@@ -155,19 +158,17 @@ def test_ray_gives_the_rows_of_the_inline_driver(interrupted: Interrupted, monke
     assert len(alone) == 4
 
 
-def named_workers(dashboard: str) -> list[str]:
+def named_workers(dashboard: str, token: str) -> list[str]:
     """The titles of the workers that run a trial; the dashboard asks its machines only every few seconds."""
     found = list[str]()
     while len(found) < 2:
         time.sleep(0.5)
-        found = [title for title in worker_titles(dashboard) if title.startswith("ray::one_")]
+        found = [title for title in worker_titles(dashboard, token) if title.startswith("ray::one_")]
     return found
 
 
-def worker_titles(dashboard: str) -> list[str]:
+def worker_titles(dashboard: str, token: str) -> list[str]:
     """What the dashboard's cluster page lists for this machine's workers."""
-    ray = Path(sys.executable).with_name("ray")
-    token = subprocess.run([ray, "get-auth-token"], capture_output=True, text=True).stdout.strip()
     request = urllib.request.Request(f"{dashboard}/nodes?view=summary", headers={"Authorization": f"Bearer {token}"})
     summary = json.load(urllib.request.urlopen(request, timeout=200))["data"]["summary"]
     node = summary[0]["raylet"]["nodeId"]

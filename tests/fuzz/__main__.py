@@ -1,4 +1,5 @@
-"""The long form: python -m tests.fuzz --configurations 100000 --files 2000 --seed 0
+"""The long form: python -m tests.fuzz --configurations 100000 --files 2000 --models 1000 --environments 200
+--names 2000 --seed 0
 
 Prints one JSON object with the counts by outcome, and exits 1 at any finding. Every input has a number, and is tried in
 a process that may die or hang without taking the others with it. One input again: --only configuration:NUMBER.
@@ -29,6 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--configurations", type=int, default=1_000)
     parser.add_argument("--files", type=int, default=200)
+    parser.add_argument("--models", type=int, default=50)
+    parser.add_argument("--environments", type=int, default=20)
+    parser.add_argument("--names", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", metavar="FAMILY:NUMBER", help="show one input and what comes of it")
     options = parser.parse_args(arguments)
@@ -38,7 +42,11 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.monotonic()
     counts: dict[str, Counter[str]] = {}
     findings = []
-    tries = (_all("configuration", options.configurations, options.seed), _all("file", options.files, options.seed))
+    wanted: dict[Family, int] = {
+        "configuration": options.configurations, "file": options.files, "model": options.models,
+        "environment": options.environments, "name": options.names,
+    }  # fmt: skip
+    tries = (_all(family, n, options.seed) for family, n in wanted.items())
     for tried in itertools.chain(*tries):
         counts.setdefault(f"{tried.family} {tried.kind}", Counter())[tried.verdict.word] += 1
         if tried.verdict.word == "finding":

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from orchestrator.commands.model_card import base_licence
+from orchestrator.api.model_card import base_licence
 from orchestrator.config.yaml_document import Document
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.sweep import expand, load_sweep
@@ -35,7 +35,7 @@ class BrokenFile(NamedTuple):
     """A file of a kind after some accidents."""
 
     kind: str
-    content: bytes
+    content: bytes | None
 
 
 class Files:
@@ -59,7 +59,10 @@ class Files:
     def try_out(self, broken: BrokenFile) -> Verdict:
         """Read it, judge what comes of it, and see that nothing beside it changed."""
         kind = self.kinds[broken.kind]
-        kind.path.write_bytes(broken.content)
+        if broken.content is None:
+            kind.path.unlink()
+        else:
+            kind.path.write_bytes(broken.content)
         before = contents(kind.path.parent)
         try:
             verdict = judged(kind.read, limit_s=LIMIT_S)

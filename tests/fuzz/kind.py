@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tests.fuzz.mutations import mutated
 
-Mutate = Callable[[random.Random, bytes], bytes]
+Mutate = Callable[[random.Random, bytes], bytes | None]
 
 
 class Kind(NamedTuple):
@@ -18,7 +18,7 @@ class Kind(NamedTuple):
     Attributes:
         path: Where the whole one is.
         read: What reads it, or the folder it is in.
-        mutate: What happens to it.
+        mutate: What happens to it; None if it is deleted.
     """
 
     path: Path

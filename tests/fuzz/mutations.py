@@ -183,7 +183,9 @@ def _restructured(rng: random.Random, table: pa.Table) -> pa.Table:
         return table
     n = rng.randrange(table.num_columns)
     name, size = table.column_names[n], len(table)
-    match rng.randint(0, 6):
+    if size and rng.random() < 0.3:
+        return _without_keys(rng, table)
+    match rng.randint(0, 7):
         case 0:
             return table.remove_column(n)
         case 1:
@@ -194,7 +196,28 @@ def _restructured(rng: random.Random, table: pa.Table) -> pa.Table:
             return table.replace_schema_metadata(rng.choice((None, *METADATA)))
         case 4:
             return table.append_column("unknown", pa.nulls(size))
+        case 5:
+            return _bomb(table)
     return table.set_column(n, name, _column(rng, size))
+
+
+def _without_keys(rng: random.Random, table: pa.Table) -> pa.Table:
+    """A row of a store that belongs to no trial, or whose state is none."""
+    keys = {"trial_id", "attempt", "step", "state", "split", "sentence", "tag"} & set(table.column_names)
+    if not keys:
+        return table
+    name = rng.choice(sorted(keys))
+    values = table[name].to_pylist()
+    odd = rng.choice((None, "unknown", "")) if pa.types.is_string(table[name].type) else None
+    values[rng.randrange(len(values))] = odd
+    return table.set_column(table.column_names.index(name), name, pa.array(values, table[name].type))
+
+
+def _bomb(table: pa.Table) -> pa.Table:
+    """Kilobytes that say: the same megabyte of text, thousands of times."""
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), pa.array(["x" * 2**20]))
+    rows = table.take(pa.array([0] * 4000)) if len(table) else table
+    return rows.set_column(0, rows.column_names[0], text) if len(rows) else rows
 
 
 METADATA = [{"permafrost.schema_version": text} for text in ("0", "1", "2", "99", "-1", "", "x", "²", "9" * 5000)]

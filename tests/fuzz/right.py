@@ -29,6 +29,7 @@ VALUES: dict[str, Callable[[random.Random], Any]] = {
     "frozen_dropout": lambda rng: rng.random() < 0.5,
     "batching": lambda rng: rng.choice(("random", "length")),
     "subset_seed": lambda rng: rng.choice((None, 0, 7)),
+    "order_seed": lambda rng: rng.choice((None, 0, 7)),
     "train_size": lambda rng: rng.randint(1, 6),
 }
 
@@ -79,8 +80,10 @@ def _searched(rng: random.Random, tree: Tree, *, learns: bool) -> None:
     if kind in ("tpe", "pareto"):
         search["startup"] = rng.randint(1, 6)
         tree["space"].pop("train_size", None)  # scores of different ones do not compare
+        tree["space"].pop("order_seed", None)  # a replicate is not a setting that a search can choose
     if kind == "pareto":
-        search["objectives"] = rng.sample(["score", *COSTS], rng.randint(2, 3))
+        costs = [cost for cost in COSTS if cost != "peak_memory_bytes"]  # which a trial on a CPU does not have
+        search["objectives"] = rng.sample(["score", *costs], rng.randint(2, 3))
     if rng.random() < 0.5:
         tree["space"]["optim.lr"] = {"log_uniform": [Raw("1e-5"), 0.1]}
     if rng.random() < 0.5:
@@ -101,6 +104,8 @@ def _raced(rng: random.Random, tree: Tree) -> None:
     tree["seeds"] = rng.sample(range(2**32), rng.randint(2, 7))
     test = {"test": rng.choice(("student", "wilcoxon", "hoeffding")), "confidence": rng.choice((0.5, 0.8, 0.99))}
     tree["racing"] = rng.choice((True, test))
+    if "search" in tree:
+        tree["space"].pop("order_seed", None)  # drawn, the cells would not have the same ones
 
 
 def _chosen(rng: random.Random, tree: Tree) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import random
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from dashboards.data.frames import Frames
 from orchestrator.commands.optuna_study import past_cells
 from orchestrator.commands.status_command import status
 from orchestrator.execution.rerun import find_trial
@@ -19,14 +23,19 @@ from orchestrator.forecast.values import CellForecast, Forecast
 from orchestrator.lease.claims import ClaimFolder
 from orchestrator.lease.holder import this_driver
 from orchestrator.search.factory import source_of
+from orchestrator.storage.errors import NewerError
+from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.check import check_store
+from orchestrator.store.contents import COMMIT_ORDER
 from orchestrator.store.plans import SweepPlan
+from orchestrator.store.repair import repair
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.builders import make_spec, write_sweep
 from tests.fuzz.kind import Kind
 from tests.fuzz.mutations import mutated_checkpoint, mutated_json, mutated_parquet
-from tests.orchestrator.store.rows import epoch, prediction, tag, trial
+from tests.orchestrator.store.rows import complete
 from trials.draft import Lookup
 from trials.errors import CheckpointError, DataError, DivergedError
 from trials.run import run_trial
@@ -49,17 +58,16 @@ trial: {data: {folder: BANK}, train_size: 4, optim: {epochs: 2, batch_size: 2}, 
 
 def store_kinds(folder: Path) -> dict[str, Kind]:
     """Its files; whichever is broken, all of the store is read."""
-    specs = [make_spec(seed=seed) for seed in range(3)]
+    specs = [make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epochs": 2}) for seed in range(3)]
     ids = [spec.trial_id for spec in specs]
     store = open_store(folder, must_exist=False)
-    store.append("epochs", [epoch(i, step=step) for i in ids for step in (1, 2)])
-    store.append("tags", [tag(i, name=name) for i in ids for name in ("NOUN", "VERB")])
-    store.append("predictions", [prediction(i, sentence=n) for i in ids for n in range(3)])
-    store.append("trials", [_trial_row(spec) for spec in specs])
+    for spec in specs:
+        complete(store, spec, recording=True, **_FIGURES)
+    store.compact()
     plan = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in specs)
     store.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", plan))
-    kinds = {"store.json": Kind(folder / "store.json", lambda: _read_store(folder, ids[0]), mutated_json)}
-    for table in ("epochs", "trials", "tags", "predictions"):
+    kinds = {"store.json": Kind(folder / "store.json", lambda: _read_store(folder, ids[0]), _mutated_marker)}
+    for table in COMMIT_ORDER:
         (part,) = (folder / table).iterdir()  # without the digest in its name, by which it would be refused unread
         part = part.rename(part.with_name("part-00000000000000000001-0123abcd.parquet"))
         kinds[f"{table} part"] = Kind(part, lambda: _read_store(folder, ids[0]), mutated_parquet)
@@ -69,21 +77,28 @@ def store_kinds(folder: Path) -> dict[str, Kind]:
     return kinds | {"plan": plan_kind, **_beside(folder), **_searched(folder.parent), **_kept(folder.parent)}
 
 
-def _trial_row(spec: TrialSpec) -> dict[str, Any]:
-    figures: dict[str, Any] = {
-        "best_score": 0.5,
-        "test_score": 0.4,
-        "train_s": 2.0,
-        "total_params": 1000,
-        "trainable_params": 250,
-    }
-    return trial(spec.trial_id, task="pos", corpus="tiny", device="cpu", **figures, spec=spec.model_dump_json())
+_FIGURES: dict[str, Any] = {
+    "task": "pos", "corpus": "tiny", "device": "cpu", "train_s": 2.0, "total_params": 1000, "trainable_params": 250,
+}  # fmt: skip
 
 
 def _read_store(folder: Path, trial_id: str) -> None:
-    """Everything that is read of a store, and the commands that show it."""
-    store = open_store(folder)
-    for table in (store.trials(), store.epochs(), store.tags(), store.predictions(trial_id)):
+    """Everything that is read of a store, and the commands that show it; first what verifies and repairs it."""
+    with tempfile.TemporaryDirectory() as copy:
+        shutil.copytree(folder, copy, dirs_exist_ok=True)
+        check_store(copy)
+        with contextlib.suppress(NewerError):
+            repair(FolderStorage(Path(copy)))
+            assert not check_store(copy).needs_repair
+            _show(open_store(copy))
+    _show(open_store(folder))
+    find_trial(open_store(folder), trial_id)
+
+
+def _show(store: ResultStore) -> None:
+    folder = store.address
+    Frames(store).refresh()
+    for table in (store.trials(), store.epochs(), store.tags(), store.predictions(), store.contributions()):
         table.validate(full=True)
         table.to_pylist()
     store.completed_ids(), store.attempts(), store.sweeps()
@@ -91,7 +106,11 @@ def _read_store(folder: Path, trial_id: str) -> None:
         status(str(folder), debug=True)
         status(str(folder), as_json=True, debug=True)
         status(str(folder), each_trial=True, debug=True)
-    find_trial(store, trial_id)
+
+
+def _mutated_marker(rng: random.Random, content: bytes) -> bytes | None:
+    """Another marker, or none."""
+    return None if rng.random() < 0.2 else mutated_json(rng, content)
 
 
 def _beside(folder: Path) -> dict[str, Kind]:
@@ -111,6 +130,9 @@ def _beside(folder: Path) -> dict[str, Kind]:
         claims.holder(claims.claims()["0" * 16])
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             status(str(folder), debug=True)
+
+        check_store(folder)
+        Frames(store).refresh()
 
     return {
         "forecast": Kind(forecast, lambda: stored_forecasts(store.storage, "tiny"), mutated_json),

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import resource
 import tempfile
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from tests.fuzz.configurations import Configurations
+from tests.fuzz.environments import Environments
 from tests.fuzz.files import Files
 from tests.fuzz.judging import Verdict
+from tests.fuzz.models import Models
+from tests.fuzz.names import Names
 
-Family = Literal["configuration", "file"]
+Family = Literal["configuration", "file", "model", "environment", "name"]
 MEMORY_BYTES = 8 << 30  # of a process: a bomb is a MemoryError, and so a finding
 
 
@@ -39,4 +43,8 @@ def work(told: Connection, family: Family, seed: int, start: int, stop: int) -> 
 
 def inputs_of(family: str, folder: Path, seed: int) -> Any:
     """What makes and tries inputs of a family."""
-    return Configurations(folder, seed) if family == "configuration" else Files(folder, seed)
+    made: dict[str, Callable[[Path, int], Any]] = {
+        "configuration": Configurations, "file": Files, "model": Models, "environment": Environments,
+        "name": Names,
+    }  # fmt: skip
+    return made[family](folder, seed)

@@ -66,7 +66,7 @@ def test_a_trial_of_such_an_id_is_looked_up_and_not_found(
     }
     with pytest.raises(typer.Exit) as ended:
         run[command]()
-    assert ended.value.exit_code == 3
+    assert ended.value.exit_code == 5
     assert f"no trial {trial_id!r} in {store.address}" in capsys.readouterr().err
     assert contents(tmp_path) == before
 

@@ -33,6 +33,15 @@ SIZES: dict[str, dict[str, Any]] = {
         "position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True,
         "conv_kernel_size": 3, "conv_act": "gelu",
     },
+    "roformer": BERT_SIZES | {"embedding_size": 8},
+    "rembert": BERT_SIZES | {"input_embedding_size": 8, "output_embedding_size": 8},
+    # A window of two subwords to either side; layers 0 and 3 attend to all.
+    "modernbert": BERT_SIZES | {"local_attention": 4},
+    "llama": BERT_SIZES | {"num_key_value_heads": 1},
+    "qwen2": BERT_SIZES | {
+        "num_key_value_heads": 1, "use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2,
+    },
+    "gpt2": {"n_layer": 4, "n_embd": 16, "n_head": 2, "n_inner": 32},
     "layoutlmv3": BERT_SIZES | {"coordinate_size": 3, "shape_size": 2},
 }  # fmt: skip
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -61,9 +70,9 @@ def save_tiny_tokenizer(folder: Path) -> Path:
 
 def tiny_encoder(family: str, *, positions: int = 32, **changes: Any) -> Any:
     """A seeded random encoder of four layers of width 16; `changes` are entries of its configuration."""
-    known = family in MODEL_FAMILIES
-    table = positions + 1 if known and MODEL_FAMILIES[family].positions_from_pad else positions
-    sizes = {"vocab_size": len(VOCABULARY), "max_position_embeddings": table, "pad_token_id": 0}
+    known = [MODEL_FAMILIES[family]] if family in MODEL_FAMILIES else []
+    unused = sum(one.positions_from_pad + one.first_position for one in known)
+    sizes = {"vocab_size": len(VOCABULARY), "max_position_embeddings": positions + unused, "pad_token_id": 0}
     config = AutoConfig.for_model(family, **(sizes | SIZES.get(family, BERT_SIZES) | changes))
     with torch.random.fork_rng():
         torch.manual_seed(0)

@@ -139,8 +139,8 @@ def test_a_folder_without_dev_is_refused(folder: Path) -> None:
         ({}, "name the corpus in one way: `bundled`, `folder`, `train` and `dev`, `ud`, or `hub`"),
         ({"folder": "a", "train": "b", "dev": "c"}, "name the corpus in one way"),
         ({"folder": "a", "bundled": "UD_Naija-NSC-sample"}, "name the corpus in one way"),
-        ({"train": "a"}, "`train` and `dev` are both needed; `test` may be left out"),
-        ({"test": "a"}, "`train` and `dev` are both needed; `test` may be left out"),
+        ({"train": "a"}, "or `held_out: 0.1` instead of `dev`; `test` may be left out"),
+        ({"test": "a"}, "or `held_out: 0.1` instead of `dev`; `test` may be left out"),
         ("UD_English-EWT-smaple", "unknown 'UD_English-EWT-smaple', did you mean 'UD_English-EWT-sample'?"),
         ({"folder": "a", "format": "conll"}, "unknown 'conll', did you mean 'conllu'?"),
         ({"folder": "a", "name": "a/b"}, "String should match pattern"),
@@ -242,3 +242,20 @@ def test_a_freeze_the_model_does_not_have_is_refused(draft: dict[str, Any], path
 )
 def test_a_freeze_that_is_said_wrongly_is_refused(freeze: object, message: str) -> None:
     assert message in invalid(freeze=freeze)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"optim": {"epochs": 10_001}}, "optim.epochs: 10,001 epochs are more than 10,000, the most."),
+        ({"optim": {"epochs": 10**30}}, "optim.epochs: 1,000,"),
+        ({"eval_every": 1e-300}, "eval_every: 1,000,000,000,000,000,000 evaluations are more than 100,000, the most."),
+        ({"optim": {"batch_size": 10**9}}, "optim.batch_size: 1,000,000,000 sentences in a batch are more"),
+        ({"lora": {"rank": 10**9}}, "lora.rank: 1,000,000,000 dimensions of an adapter are more"),
+    ],
+)  # fmt: skip
+def test_a_number_that_no_trial_can_have_is_refused_with_its_bound(changes: dict[str, Any], problem: str) -> None:
+    draft = TrialDraft.model_validate({"data": "UD_English-EWT-sample"} | changes)
+    with pytest.raises(DraftError) as error:
+        draft.resolve(Lookup(offline=True))
+    assert problem in str(error.value)

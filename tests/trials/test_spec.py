@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from tests.builders import make_spec
 from trials.freeze.strategies import FREEZE_STRATEGIES
-from trials.settings import Columns, DataSpec, FreezeSpec, LoraSpec, ModelSpec, OptimSpec
-from trials.spec import LATER, TrialSpec
+from trials.settings import Columns, DataSpec, FreezeSpec, LoraSpec, ModelSpec, OptimSpec, Seeds
+from trials.spec import LATER, SEEDS, TrialSpec
 
 FULL = make_spec(freeze={"strategy": "first_k", "layers": (0, 1), "embeddings": True})
 
@@ -20,6 +20,8 @@ FULL = make_spec(freeze={"strategy": "first_k", "layers": (0, 1), "embeddings": 
 OTHER: dict[str, Any] = {
     "task": "ner",
     "seed": 1,
+    "init_seed": 1,
+    "order_seed": 1,
     "precision": "bf16",
     "max_length": 64,
     "lowercase": True,
@@ -45,6 +47,7 @@ OTHER: dict[str, Any] = {
     "data.columns": {"tags": "xpos"},
     "data.scheme": "iob1",
     "data.first": {"dev": 5},
+    "data.held_out": 0.1,
     "data.source": "ud:other@1.0",
     "data.sizes": (300, 10, 0),
     "model.pickle": True,
@@ -54,6 +57,7 @@ OTHER: dict[str, Any] = {
     "data.train": ("other/train.conllu",),
     "data.dev": ("other/dev.conllu",),
     "data.test": ("other/test.conllu",),
+    "data.mismatched": ("other/mismatched.conllu",),
     "model.revision": "b" * 64,
     "model.family": "bert",
     "model.n_layers": 7,
@@ -65,8 +69,8 @@ OTHER: dict[str, Any] = {
     "freeze.embeddings": False,
 }
 NO_IDENTITY = {
-    "data.name", "data.train", "data.dev", "data.test", "data.source", "data.sizes", "model.name", "model.path",
-    "freeze.strategy",
+    "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "model.name",
+    "model.path", "freeze.strategy",
     "optim.embedding_updates",  # as the embeddings of `FULL` never learn; test_run.py has those that do
 }  # fmt: skip
 
@@ -105,8 +109,24 @@ def test_everything_else_is_part_of_the_identity(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in fields(TrialSpec) if name not in NO_IDENTITY])
-def test_a_cell_differs_by_every_setting_but_the_seed(name: str) -> None:
-    assert (changed(name).cell_id == FULL.cell_id) == (name == "seed")
+def test_a_cell_differs_by_every_setting_but_the_seeds(name: str) -> None:
+    assert (changed(name).cell_id == FULL.cell_id) == (name in SEEDS)
+
+
+@pytest.mark.parametrize("name", ["init_seed", "order_seed"])
+def test_a_seed_of_one_source_that_is_the_seed_itself_changes_nothing(name: str) -> None:
+    assert make_spec(seed=7, **{name: 7}).trial_id == make_spec(seed=7).trial_id
+
+
+def test_a_seed_of_one_source_has_three_digits() -> None:
+    with pytest.raises(ValidationError, match="less than 999"):
+        make_spec(init_seed=999)
+
+
+def test_another_replicate_is_the_trial_that_its_seeds_declare() -> None:
+    one = make_spec(init_seed=3)
+    assert one.with_seeds(Seeds(5, 1, 5)).trial_id == make_spec(seed=5, init_seed=1).trial_id
+    assert one.with_seed(5).trial_id == make_spec(seed=5, init_seed=3).trial_id
 
 
 def test_the_id_of_a_spec_never_changes() -> None:

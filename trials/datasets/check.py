@@ -54,7 +54,7 @@ def check_corpus(corpus: Corpus) -> CorpusCheck:
     splits = {name: _split(split, texts[name]) for name, split in items.items()}
     shared = {
         (name, other): sum(text in inside for text in texts[name])
-        for name, other in (("dev", "train"), ("test", "train"), ("test", "dev"))
+        for name, other in (("dev", "train"), ("test", "train"), ("mismatched", "train"), ("test", "dev"))
         if name in texts and (inside := set(texts[other]))
     }
     known = splits["train"].labels

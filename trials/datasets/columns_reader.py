@@ -17,6 +17,7 @@ from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
+from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns
 
 DOCUMENT = "-DOCSTART-"  # a line of its own between the documents of CoNLL-2003
@@ -120,7 +121,9 @@ class _File:
         if not line.cells[0]:
             raise self._error(line, "the line starts with a space or tab, so its word is empty.")
         if n < 2:
-            raise self._error(line, f"a token line has one column, {line.cells[0]!r}, and needs a word and its tag.")
+            raise self._error(
+                line, f"a token line has one column, {quoted(line.cells[0])}, and needs a word and its tag."
+            )
         for key, place in (("tokens", self.word), ("tags", self.tag)):
             if not -n <= place < n:
                 raise self._error(line, f"a token line has {n} columns, and columns.{key} asks for number {place}.")

@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-import conllu
-from conllu.exceptions import ParseException
-
 from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, unknown
+from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -71,16 +69,21 @@ def _check_line(path: Path, number: int, line: str, tag_column: int) -> None:
         raise DataError(f"{path}:{number}: a column holds two spaces in a row. Replace them by one.")
     if not columns[0].replace("-", "").replace(".", "").isdigit():
         raise DataError(
-            f"{path}:{number}: the id is {columns[0]!r}; CoNLL-U needs an integer, a range like 3-4 or an empty node "
-            "like 5.1. Fix or delete this line."
+            f"{path}:{number}: the id is {quoted(columns[0])}; CoNLL-U needs an integer, a range like 3-4 or an empty "
+            "node like 5.1. Fix or delete this line."
         )
 
 
 def _sentence(path: Path, number: int, block: list[str], tag: str) -> Sentence:
+    import conllu  # a corpus that is encoded already is trained on without it
+    from conllu.exceptions import ParseException
+
     try:
         parsed = conllu.parse("\n".join(block), fields=COLUMNS, field_parsers=_CHEAP)
     except ParseException as error:
-        raise DataError(f"{path}:{number}: the sentence that starts here is not CoNLL-U: {error}.") from error
+        raise DataError(
+            f"{path}:{number}: the sentence that starts here is not CoNLL-U: {quoted(str(error))}."
+        ) from error
     words = [token for sentence in parsed for token in sentence if isinstance(token["id"], int)]
     if not words:
         raise DataError(f"{path}:{number}: the sentence that starts here has no words. Delete it.")

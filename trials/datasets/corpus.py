@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -54,26 +54,27 @@ class CorpusReader(Protocol):
 
 CORPUS_FORMATS: Registry[CorpusReader] = Registry("corpus format")
 
-SPLITS = ("train", "dev", "test")
+SPLITS = ("train", "dev", "test", "mismatched")
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The items of each split, as its files have them; `test` is empty where the corpus has none."""
+    """The items of each split, as its files have them; `test` and `mismatched` are empty where the corpus has none."""
 
     train: list[Item]
     dev: list[Item]
     test: list[Item]
+    mismatched: list[Item] = field(default_factory=list)
 
 
-def fingerprint(train: Files, dev: Files, test: Files) -> str:
+def fingerprint(train: Files, dev: Files, test: Files, mismatched: Files = ()) -> str:
     """SHA-256 over the bytes of the splits' files, each preceded by its split's name.
 
     Raises:
         DataError: a file cannot be read, or is in two splits.
     """
     whole, seen = hashlib.sha256(), dict[bytes, str]()
-    for split, paths in zip(SPLITS, (train, dev, test), strict=True):
+    for split, paths in zip(SPLITS, (train, dev, test, mismatched), strict=True):
         for path in paths:
             digest = _digest(path, split)
             if digest in seen:
@@ -87,10 +88,13 @@ def fingerprint(train: Files, dev: Files, test: Files) -> str:
 
 def _digest(path: str, split: str) -> bytes:
     try:
-        kind = Path(path).stat().st_mode
+        status = Path(path).stat()
+        kind, size = status.st_mode, status.st_size
         if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # a device or a pipe has no end, or is read only once
             raise DataError(f"{path}: the {split} split is not a regular file. Save it as one.")
         with Path(path).open("rb") as file:
+            if not size and file.read(1):  # of /proc: it holds no corpus, but perhaps secrets of this process
+                raise DataError(f"{path}: the {split} split is not a regular file. Save it as one.")
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         raise DataError(f"{path}: the {split} split cannot be read ({error.strerror}).") from error
@@ -102,15 +106,37 @@ def load_corpus(data: DataSpec) -> Corpus:
     Raises:
         DataError: a broken or empty split, or files that changed since the spec was made.
     """
-    if fingerprint(data.train, data.dev, data.test) != data.fingerprint:
+    if fingerprint(*(getattr(data, name) for name in SPLITS)) != data.fingerprint:
         raise DataError(f"{data.name}: its files changed since the sweep was planned. Launch again to make a new plan.")
-    return Corpus(*(_split(data, name) for name in SPLITS))
+    corpus = Corpus(*(_split(data, name) for name in SPLITS))
+    return corpus if data.held_out is None else _with_held_out(corpus, data, data.held_out)
+
+
+def _with_held_out(corpus: Corpus, data: DataSpec, share: float) -> Corpus:
+    """The corpus with a share of its train split as dev: the same items on every machine, equal texts on one side.
+
+    Which item goes where depends on a digest of its words alone, so that further items move none.
+    """
+    dev = [item for item in corpus.train if _fraction(item) < share]
+    train = [item for item in corpus.train if _fraction(item) >= share]
+    if not train or not dev:
+        n, side = len(corpus.train), "dev" if train else "train"
+        raise DataError(f"{data.name}: held_out {share:g} of {n:,} train items leaves {side} empty. Give more data.")
+    n_dev = None if data.first is None else data.first.dev
+    return replace(corpus, train=train, dev=dev[:n_dev])
+
+
+def _fraction(item: Item) -> float:
+    """A number from 0 to 1 that only the words of an item decide."""
+    words = (item.text, item.pair or "") if isinstance(item, Text) else item.forms
+    digest = hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
 
 
 def _split(data: DataSpec, name: str) -> list[Item]:
     paths: Files = getattr(data, name)
     read = CORPUS_FORMATS[data.format]
-    first: int | None = getattr(data.first, name) if data.first else None
+    first: int | None = getattr(data.first, name, None)
     items: list[Item] = []
     for path in paths:
         items += read(Path(path), data.columns, None if first is None else min(first - len(items), sys.maxsize))

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, NoReturn
 
 from trials.datasets.corpus import Sentence
 from trials.errors import DataError
+from trials.escaping.untrusted_text import quoted
 from trials.settings import Scheme
 
 Written = Literal["iob1", "iob2", "bioes"]
@@ -157,4 +158,4 @@ def _refuse(sentences: Sequence[Sentence], faults: Faults, way_out: str) -> NoRe
 
 def _where(number: int, sentence: Sentence, i: int) -> str:
     place = sentence.place or f"sentence {number}"
-    return f"{place}: word {i + 1}, {sentence.forms[i]!r}, has the tag {sentence.tags[i]!r}, which"
+    return f"{place}: word {i + 1}, {quoted(sentence.forms[i])}, has the tag {quoted(sentence.tags[i])}, which"

@@ -12,6 +12,7 @@ from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import Sentence, Text
 from trials.datasets.text_file import TOO_MANY_MARKS, heap_of_marks, normalised
 from trials.errors import DataError, unknown
+from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns
 
 TEXT_KEYS = ("text", "pair", "label")
@@ -71,7 +72,7 @@ class TableColumns:
         """
         for key, name in self.names.items():
             if name not in first:
-                raise DataError(f"{place}: columns.{key}: {unknown(name, first)}")
+                raise DataError(f"{place}: columns.{key}: {unknown(name, first, in_file=True)}")
             if first.count(name) > 1:
                 raise DataError(f"{place}: columns.{key}: the header has {name!r} twice. Rename one.")
         for key, position in self.positions.items():
@@ -119,7 +120,7 @@ def _text(row: Row) -> Text:
 def _string(row: Row, key: str) -> str:
     value = row.cells[key]
     if not isinstance(value, str):
-        raise DataError(f"{row.place}: the {key} is {value!r}, not a string. Fix or delete this row.")
+        raise DataError(f"{row.place}: the {key} is {quoted(value)}, not a string. Fix or delete this row.")
     if not value.strip():
         raise DataError(f"{row.place}: the {key} is empty. Fix or delete this row.")
     return _clean(row, key, value)
@@ -145,7 +146,9 @@ def _label(row: Row) -> str:
     if isinstance(value, int):
         return str(value)
     if not isinstance(value, float) or not math.isfinite(value):
-        raise DataError(f"{row.place}: the label is {value!r}, neither a string nor a number. Fix or delete this row.")
+        raise DataError(
+            f"{row.place}: the label is {quoted(value)}, neither a string nor a number. Fix or delete this row."
+        )
     return str(int(value)) if value.is_integer() else repr(value)
 
 
@@ -159,9 +162,9 @@ def _sentence(row: Row) -> Sentence:
 def _strings(row: Row, key: str) -> tuple[str, ...]:
     values = row.cells[key]
     if not isinstance(values, list) or not values:
-        raise DataError(f"{row.place}: the {key} are {values!r}, not a list of strings. Fix or delete this row.")
+        raise DataError(f"{row.place}: the {key} are {quoted(values)}, not a list of strings. Fix or delete this row.")
     for number, word in enumerate(values, start=1):
         is_id = key == "tags" and isinstance(word, int) and not isinstance(word, bool)
         if not is_id and not (isinstance(word, str) and word):
-            raise DataError(f"{row.place}: number {number} of the {key} is {word!r}. Fix or delete this row.")
+            raise DataError(f"{row.place}: number {number} of the {key} is {quoted(word)}. Fix or delete this row.")
     return tuple(_clean(row, key, str(word)) for word in values)

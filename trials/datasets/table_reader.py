@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
+from trials.datasets.memory import check_fits
 from trials.datasets.table_cells import SENTENCE_KEYS, Row, TableColumns, items, table_columns
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, unknown
 from trials.settings import Columns
 
+PARQUET_ROWS = 512  # of a batch; few, so that a value repeated in all of them is noticed before it fills the memory
 Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its cells
 
 
@@ -124,7 +126,7 @@ def _json_rows(path: Path, asked: TableColumns) -> Iterator[Row]:
             found = _json_object(place, line)
             for key, name in asked.names.items():
                 if name not in found:
-                    raise DataError(f"{place}: columns.{key}: {unknown(name, found)}")
+                    raise DataError(f"{place}: columns.{key}: {unknown(name, found, in_file=True)}")
             yield Row(place, {key: found[name] for key, name in asked.names.items()})
 
 
@@ -142,15 +144,30 @@ def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[Row]:
     import pyarrow as pa  # takes half a second, which a plan of other files need not wait for
     import pyarrow.parquet as pq
 
+    number, n_bytes = 0, 0
     try:
         with path.open("rb") as raw, pq.ParquetFile(raw) as file:
             asked.places_of(str(path), file.schema_arrow.names)
-            table = file.read(columns=list(asked.names.values()))
-            columns = {key: table.column(name).to_pylist() for key, name in asked.names.items()}
+            _check_row_groups(path, file.metadata, asked.names.values())
+            # In batches, as a value that a dictionary holds once may stand in every row.
+            for batch in file.iter_batches(PARQUET_ROWS, columns=list(asked.names.values()), use_threads=False):
+                n_bytes += batch.nbytes
+                check_fits(path, n_bytes, what="its rows hold at least")
+                columns = {key: batch.column(name).to_pylist() for key, name in asked.names.items()}
+                for cells in zip(*columns.values(), strict=True):
+                    number += 1
+                    yield Row(f"{path}:row {number}", dict(zip(columns, cells, strict=True)))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}).") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise DataError(f"{path}: not a complete Parquet file ({reason}). Download or write it again.") from error
-    for number, cells in enumerate(zip(*columns.values(), strict=True), start=1):
-        yield Row(f"{path}:row {number}", dict(zip(columns, cells, strict=True)))
+
+
+def _check_row_groups(path: Path, metadata: Any, used: Collection[str]) -> None:
+    """Raise DataError if the used columns of a row group, which are read as a whole, do not fit in memory."""
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        columns = [group.column(j) for j in range(group.num_columns)]
+        n_bytes = sum(c.total_uncompressed_size for c in columns if c.path_in_schema.partition(".")[0] in used)
+        check_fits(path, n_bytes, what=f"row group {i + 1} of {metadata.num_row_groups} has")

@@ -9,9 +9,9 @@ import unicodedata
 import zlib
 from pathlib import Path
 
+from trials.datasets.memory import check_fits, check_unpacked
 from trials.errors import DataError
 
-LARGEST_UNPACKED = 4 << 30  # bytes; a gzip file of 4 MB can hold that many zeros
 MOST_MARKS = 500  # combining marks in a row: sorting them takes quadratic time; no script has ten
 TOO_MANY_MARKS = f"more than {MOST_MARKS} combining marks in a row are not text. Delete them."
 _PIECE = 1 << 24
@@ -61,6 +61,7 @@ def heap_of_marks(text: str) -> int | None:
 
 def _unpacked(path: Path) -> bytes:
     try:
+        check_fits(path, path.stat().st_size, what="it has")
         data = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
@@ -82,10 +83,7 @@ def _gunzipped(path: Path, data: bytes) -> bytes:
         while piece := file.read(_PIECE):
             pieces.append(piece)
             size += len(piece)
-            if size > LARGEST_UNPACKED:
-                raise DataError(
-                    f"{path}: unpacks to more than {LARGEST_UNPACKED:,} bytes. Uncompress it and split it into parts."
-                )
+            check_unpacked(path, len(data), size)
     return b"".join(pieces)
 
 

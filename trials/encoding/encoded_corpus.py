@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trials.tasks.task import Split
 
 
 @dataclass(frozen=True)
 class EncodedCorpus:
-    """Three splits; `test` is empty where the corpus has none.
+    """The splits; `test` and `mismatched` are empty where the corpus has none.
 
     Attributes:
         labels: The labels of train, which the head predicts.
@@ -24,13 +24,13 @@ class EncodedCorpus:
     train: Split
     dev: Split
     test: Split
+    mismatched: Split = field(default_factory=lambda: Split([]))
 
     @property
     def splits(self) -> dict[str, Split]:
         """Every split by its name."""
-        return {"train": self.train, "dev": self.dev, "test": self.test}
+        return {"train": self.train, "dev": self.dev, "test": self.test, "mismatched": self.mismatched}
 
     def with_splits(self, splits: Mapping[str, Split]) -> EncodedCorpus:
         """A copy with some of its splits replaced."""
-        train, dev, test = (splits.get(name, split) for name, split in self.splits.items())
-        return EncodedCorpus(self.labels, self.names, self.pad_id, train, dev, test)
+        return EncodedCorpus(self.labels, self.names, self.pad_id, *{**self.splits, **splits}.values())

@@ -18,7 +18,7 @@ from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import locked
 from trials.tasks.task import Example, Split
 
-VERSION = 1  # of the files: increment it when the same key would give others
+VERSION = 2  # of the files: increment it when the same key would give others
 _META = "meta.json"
 _FIELDS = ("ids", "labels", "gold", "at", "types")  # of an example, each concatenated over all examples in one file
 
@@ -59,6 +59,7 @@ def _write(folder: Path, encoded: EncodedCorpus) -> None:
                     np.save(folder / f"{name}.{field}.npy", np.concatenate(rows))
             sizes = [[len(e.ids), len(e.labels), len(e.gold)] for e in split.examples]
             np.save(folder / f"{name}.sizes.npy", np.array(sizes, dtype=np.int64).reshape(-1, 3))
+            np.save(folder / f"{name}.cut.npy", np.array([e.cut for e in split.examples], dtype=np.int64))
         meta = {"labels": encoded.labels, "names": encoded.names, "pad_id": encoded.pad_id}
         part = folder / f"{_META}.part"
         part.write_text(json.dumps(meta), encoding="utf-8")
@@ -82,10 +83,11 @@ def _split(folder: Path, name: str) -> Split:
         return Split([])
     ids, labels, gold, at = (_mapped(folder / f"{name}.{field}.npy") for field in ("ids", "labels", "gold", "at"))
     types = _mapped(folder / f"{name}.types.npy") if (folder / f"{name}.types.npy").exists() else None
+    cuts = np.load(folder / f"{name}.cut.npy").tolist()
     examples = []
-    for (i, j, k), (i_end, j_end, k_end) in zip(starts.tolist(), ends.tolist(), strict=True):
+    for (i, j, k), (i_end, j_end, k_end), cut in zip(starts.tolist(), ends.tolist(), cuts, strict=True):
         of_pair = None if types is None else types[i:i_end]
-        examples.append(Example(ids[i:i_end], labels[j:j_end], gold[k:k_end], at[k:k_end], of_pair))
+        examples.append(Example(ids[i:i_end], labels[j:j_end], gold[k:k_end], at[k:k_end], of_pair, cut=cut))
     return Split(examples)
 
 

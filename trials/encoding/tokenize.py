@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
-from trials.datasets.corpus import Item
+from trials.datasets.corpus import SPLITS, Item
 from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.encoding.token_cache import cached_or_encoded, token_key
 from trials.models.load import family_of, load_tokenizer
@@ -29,7 +29,7 @@ def _encode(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, l
 def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> EncodedCorpus:
     corpus, task = read_corpus(task_name, data), TASKS[task_name]
     labels = task.label_names(corpus.train)
-    extra = () if task.regression else unseen_labels([*corpus.dev, *corpus.test], labels)
+    extra = () if task.regression else unseen_labels([*corpus.dev, *corpus.test, *corpus.mismatched], labels)
     names = (*labels, *sorted(extra))
     tokenizer, token_types = load_tokenizer(model, task.head), family_of(model).token_types
 
@@ -38,6 +38,4 @@ def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int
     def encoded(items: list[Item]) -> Split:
         return Split(encode(items, names, len(labels), tokenizer) if items else [])
 
-    return EncodedCorpus(
-        labels, names, tokenizer.pad_token_id, encoded(corpus.train), encoded(corpus.dev), encoded(corpus.test)
-    )
+    return EncodedCorpus(labels, names, tokenizer.pad_token_id, *(encoded(getattr(corpus, split)) for split in SPLITS))

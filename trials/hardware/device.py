@@ -40,20 +40,21 @@ def wait_for(device: torch.device) -> None:
 
 
 class PeakMemory:
-    """The largest memory since this was made: of torch's allocator on a GPU, of the whole process on a CPU."""
+    """The largest memory since this was made."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
-        else:
-            self._per_trial = _reset_resident_peak()
+        self._is_reset = _reset_resident_peak()
 
-    def read_bytes(self) -> int:
-        """The peak in bytes; if the kernel cannot reset it, the peak since the process started."""
-        if self._device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self._device)
-        if self._per_trial:
+    def device_bytes(self) -> int | None:
+        """The peak of torch's allocator on a GPU; None on a CPU, whose memory a trial shares with all before it."""
+        return torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else None
+
+    def process_bytes(self) -> int:
+        """The peak of the process's resident memory; if the kernel cannot reset it, since the process started."""
+        if self._is_reset:
             status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
             return 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1])
         return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,6 +1,6 @@
 """Energy that a device's own counter measured during training: a GPU board's by NVML, CPU packages' by RAPL.
 
-Both counters include everything that runs on the device. For a shared GPU see `EpochRecord.on_gpus`; a CPU's value is
+Both counters include everything that runs on the device. For a shared GPU see `EpochRecord.placed`; a CPU's value is
 reported only if this process did nearly all of the machine's work. It includes the idle power of the packages, but not
 memory modules. If a counter cannot be read, it is never polled.
 

@@ -8,3 +8,4 @@ Labels are integer ids into names; -1 is no prediction, which is never correct.
 from trials.metrics import tokens as tokens
 from trials.metrics import spans as spans
 from trials.metrics import classes as classes
+from trials.metrics import conlleval as conlleval

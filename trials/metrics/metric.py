@@ -76,6 +76,13 @@ class TaskMetric:
         values = (self.contributions or self._leaving_out)(split)
         return values if self.higher_is_better else -values
 
+    def constant_score(self, split: PredictedSplit) -> float:
+        """The score of the best constant prediction: of a gold label for all items, or of the mean of gold numbers."""
+        is_numeric = np.issubdtype(split.gold.dtype, np.floating)
+        constants = [split.gold.mean()] if is_numeric else np.unique(split.gold)
+        of_each = [self.function(replace(split, predicted=np.full_like(split.gold, each))) for each in constants]
+        return max(map(self.as_score, of_each))
+
     def _leaving_out(self, split: PredictedSplit) -> np.ndarray:
         ends = np.append(split.starts[1:], len(split.gold))
         left_out = []

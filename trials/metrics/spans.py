@@ -1,7 +1,7 @@
 """Metrics over spans, e.g. named entities: a span is correct if its type and both of its boundaries are.
 
 Tags are read as strict IOB2: a span is a `B-` and the `I-` of its type that follow it; any other `I-` belongs to no
-span. seqeval 1.2 does the same with ``mode="strict", scheme=IOB2``.
+span. seqeval 1.2 does the same with ``mode="strict", scheme=IOB2``. `trials.metrics.conlleval` has the lenient reading.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ def span_types(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({name[2:] for name in names if name[:2] in PREFIXES}))
 
 
-def spans(tags: Ids, starts: Ids, names: tuple[str, ...]) -> Ids:
+def spans(tags: Ids, starts: Ids, names: tuple[str, ...], *, lenient: bool = False) -> Ids:
     """The spans of all sentences, in order.
 
     Args:
         tags: (words,) ids into `names`; -1 counts as `O`.
         starts: (sentences,) index of each sentence's first word, ascending.
         names: `O`, and `B-` and `I-` with a type.
+        lenient: Whether an `I-` that continues no span begins one, as in conlleval.
 
     Returns:
         (spans, 3): id of the type in `span_types`, first word, one past the last word.
@@ -52,7 +53,7 @@ def spans(tags: Ids, starts: Ids, names: tuple[str, ...]) -> Ids:
     continues = np.zeros(len(tags) + 1, dtype=bool)  # one more, where the last sentence ends
     continues[1:-1] = (prefix[1:] == INSIDE) & (prefix[:-1] != OUTSIDE) & (kind[1:] == kind[:-1])
     continues[starts] = False
-    first = np.flatnonzero(prefix == BEGIN)
+    first = np.flatnonzero((prefix != OUTSIDE) & ~continues[:-1] if lenient else prefix == BEGIN)
     borders = np.flatnonzero(~continues)
     end = borders[np.searchsorted(borders, first, side="right")]
     return np.stack([kind[first], first, end], axis=1)
@@ -75,9 +76,11 @@ def count_spans(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) 
     return Counts(*(np.bincount(each[:, 0], minlength=n_types) for each in each_kind))
 
 
-def _gold_predicted_correct(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -> tuple[Ids, Ids, Ids]:
+def _gold_predicted_correct(
+    gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...], *, lenient: bool = False
+) -> tuple[Ids, Ids, Ids]:
     """The spans (spans, 3) of gold, of the predictions, and those that are both."""
-    guessed, actual = spans(predicted, starts, names), spans(gold, starts, names)
+    guessed, actual = (spans(tags, starts, names, lenient=lenient) for tags in (predicted, gold))
     at = np.full((len(gold), 2), -1, dtype=np.int64)  # type and end of the gold span that starts at a word
     at[actual[:, 1]] = actual[:, [0, 2]]
     return actual, guessed, guessed[(at[guessed[:, 1]] == guessed[:, [0, 2]]).all(axis=1)]
@@ -106,10 +109,10 @@ def _scores(split: PredictedSplit) -> SpanScores:
     return span_scores(split.gold, split.predicted, split.starts, split.names)
 
 
-def span_counts(split: PredictedSplit) -> Floats:
-    """(sentences, 3, types) counts of gold, predicted and correct spans of each sentence."""
+def span_counts(split: PredictedSplit, *, lenient: bool = False) -> Floats:
+    """(sentences, 3, types) counts of gold, predicted and correct spans of each sentence; `lenient` as for `spans`."""
     n_types = len(span_types(split.names))
-    counted_spans = _gold_predicted_correct(split.gold, split.predicted, split.starts, split.names)
+    counted_spans = _gold_predicted_correct(split.gold, split.predicted, split.starts, split.names, lenient=lenient)
     examples = [np.searchsorted(split.starts, each[:, 1], side="right") - 1 for each in counted_spans]
     return np.stack(
         [

@@ -6,6 +6,7 @@ import torch
 from peft import LoraConfig, inject_adapter_in_model
 from peft.tuners.lora import LoraLayer
 from torch import nn
+from transformers.pytorch_utils import Conv1D  # GPT-2's linear layer
 
 from trials.errors import ModelError
 from trials.models.family import ModelFamily
@@ -25,7 +26,10 @@ def add_adapters(loaded: LoadedModel, family: ModelFamily, lora: LoraSpec, freez
     targets = [names[id(m)] for layer in adapted for m in _projections(layer, family, lora)]
     inside = {id(p) for layer in adapted for p in layer.parameters()}
     learning = {id(p) for p in loaded.model.parameters() if p.requires_grad} - inside
-    config = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=targets)
+    config = LoraConfig(
+        r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=targets,
+        fan_in_fan_out=any(isinstance(module, Conv1D) for layer in adapted for module in layer.modules()),
+    )  # fmt: skip
     inject_adapter_in_model(config, loaded.model)
     for name, parameter in loaded.model.named_parameters():  # peft froze everything but the adapters
         parameter.requires_grad_(id(parameter) in learning or "lora_" in name)
@@ -35,7 +39,7 @@ def _projections(layer: nn.Module, family: ModelFamily, lora: LoraSpec) -> list[
     projections: list[nn.Module] = [
         module
         for name, module in layer.named_modules()
-        if isinstance(module, nn.Linear) and (lora.targets == "linear" or name.endswith(family.attention))
+        if isinstance(module, (nn.Linear, Conv1D)) and (lora.targets == "linear" or name.endswith(family.attention))
     ]
     if lora.targets == "attention" and not family.attention:
         raise ModelError("lora.targets: the attention projections of this model are not known. Use `targets: linear`.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,13 @@ class _Given(nn.Module):
         return given
 
 
+class _AddsNothing(nn.Module):
+    """Replaces a table whose rows are added to the states, such as GPT-2's table of positions."""
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return torch.zeros((), device=ids.device)
+
+
 class _Through(nn.Module):
     """Replaces an empty stack of layers, for encoders that need the output of a last one."""
 
@@ -35,10 +43,11 @@ def start_at(model: Any, family: ModelFamily, layer: int) -> Callable[[], None]:
     """
     base = getattr(model, model.base_model_prefix)
     paths = (family.stack, *family.embeddings, *family.beside_first)
-    before = {path: base.get_submodule(path) for path in paths if _has(base, path)}
+    before, config = {path: base.get_submodule(path) for path in paths if _has(base, path)}, base.config
     _cut(base, family, layer, None)
 
     def restore() -> None:
+        base.config = config
         for path, module in before.items():
             _put(base, path, module)
 
@@ -46,11 +55,17 @@ def start_at(model: Any, family: ModelFamily, layer: int) -> Callable[[], None]:
 
 
 def section(base: Any, family: ModelFamily, start: int, stop: int) -> nn.Module:
-    """The encoder from layer `start` up to, not including, `stop`, sharing the weights; from 0 it takes `input_ids`."""
-    twin = _twin(base, (family.stack, *family.embeddings, *family.beside_first))
+    """The encoder from layer `start` up to, not including, `stop`, sharing the weights; from 0 it takes `input_ids`.
+
+    Its output is that of the last of these layers.
+    """
+    twin = _twin(base, (family.stack, *family.embeddings, *family.beside_first, *family.after))
+    twin._forward_hooks = OrderedDict()  # they prepare the output for the head
     if getattr(twin, "pooler", None) is not None:
         twin.pooler = None
     _cut(twin, family, start, stop)
+    for path in family.after:
+        _put(twin, path, nn.Identity())
     twin.eval()
     part: nn.Module = twin
     return part
@@ -61,12 +76,15 @@ def _cut(base: Any, family: ModelFamily, start: int, stop: int | None) -> None:
     if not layers and family.needs_a_layer:
         layers = [_Through()]
     _put(base, family.stack, nn.ModuleList(layers))
+    if isinstance(getattr(base.config, "layer_types", None), list):  # what each layer attends to, by index in the list
+        base.config = copy.copy(base.config)
+        base.config.__dict__["layer_types"] = base.config.layer_types[start:stop]  # its setter wants one for each layer
     if start == 0:
         return
     first, *others = (path for path in family.embeddings if _has(base, path))
     _put(base, first, _Given())
     for path in others:
-        _put(base, path, nn.Identity())
+        _put(base, path, _AddsNothing() if isinstance(base.get_submodule(path), nn.Embedding) else nn.Identity())
     for path in family.beside_first:
         _put(base, path, None)
 

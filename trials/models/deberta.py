@@ -17,5 +17,6 @@ MODEL_FAMILIES.register("deberta-v2")(
         beside_first=("encoder.conv",),
         needs_a_layer=True,
         attention=("query_proj", "value_proj"),
+        padding_free=False,
     )
 )

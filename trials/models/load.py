@@ -22,24 +22,32 @@ from transformers import (
 )
 
 from trials.errors import ModelError
+from trials.models.decoders import pool_at_last_subword
 from trials.models.family import MODEL_FAMILIES, Head, ModelFamily, Parts
 from trials.models.generic import generic_family
-from trials.models.linear import use_fastest
+from trials.models.padding_free import lay_end_to_end
 from trials.settings import ModelSpec
 
 transformers.logging.set_verbosity_error()  # a new classifier is intended
 transformers.logging.disable_progress_bar()
 
 HEAD_STD = 0.02  # initializer_range of BERT and DistilBERT
+SUPPORTED_ATTENTION = (None, "sdpa", "eager")  # others need packages, or a GPU, or cannot be trained
 _CLASSES = {"tokens": AutoModelForTokenClassification, "text": AutoModelForSequenceClassification}
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model with a task head, and its parts."""
+    """A model with a task head, and its parts.
+
+    Attributes:
+        first_position: The position id of a sentence's first subword, if the model takes rows of sentences
+            (`models.padding_free`); None if it takes only padded batches.
+    """
 
     model: nn.Module
     parts: Parts
+    first_position: int | None = None
 
     def params(self) -> int:
         """Number of parameters."""
@@ -63,14 +71,24 @@ def _derived_family(spec: ModelSpec) -> ModelFamily:
 
 @lru_cache(maxsize=4)
 def load_tokenizer(spec: ModelSpec, head: Head) -> PreTrainedTokenizerBase:
-    """The model's tokenizer, cached in the process. Raises ModelError."""
+    """The model's tokenizer with a padding token, cached in the process. Raises ModelError."""
+    tokenizer = read_tokenizer(spec, head)
+    if tokenizer.pad_token_id is None:  # a decoder's; padding is masked, so any token will do
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    if tokenizer.pad_token_id is None:
+        raise ModelError(f"{spec.path}: its tokenizer has no padding token. Add `pad_token` to tokenizer_config.json.")
+    return tokenizer
+
+
+def read_tokenizer(spec: ModelSpec, head: Head) -> PreTrainedTokenizerBase:
+    """The model's tokenizer as its files have it, which may lack a padding token. Raises ModelError."""
     options = {"add_prefix_space": True} if head == "tokens" and family_of(spec).prefix_space else {}
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             spec.path, local_files_only=True, trust_remote_code=False, **options
         )
     except Exception as error:  # the tokenizers library raises a plain Exception for a broken file
-        raise ModelError(f"{spec.path}: its tokenizer cannot be loaded: {error}") from error
+        raise ModelError(f"{spec.path}: its tokenizer cannot be loaded: {error or type(error).__name__}") from error
     if not tokenizer.is_fast:
         raise ModelError(f"{spec.path}: its tokenizer has no fast version, which aligns words and subwords.")
     return tokenizer
@@ -84,10 +102,9 @@ def load_model(
     Raises:
         ModelError: the weights cannot be read or do not fill the encoder.
     """
-    template, missing = _template(spec, head, n_outputs, dropout)
+    template, missing, first_position = _template(spec, head, n_outputs, dropout)
     model = copy.deepcopy(template)
-    use_fastest(model)
-    loaded = LoadedModel(model, family_of(spec).parts(model))
+    loaded = LoadedModel(model, family_of(spec).parts(model), first_position)
     names = {id(p): name for name, p in model.named_parameters()}
     prefix = f"{model.base_model_prefix}."
     for module in loaded.parts.head:
@@ -104,16 +121,19 @@ def build_model(family: str, config: dict[str, Any], *, head: Head = "tokens", n
     return LoadedModel(model, MODEL_FAMILIES[family].parts(model))
 
 
+def head_class(head: Head, config: Any) -> Any:
+    """The library's model class with a task head for a configuration; None if it has none."""
+    return _CLASSES[head]._model_mapping.get(type(config), None)
+
+
 @lru_cache(maxsize=2)
-def _template(spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None) -> tuple[Any, frozenset[str]]:
-    """The model before its head is initialised, and the names of the parameters that its files lack."""
+def _template(
+    spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None
+) -> tuple[Any, frozenset[str], int | None]:
+    """The model before its head is initialised, the names of parameters that its files lack, its first position."""
     family = family_of(spec)
     try:
-        config = AutoConfig.from_pretrained(
-            spec.path, local_files_only=True, trust_remote_code=False, num_labels=n_outputs
-        )
-        for key in family.dropout_keys if dropout is not None else ():
-            setattr(config, key, dropout)
+        config = head_config(spec, head, n_outputs, dropout)
         with torch.random.fork_rng():  # from_pretrained initialises the head, load_model does so again
             model, report = _CLASSES[head].from_pretrained(
                 spec.path, config=config, dtype=torch.float32, local_files_only=True, trust_remote_code=False,
@@ -123,15 +143,58 @@ def _template(spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None
         raise ModelError(
             f"{spec.path}: its pickle holds more than tensors and is not loaded. Use safetensors."
         ) from error
-    except (OSError, RuntimeError, ValueError) as error:
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
         raise ModelError(f"{spec.path}: its weights cannot be loaded: {error}") from error
-    missing = frozenset(report["missing_keys"]) | {mismatch[0] for mismatch in report["mismatched_keys"]}
+    if head == "text" and family.causal:
+        pool_at_last_subword(model)
+    missing = filled_from_files(spec, model, report)
+    first_position = model.config.pad_token_id + 1 if family.positions_from_pad else family.first_position
+    return model, missing, first_position if lay_end_to_end(model, first_position, pooled=head == "text") else None
+
+
+def head_config(spec: ModelSpec, head: Head, n_outputs: int, dropout: float | None) -> Any:
+    """The model's configuration with a task head, whatever its file asks of attention and outputs.
+
+    Raises:
+        Exception: whatever the configuration's class raises for entries of the wrong kind.
+    """
+    family = family_of(spec)
+    config = AutoConfig.from_pretrained(spec.path, local_files_only=True, trust_remote_code=False, num_labels=n_outputs)
+    config.return_dict, config.output_attentions, config.output_hidden_states = True, False, False
+    for key in ("transformers_weights", "fusion_config"):  # another file; other modules than the weights'
+        if getattr(config, key, None) is not None:
+            setattr(config, key, None)
+    if getattr(config, "gradient_checkpointing", False):
+        config.gradient_checkpointing = False  # it fails where frozen layers are not computed again
+    if config._attn_implementation not in SUPPORTED_ATTENTION:
+        config._attn_implementation = None  # the library's choice: PyTorch's own attention where there is one
+    for key in family.dropout_keys if dropout is not None else ():
+        setattr(config, key, dropout)
+    if hasattr(config, "use_cache"):
+        config.use_cache = False  # of keys and values, for generation
+    if config.pad_token_id is None:
+        config.pad_token_id = load_tokenizer(spec, head).pad_token_id
+    return config
+
+
+def filled_from_files(spec: ModelSpec, model: Any, report: dict[str, Any]) -> frozenset[str]:
+    """The names of a model's parameters that its files lack or have in another shape, by the library's report.
+
+    Raises:
+        ModelError: parameters of the encoder are among them.
+    """
+    shapes = {name: (tuple(has), tuple(needs)) for name, has, needs in report["mismatched_keys"]}
+    missing = frozenset(report["missing_keys"]) | set(shapes)
     names = {id(p): name for name, p in model.named_parameters()}
-    head_names = {names[id(p)] for module in family.parts(model).head for p in module.parameters()}
+    head_names = {names[id(p)] for module in family_of(spec).parts(model).head for p in module.parameters()}
     lost = sorted(missing & set(names.values()) - head_names)
+    for name in lost:
+        if name in shapes:
+            has, needs = shapes[name]
+            raise ModelError(f"{spec.path}: its weights have {name} of shape {has}, but its config.json needs {needs}.")
     if lost:
         raise ModelError(f"{spec.path}: its weights lack {', '.join(lost[:3])}: not this architecture.")
-    return model, missing
+    return missing
 
 
 @torch.no_grad()

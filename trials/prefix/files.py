@@ -1,9 +1,10 @@
 """Hidden states of a split's examples in one memory-mapped file, written example by example and shared by all workers.
 
     <cache>/prefix/<key>/<split>.states     (subwords of all examples, width) floats without padding, a sparse file
-    <cache>/prefix/<key>/<split>.done       one byte an example: 1 when its states are written
+    <cache>/prefix/<key>/<split>.seconds    a float64 an example: the seconds that its states took, 0 until written
 
-Writes use `pwrite`, so that a full disk is an error and not a signal; reads use the memory map.
+Whoever uses the states later reports what they took, as if it had computed them. Writes use `pwrite`, so that a full
+disk is an error and not a signal; reads use the memory map.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,7 +21,8 @@ import torch
 
 from trials.sources.cache import locked
 
-Compute = Callable[[Sequence[int]], Iterator[tuple[int, torch.Tensor]]]
+_ITEM = 8  # bytes of a float64
+Compute = Callable[[Sequence[int]], Iterator[tuple[int, torch.Tensor, float]]]  # index, states, seconds
 
 
 class StatesFile:
@@ -34,7 +37,7 @@ class StatesFile:
         """`lengths`: (examples,) number of subwords of each example."""
         self.folder, self.width = folder, width
         self._ends = np.cumsum([0, *lengths])
-        self._states, self._done = folder / f"{split}.states", folder / f"{split}.done"
+        self._states, self._seconds = folder / f"{split}.states", folder / f"{split}.seconds"
         self._map: torch.Tensor | None = None
 
     @property
@@ -44,26 +47,37 @@ class StatesFile:
 
     def missing(self, wanted: Sequence[int]) -> list[int]:
         """Those of the examples whose states are not in the file yet."""
-        try:
-            done = np.fromfile(self._done, dtype=np.uint8)
-        except FileNotFoundError:
-            return list(wanted)
-        return [i for i in wanted if i >= len(done) or not done[i]]
+        took = self.seconds()
+        return [i for i in wanted if not took[i]]
 
-    def fill(self, wanted: Sequence[int], compute: Compute) -> None:
+    def seconds(self) -> np.ndarray:
+        """(examples,) seconds that the states of each example took; 0 where they are not in the file."""
+        took = np.zeros(len(self._ends) - 1)
+        with contextlib.suppress(FileNotFoundError):
+            written = np.fromfile(self._seconds)
+            took[: len(written)] = written
+        return took
+
+    def fill(self, wanted: Sequence[int], compute: Compute) -> float:
         """Compute and write the missing states of these examples; a lock keeps two workers from computing the same.
+
+        Returns:
+            The seconds that this process spent on it, without waiting for another worker.
 
         Raises:
             OSError: the disk is full or the folder is gone.
         """
         if not self.missing(wanted):
-            return
-        with locked(self._done.with_suffix(".lock")):
+            return 0.0
+        with locked(self._seconds.with_suffix(".lock")):
+            began = time.perf_counter()
             missing = self.missing(wanted)  # another worker may have written some
-            with _opened(self._states, self.n_bytes) as states, _opened(self._done, len(self._ends) - 1) as done:
-                for i, computed in compute(missing):
+            n_bytes = _ITEM * (len(self._ends) - 1)
+            with _opened(self._states, self.n_bytes) as states, _opened(self._seconds, n_bytes) as seconds:
+                for i, computed, took in compute(missing):
                     _write_all(states, computed.numpy().tobytes(), int(self._ends[i]) * self.width * 4)
-                    _write_all(done, b"\1", i)
+                    _write_all(seconds, np.float64(took).tobytes(), _ITEM * i)
+            return time.perf_counter() - began
 
     def read(self, i: int) -> torch.Tensor:
         """(subwords, width) states of an example, a view of the file. Raises OSError if the file is gone."""

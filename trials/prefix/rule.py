@@ -1,7 +1,8 @@
 """Which layers of a trial never change, and what their output depends on; without torch, so that a plan can use it.
 
 The output is not cached where trained layers lie below frozen ones, where frozen layers run with dropout, or where a
-state would be read less often than computing it costs.
+state would be read less often than computing it costs. Neither is it where the model, cut at that layer, would compute
+something else than the whole one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 
+from trials.errors import ModelError
+from trials.models.family import MODEL_FAMILIES
 from trials.spec import TrialSpec
+from trials.tasks import TASKS
 
 VERSION = 2  # of the states: increment it when the same key would give others
 
@@ -27,6 +31,27 @@ def prefix_depth(spec: TrialSpec) -> int:
 def is_worth_it(spec: TrialSpec) -> bool:
     """Whether a trial reads a cached state more often than it computes it."""
     return spec.optim.epochs > 1
+
+
+def cached_depth(spec: TrialSpec) -> int:
+    """Number of layers whose output is cached, so that they do not run in a step; 0 for none.
+
+    The first call for a model of an unregistered family loads it.
+    """
+    depth = prefix_depth(spec) if is_worth_it(spec) else 0
+    return 0 if depth and why_not_cut(spec, depth) else depth
+
+
+def why_not_cut(spec: TrialSpec, depth: int) -> str | None:
+    """Why the model of a trial cannot be cut at a layer; None if it can."""
+    if spec.model.family in MODEL_FAMILIES:
+        return None
+    from trials.model_checks.proof import difference_when_cut  # a plan of registered families needs no torch
+
+    try:
+        return difference_when_cut(spec.model, TASKS[spec.task].head, depth)
+    except (ModelError, OSError) as error:  # of an earlier trial whose model is gone
+        return str(error)
 
 
 def prefix_key(spec: TrialSpec, depth: int) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
-from trials.errors import DataError, unknown
-from trials.settings import Columns, DataSpec, Files, First, Frozen, Scheme
+from trials.errors import ConfigError, DataError, unknown
+from trials.settings import Columns, DataSpec, Files, First, Frozen, HeldOut, Scheme
 from trials.sources.cache import FetchedCorpus, Progress, no_progress
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 
@@ -22,6 +23,15 @@ FORMATS = {
 TABLES = ("tsv", "csv", "jsonl", "parquet")
 
 
+class Splits(NamedTuple):
+    """The files of each split; none for a split that the corpus lacks."""
+
+    train: Files
+    dev: Files
+    test: Files = ()
+    mismatched: Files = ()
+
+
 class DataDraft(Frozen):
     """A corpus as a YAML file declares it: where it comes from, in one of five ways, and how its files are read.
 
@@ -30,16 +40,20 @@ class DataDraft(Frozen):
         bundled: A sample that comes with the project, e.g. ``UD_English-EWT-sample``.
         folder: A folder with one file each for train, dev and, optionally, test, recognised by their names.
         train, dev, test: The files themselves, one or several per split.
+        mismatched: Files of a further split that is scored like test, e.g. MNLI's dev_mismatched.
         ud: A treebank of Universal Dependencies, e.g. ``UD_English-EWT``, from its own repository.
         release: Its release, e.g. ``"2.16"``.
         hub: A dataset of the hub, e.g. ``nyu-mll/glue``.
         config: One of its configurations, if it has several.
         revision: Its commit, tag or branch; only a commit never changes.
         splits: Its splits that serve as train, dev and test; by default those of these names, and `validation` as dev.
+            One may serve as `mismatched`; by default none does.
         format: A registered corpus format; by default the format follows the file's suffix.
         columns: The columns of text, label, tokens and tags; by default the task's own.
         scheme: How span tags are written; by default it is detected and validated.
         first: Only so many items from the beginning of a split, e.g. ``{dev: 500, test: 0}``.
+        held_out: Share of train that serves as dev, e.g. ``0.1``, where the corpus has no dev split. Digests of the
+            items decide which, so it is the same on every machine.
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.+-]+$")] | None = None
@@ -48,6 +62,7 @@ class DataDraft(Frozen):
     train: Files = ()
     dev: Files = ()
     test: Files = ()
+    mismatched: Files = ()
     ud: str | None = None
     release: str | None = None
     hub: str | None = None
@@ -58,6 +73,7 @@ class DataDraft(Frozen):
     columns: Columns | None = None
     scheme: Scheme = "auto"
     first: First | None = None
+    held_out: HeldOut | None = None
 
     @field_validator("splits", mode="before")
     @classmethod
@@ -81,12 +97,14 @@ class DataDraft(Frozen):
 
     @model_validator(mode="after")
     def _one_way(self) -> DataDraft:
-        files = self.train or self.dev or self.test
+        files = self.train or self.dev or self.test or self.mismatched
         ways = [way for way in (self.bundled, self.folder, files or None, self.ud, self.hub) if way is not None]
         if len(ways) != 1:
             raise ValueError("name the corpus in one way: `bundled`, `folder`, `train` and `dev`, `ud`, or `hub`")
-        if files and not (self.train and self.dev):
-            raise ValueError("`train` and `dev` are both needed; `test` may be left out")
+        if files and not (self.train and (self.dev or self.held_out)):
+            raise ValueError(
+                "`train` and `dev` are both needed, or `held_out: 0.1` instead of `dev`; `test` may be left out"
+            )
         if (self.ud is None) != (self.release is None):
             raise ValueError("`ud` and `release` go together")
         if (self.hub is None) != (self.revision is None):
@@ -119,28 +137,32 @@ class DataDraft(Frozen):
             offline: Refuse to download.
             progress: Called during a download.
         """
-        name, source, (train, dev, test) = self._located(offline=offline, progress=progress)
+        name, source, (train, dev, test, mismatched) = self._located(offline=offline, progress=progress)
         if self.first is not None and self.first.test == 0:
             test = ()
-        format_ = self.format or _common_format((*train, *dev, *test))
+        if self.held_out is not None and dev:
+            raise DataError(f"{self.name or name}: has a dev split. Leave `held_out` out.")
+        format_ = self.format or _common_format((*train, *dev, *test, *mismatched))
         return DataSpec(
             name=self.name or name,
             train=train,
             dev=dev,
             test=test,
+            mismatched=mismatched,
             format=format_,
-            fingerprint=fingerprint(train, dev, test),
+            fingerprint=fingerprint(train, dev, test, mismatched),
             columns=self.columns or (task_columns if format_ in TABLES else None) or Columns(),
             scheme=self.scheme,
             first=self.first,
+            held_out=self.held_out,
             source=source,
         )
 
-    def _located(self, *, offline: bool, progress: Progress) -> tuple[str, str | None, tuple[Files, Files, Files]]:
+    def _located(self, *, offline: bool, progress: Progress) -> tuple[str, str | None, Splits]:
         """The corpus's name, its source, and the files of its splits."""
         if self.train:
-            files = tuple(tuple(map(_absolute, given)) for given in (self.train, self.dev, self.test))
-            return _stem(files[0][0]), None, (files[0], files[1], files[2])
+            files = Splits(*(tuple(map(_absolute, getattr(self, split))) for split in SPLITS))
+            return _stem(files.train[0]), None, files
         if self.ud is not None and self.release is not None:
             from trials.sources.ud import fetch_treebank
 
@@ -152,26 +174,49 @@ class DataDraft(Frozen):
             fetched = fetch_dataset(self.hub, self.config, self.revision, offline=offline, progress=progress)
             return self.config or self.hub.rpartition("/")[2], fetched.source, self._fetched_files(fetched)
         if self.bundled is not None:
-            return self.bundled, None, _in_folder(treebank_path(self.bundled))
+            return self.bundled, None, _in_folder(treebank_path(self.bundled), needs_dev=self.held_out is None)
         folder = Path(_absolute(self.folder or ""))
         if not folder.is_dir():
             raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files.")
-        return folder.name, None, _in_folder(folder)
+        return folder.name, None, _in_folder(folder, needs_dev=self.held_out is None)
 
-    def _fetched_files(self, fetched: FetchedCorpus) -> tuple[Files, Files, Files]:
+    def _fetched_files(self, fetched: FetchedCorpus) -> Splits:
         splits = fetched.splits
         chosen = {"train": "train", "dev": "validation" if "validation" in splits else "dev", "test": "test"}
         chosen |= dict(self.splits)
-        needed = dict.fromkeys(["train", "dev", *(split for split, _ in self.splits)])
+        needs_dev = ["dev"] if self.held_out is None else []
+        needed = dict.fromkeys(["train", *needs_dev, *(split for split, _ in self.splits)])
         missing = ", ".join(f"{split} ({chosen[split]!r})" for split in needed if chosen[split] not in splits)
         if missing:
             hidden = f" (without labels: {', '.join(fetched.hidden)})" if fetched.hidden else ""
             way_out = "name them with `splits: {train: ..., dev: ..., test: ...}`" if self.hub else "use another one"
+            if chosen["train"] in splits:
+                way_out += ", or let a share of train serve as dev: `held_out: 0.1`"
             raise DataError(
                 f"{fetched.name}: has no split for {missing}. It has {', '.join(splits)}{hidden}; {way_out}."
             )
-        train, dev, test = (tuple(map(str, splits.get(chosen[split], ()))) for split in SPLITS)
-        return train, dev, test
+        return Splits(*(tuple(map(str, splits.get(chosen.get(split, ""), ()))) for split in SPLITS))
+
+
+def named_corpus(name: str) -> DataDraft:
+    """The corpus that a name on the command line refers to, in the notation of `permafrost data list`.
+
+    Raises:
+        ConfigError: The name of a treebank or dataset lacks its release or revision.
+    """
+    if name in BUNDLED_TREEBANKS:
+        return DataDraft(bundled=name)
+    kind, _, rest = name.partition(":")
+    if kind not in ("ud", "hub"):
+        return DataDraft(folder=name)
+    identifier, _, version = rest.rpartition("@")
+    if not identifier or not version:
+        raise ConfigError(f"{name!r} lacks a version. Write ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION.")
+    if kind == "ud":
+        return DataDraft(ud=identifier, release=version)
+    owner, _, rest = identifier.partition("/")
+    repository, _, config = rest.partition("/")
+    return DataDraft(hub=f"{owner}/{repository}", config=config or None, revision=version)
 
 
 def _absolute(path: str) -> str:
@@ -210,19 +255,39 @@ def _format_of(path: str) -> str:
     return FORMATS[suffix]
 
 
-def _in_folder(folder: Path) -> tuple[Files, Files, Files]:
-    """The files of a folder by split, one each; test is optional."""
+def files_in(folder: Path) -> list[Path]:
+    """The files of a folder whose suffix is that of a corpus format, by name. Raises DataError."""
     try:
         inside = sorted(folder.iterdir())
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror}).") from error
-    corpus_files = [p for p in inside if Path(p.name.removesuffix(".gz")).suffix.lower() in FORMATS]
-    by_split = {
-        split: [p for p in corpus_files if any(word in _words(p.name) for word in words)]
+    found = [p for p in inside if Path(p.name.removesuffix(".gz")).suffix.lower() in FORMATS]
+    for path in found:
+        if path.is_symlink() and not Path(_absolute(str(path))).is_relative_to(folder.resolve()):
+            raise DataError(
+                f"{path}: is a link to a file outside of the corpus's folder. Copy the file, or name the files as "
+                "`train`, `dev` and `test`."
+            )
+    return found
+
+
+def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
+    """Those of some files whose name has the word of a split, by split."""
+    return {
+        split: [path for path in files if any(word in _words(path.name) for word in words)]
         for split, words in SPLIT_WORDS.items()
     }
-    train, dev = (_only(folder, split, by_split[split]) for split in ("train", "dev"))
-    return train, dev, _only(folder, "test", by_split["test"]) if by_split["test"] else ()
+
+
+def _in_folder(folder: Path, *, needs_dev: bool) -> Splits:
+    """The files of a folder by split, one each; test is optional. Without a dev split one file may be all there is."""
+    files = files_in(folder)
+    found = by_split(files)
+    if not needs_dev and len(files) == 1 and not any(found.values()):
+        return Splits((str(files[0]),), ())
+    train = _only(folder, "train", found["train"])
+    dev = _only(folder, "dev", found["dev"]) if needs_dev or found["dev"] else ()
+    return Splits(train, dev, _only(folder, "test", found["test"]) if found["test"] else ())
 
 
 def _words(name: str) -> list[str]:
@@ -235,6 +300,7 @@ def _only(folder: Path, split: str, found: list[Path]) -> Files:
         names = ", ".join(path.name for path in found) or "none"
         raise DataError(
             f"{folder}: needs one file with {split!r} in its name, found {names}. Rename them, or give the files as "
-            "`train`, `dev` and `test`, several in a list."
+            "`train`, `dev` and `test`, several in a list"
+            + (", or let a share of train serve as dev: `held_out: 0.1`." if split == "dev" and not found else ".")
         )
     return (str(found[0]),)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds before the second, third, ... attempt
 _TIMEOUT_S = 30.0
+# As curl's --speed-limit and --speed-time: a server that sends a byte now and then would hold a launch for ever.
+SLOWEST_BYTES_S = 1_000  # a modem's rate
+SLOW_FOR_S = 60.0
 LARGEST_FILE = 4 << 30  # bytes; ten times the largest treebank
 LARGEST_LISTING = 64 << 20  # bytes
 _TOKEN_HOST = "api.github.com"  # noqa: S105 - the only host that GITHUB_TOKEN is sent to
@@ -47,6 +50,24 @@ class Remote(NamedTuple):
     url: str
     size: int
     sha1: str
+
+
+class Pace:
+    """The rate of a download, which has to end when it stays below SLOWEST_BYTES_S for SLOW_FOR_S."""
+
+    def __init__(self) -> None:
+        self._since, self._bytes = time.monotonic(), 0
+
+    def too_slow(self, n_bytes: int) -> str | None:
+        """Count a chunk; the rate and the limit if the last SLOW_FOR_S brought too few bytes, else None."""
+        self._bytes += n_bytes
+        seconds = time.monotonic() - self._since
+        if seconds < SLOW_FOR_S:
+            return None
+        received, self._since, self._bytes = self._bytes, time.monotonic(), 0
+        if received >= SLOWEST_BYTES_S * seconds:
+            return None
+        return f"{received:,} bytes in {seconds:.0f} s are fewer than {SLOWEST_BYTES_S:,} a second, the slowest allowed"
 
 
 class _Cut(Exception):  # noqa: N818
@@ -133,11 +154,14 @@ def _stream(http: httpx2.Client, remote: Remote, part: Path, progress: Progress)
         with http.stream("GET", remote.url, headers={"Range": f"bytes={have}-"} if have else {}) as answer:
             _check_answer(answer, remote, part, have)
             have = have if answer.status_code == HTTPStatus.PARTIAL_CONTENT else 0
+            pace = Pace()
             with part.open("ab" if have else "wb") as file:
                 for chunk in answer.iter_bytes():  # as received: a chunk size would lose the beginning of a cut chunk
                     file.write(chunk)
                     have += len(chunk)
                     progress(part.stem, have, remote.size)
+                    if slow := pace.too_slow(len(chunk)):
+                        raise _Cut(slow)
                     if have > remote.size:  # more than listed: the digest is wrong in any case
                         return
     except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -203,7 +227,7 @@ def get_json(url: str) -> Any:
     try:
         with client() as http, http.stream("GET", url, headers=_login(url)) as answer:
             body = _body(answer, url)
-    except (httpx2.TransportError, httpx2.DecodingError, httpx2.TooManyRedirects, httpx2.InvalidURL) as error:
+    except (_Cut, httpx2.TransportError, httpx2.DecodingError, httpx2.TooManyRedirects, httpx2.InvalidURL) as error:
         raise _no_connection(url, error) from error
     if answer.status_code == HTTPStatus.NOT_FOUND:
         raise FileNotFoundError(_words(answer, body))
@@ -215,9 +239,11 @@ def get_json(url: str) -> Any:
 
 
 def _body(answer: httpx2.Response, url: str) -> bytes:
-    body = bytearray()
+    body, pace = bytearray(), Pace()
     for chunk in answer.iter_bytes():
         body += chunk
+        if slow := pace.too_slow(len(chunk)):
+            raise _Cut(slow)
         if len(body) > LARGEST_LISTING:
             raise DataError(f"{shown(url)}: answers with more than {LARGEST_LISTING:,} bytes, which is no listing.")
     return bytes(body)

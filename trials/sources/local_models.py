@@ -10,13 +10,18 @@ from typing import Any
 from pydantic import model_validator
 
 from trials.errors import ModelError
+from trials.escaping.untrusted_text import beginning, quoted
 from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.settings import Frozen, ModelSpec
 from trials.sources.cache import Progress, no_progress
 from trials.sources.hub_models import INDEX, PICKLE, WEIGHTS, is_shard
+from trials.sources.weight_files import tensor_shapes
 from trials.starter import model_path
 
 STARTER = "starter"
+ADAPTER = "adapter_config.json"  # from_pretrained would load it, and what it names, beside the weights
+MOST_LAYERS = 2_000  # also of experts; the deepest encoders have about 100 layers, the widest 512 experts
+MOST_LABELS = 100_000  # of the head that the weights came with, which is not used; the library names each
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
 # The files that determine results; a README or an optimiser state does not.
 _IDENTITY_FILES = (
@@ -92,6 +97,8 @@ def _path(text: str) -> Path:
 def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
     config = _config(folder)
     family = str(config.get("model_type", ""))
+    _refuse_quantised(folder, config)
+    _refuse_large(folder, config)
     if family in REFUSED:
         raise ModelError(f"{folder / 'config.json'}: {family} is refused: {REFUSED[family]}. Use another model.")
     if family in MODEL_FAMILIES:
@@ -100,7 +107,13 @@ def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
         from trials.models.generic import generic_family
 
         known = generic_family(folder, config)
-    taken = _padding(folder, config) + 1 if known.positions_from_pad else 0
+    taken = _padding(folder, config) + 1 if known.positions_from_pad else known.first_position
+    n_positions = _number(folder, config, known.positions_key)
+    if n_positions <= taken:
+        raise ModelError(
+            f"{folder / 'config.json'}: {known.positions_key}: {n_positions:,} positions, of which {taken:,} are used "
+            "up by padding (pad_token_id). Use the configuration that belongs to the model."
+        )
     pickle = _is_pickle(folder, allow_pickle=allow_pickle)
     return ModelSpec(
         name=name,
@@ -108,7 +121,7 @@ def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
         revision=revision_of(folder, pickle=pickle),
         family=family,
         n_layers=_number(folder, config, known.layers_key),
-        n_positions=_number(folder, config, "max_position_embeddings") - taken,
+        n_positions=n_positions - taken,
         pickle=pickle,
     )
 
@@ -127,14 +140,69 @@ def _config(folder: Path) -> dict[str, Any]:
 def _number(folder: Path, config: dict[str, Any], key: str) -> int:
     number = config.get(key)
     if not isinstance(number, int) or number < 1:
-        raise ModelError(f"{folder / 'config.json'}: {key}: {number!r:.200} is not a positive whole number.")
+        raise ModelError(f"{folder / 'config.json'}: {key}: {quoted(number)} is not a positive whole number.")
     return number
+
+
+def _refuse_large(folder: Path, config: dict[str, Any]) -> None:
+    """Raise ModelError where reading the model, which makes an object for each layer and label, would not end."""
+    for key, value in config.items():
+        is_count = key.startswith(("num_", "n_")) or key.endswith("layers")
+        is_bounded = is_count and any(part in key for part in ("layer", "expert", "label"))
+        most = MOST_LABELS if "label" in key else MOST_LAYERS
+        if is_bounded and isinstance(value, int) and value > most:
+            raise ModelError(
+                f"{folder / 'config.json'}: {beginning(key)}: {quoted(value)} is more than {most:,}, the "
+                "most that a model may have. Use another model."
+            )
+
+
+def _refuse_quantised(folder: Path, config: dict[str, Any]) -> None:
+    if how := config.get("quantization_config"):
+        method = f" by {quoted(how['quant_method'])}" if isinstance(how, dict) and "quant_method" in how else ""
+        raise ModelError(
+            f"{folder / 'config.json'}: quantization_config: its weights are quantised{method}, so they cannot be "
+            "trained. Use the model that they were made from, with weights in floating point."
+        )
+    if (folder / ADAPTER).is_file():
+        raise ModelError(
+            f"{folder / ADAPTER}: the weights are those of an adapter, not of a whole model. Merge it into its model "
+            "(`merge_and_unload` of peft) and save that."
+        )
+
+
+def attention_note(folder: Path) -> str | None:
+    """What the plan says if a model's configuration asks for an attention that trials do not use."""
+    config = _config(folder)
+    asked = [config.get(key) for key in ("attn_implementation", "_attn_implementation")]
+    other = next((word for word in asked if word not in ("sdpa", "eager", None)), None)
+    return None if other is None else f"config.json asks for the attention {quoted(other)}; trials use PyTorch's own."
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of every tensor of a model whose weights are safetensors, read from the files' headers.
+
+    Raises:
+        ModelError: a file is truncated or broken, or lacks a tensor that the index of sharded weights places in it.
+    """
+    shards = _shards(folder) if not (folder / WEIGHTS).is_file() else []
+    if not shards:
+        return tensor_shapes(folder, [WEIGHTS])
+    placed: dict[str, str] = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for shard in shards:
+        here = tensor_shapes(folder, [shard])
+        lost = sorted(name for name, file in placed.items() if file == shard and name not in here)
+        if lost:
+            raise ModelError(f"{folder / shard}: lacks {lost[0]}, which {INDEX} says it has. Fetch the model again.")
+        shapes |= here
+    return shapes
 
 
 def _padding(folder: Path, config: dict[str, Any]) -> int:
     padding = config.get("pad_token_id") or 0
-    if not isinstance(padding, int):
-        raise ModelError(f"{folder / 'config.json'}: pad_token_id: {padding!r:.200} is not a whole number.")
+    if not isinstance(padding, int) or padding < 0:
+        raise ModelError(f"{folder / 'config.json'}: pad_token_id: {quoted(padding)} is not a whole number.")
     return padding
 
 
@@ -175,12 +243,13 @@ def _shards(folder: Path) -> list[str]:
     try:
         index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         names = sorted({str(name) for name in index["weight_map"].values()})
+        index["metadata"].keys()  # transformers writes into it
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{folder / INDEX}: not a readable index of weights ({error}).") from error
     for name in names:
         if not is_shard(name):
             raise ModelError(
-                f"{folder / INDEX}: {name!r:.200} is not a weights file in this folder. Use another model."
+                f"{folder / INDEX}: {quoted(name)} is not a weights file in this folder. Use another model."
             )
     lost = [name for name in names if not (folder / name).is_file()]
     if lost:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.errors import DataError
+from trials.escaping.untrusted_text import quoted
 
 Convert = Callable[[Any], Any]
 
@@ -75,7 +76,9 @@ def converter(column: str, feature: Any) -> Convert:
         return _optional(str)
     if kind == "Value" and feature.dtype.startswith(_PLAIN):
         return _optional(lambda value: value)
-    raise DataError(f"column {column!r} holds {feature!r}; only text, numbers and classes, or lists of them, are read.")
+    raise DataError(
+        f"column {quoted(column)} holds {quoted(feature)}; only text, numbers and classes, or lists of them, are read."
+    )
 
 
 def _optional(convert: Convert) -> Convert:

@@ -4,20 +4,24 @@
         --minutes 60 --out build/starter
 
 A corpus is `FILE:TIMES`, TIMES being how often an epoch reads it; `.conllu` files give their word forms, any other
-file is one sentence a line. The run is seeded, prints its progress, and goes on from `OUT/checkpoint.pt` when started
-again. The folder `OUT/model` is what `transformers.AutoModel` loads.
+file is one sentence a line. The run is seeded, prints its progress, and continues from `OUT/checkpoint.pt` when started
+again. A new run starts from random weights, or from an encoder (`--from`), whose masked-language head is then new. The
+folder `OUT/model` is what `transformers.AutoModel` loads.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch.nn.functional import gelu
 from transformers import DistilBertConfig, DistilBertForMaskedLM, PreTrainedTokenizerFast
@@ -41,6 +45,7 @@ from trials.starter_tools.pretraining_text import (
 )  # fmt: skip
 
 CHECKPOINT_EVERY_S = 120.0
+WEIGHTS = "model.safetensors"
 
 
 def masked_loss(model: DistilBertForMaskedLM, batch: MaskedBatch) -> torch.Tensor:
@@ -85,10 +90,10 @@ def new_optimizers(model: DistilBertForMaskedLM, lr: float) -> list[torch.optim.
 
 
 class Pretraining:
-    """A run that can be stopped and gone on with: model, optimisers, position in the data, time spent.
+    """A run that can be stopped and resumed: model, optimisers, position in the data, CPU time spent.
 
-    The learning rate follows the share of the time budget that is spent, so a busy machine costs steps, not the end of
-    the schedule.
+    The learning rate follows the share of the budget that is spent. The budget is CPU time of this process, so that a
+    busy machine delays the end of the run, and takes no steps from it.
     """
 
     def __init__(self, encoded: EncodedCorpora, args: argparse.Namespace) -> None:
@@ -100,17 +105,19 @@ class Pretraining:
         self.checkpoint: Path = args.out / "checkpoint.pt"
         if self.checkpoint.exists():
             self._load()
+        elif args.weights is not None:
+            self.model.distilbert.load_state_dict(load_file(args.weights / WEIGHTS))
 
     def run(self) -> None:
         """Train until the time is spent, printing a line and saving a checkpoint from time to time."""
-        budget_s, saved, printed = self.args.minutes * 60, time.monotonic(), 0.0
+        budget_s, saved, printed = self.args.minutes * 60, time.monotonic(), -math.inf
         while self.state["spent_s"] < budget_s:
             rows = self._epoch_rows()
             while self.state["row"] < len(rows) and self.state["spent_s"] < budget_s:
-                started = time.monotonic()
+                started = time.process_time()
                 self._step(rows, self.state["spent_s"] / budget_s)
+                self.state["spent_s"] += time.process_time() - started
                 now = time.monotonic()
-                self.state["spent_s"] += now - started
                 if now - printed > 10:
                     printed = now
                     self._print()
@@ -169,7 +176,7 @@ class Pretraining:
         for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
             optimizer.load_state_dict(state)
         self.state = saved["state"]
-        print(f"going on from {self.checkpoint}, step {self.state['step']}", flush=True)
+        print(f"resuming from {self.checkpoint}, step {self.state['step']}", flush=True)
 
 
 def save_encoder(run: Pretraining, tokenizer: Tokenizer, folder: Path) -> None:
@@ -185,10 +192,14 @@ def save_encoder(run: Pretraining, tokenizer: Tokenizer, folder: Path) -> None:
         "steps": run.state["step"], "subwords_seen": run.subwords_seen(), "minutes": run.args.minutes,
         "final_loss": run.state["loss"], "seed": run.args.seed,
         "corpora": {corpus.path.name: corpus.times for corpus, _ in run.encoded},
+        "without": [f"{path.parent.name}/{path.name}" for path in run.args.without],
         "lr": run.args.lr, "warmup": run.args.warmup, "masked": run.args.masked, "rows": run.args.rows,
         "dropout": run.args.dropout,
         "torch": torch.__version__,
     }  # fmt: skip
+    if run.args.weights is not None:
+        with (run.args.weights / WEIGHTS).open("rb") as file:
+            facts["from"] = {WEIGHTS: hashlib.file_digest(file, "sha256").hexdigest()}
     (folder / "pretraining.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
@@ -197,7 +208,18 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", nargs="+", required=True, metavar="FILE:TIMES")
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint and of the finished model")
-    parser.add_argument("--minutes", type=float, default=60, help="time to train, all calls together")
+    parser.add_argument(
+        "--without",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="treebank files whose sentences are excluded",
+    )
+    parser.add_argument(
+        "--from", dest="weights", type=Path, metavar="MODEL", help="encoder and vocabulary to start from"
+    )
+    parser.add_argument("--minutes", type=float, default=60, help="CPU time to train, all calls together")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lr", type=float, default=3e-3, help="peak learning rate")
     parser.add_argument("--warmup", type=float, default=0.03, help="share of the time over which the rate rises")
@@ -208,7 +230,8 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
     args.out.mkdir(parents=True, exist_ok=True)
-    tokenizer, encoded = read_and_encode(args.corpus, args.out / "tokenizer.json")
+    vocabulary = (args.out if args.weights is None else args.weights) / "tokenizer.json"
+    tokenizer, encoded = read_and_encode(args.corpus, vocabulary, args.without)
     run = Pretraining(encoded, args)
     run.run()
     save_encoder(run, tokenizer, args.out / "model")

@@ -29,12 +29,17 @@ class PretrainingCorpus:
     prose: bool
 
 
-def read_corpus(argument: str) -> PretrainingCorpus:
-    """`FILE:TIMES` to its sentences, words separated by one space."""
+def read_treebank(path: Path) -> list[str]:
+    """The sentences of a CoNLL-U file, words separated by one space."""
+    return [" ".join(s.forms) for s in read_conllu(path, Columns())]
+
+
+def read_corpus(argument: str, excluded: frozenset[str] = frozenset()) -> PretrainingCorpus:
+    """Parse `FILE:TIMES` and read the sentences of the file, of a treebank without those in `excluded`."""
     file, _, times = argument.rpartition(":")
     path = Path(file)
     if path.suffix == ".conllu":
-        sentences = [" ".join(s.forms) for s in read_conllu(path, Columns())]
+        sentences = [sentence for sentence in read_treebank(path) if sentence not in excluded]
         return PretrainingCorpus(path, int(times), sentences, prose=False)
     lines = path.read_text(encoding="utf-8").splitlines()
     return PretrainingCorpus(path, int(times), [line for line in lines if line.strip()], prose=True)
@@ -141,9 +146,15 @@ def mask_rows(rows: list[Row], share: float, rng: np.random.Generator) -> Masked
     return MaskedBatch(*(torch.from_numpy(a) for a in (ids, positions, visible, chosen, gold)))
 
 
-def read_and_encode(arguments: list[str], vocabulary: Path) -> tuple[Tokenizer, EncodedCorpora]:
-    """Read the corpora and encode them with the vocabulary in a file, which is trained on them where there is none."""
-    corpora = [read_corpus(argument) for argument in arguments]
+def read_and_encode(
+    arguments: list[str], vocabulary: Path, without: list[Path] | None = None
+) -> tuple[Tokenizer, EncodedCorpora]:
+    """Read the corpora and encode them with the vocabulary in a file, which is trained on them where there is none.
+
+    Sentences of the treebank files in `without` are excluded from every treebank.
+    """
+    excluded = frozenset(sentence for path in without or [] for sentence in read_treebank(path))
+    corpora = [read_corpus(argument, excluded) for argument in arguments]
     if not vocabulary.exists():
         train_tokenizer(corpora).save(str(vocabulary))
     tokenizer = Tokenizer.from_file(str(vocabulary))

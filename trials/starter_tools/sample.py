@@ -1,6 +1,6 @@
 """Cut the bundled treebank samples from the full treebanks: fixed, of whole documents where they fit.
 
-python -m trials.starter_tools.sample TREEBANK_FOLDER --sizes 800 200 200 --out trials/starter/treebanks/NAME
+python -m trials.starter_tools.sample TREEBANK_FOLDER --sizes 800 500 500 --out trials/starter/treebanks/NAME
 
 Each split's documents are walked in a seeded random order and taken whole while they fit into what is still open; when
 none fits any more, the next one is cut. Sentences keep the treebank's order, and their lines are copied to the byte.
@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("treebank", type=Path, help="folder with *train.conllu, *dev.conllu and *test.conllu")
-    parser.add_argument("--sizes", type=int, nargs=3, default=[800, 200, 200], metavar=("TRAIN", "DEV", "TEST"))
+    parser.add_argument("--sizes", type=int, nargs=3, default=[800, 500, 500], metavar=("TRAIN", "DEV", "TEST"))
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args(argv)
     data = DataDraft(folder=str(args.treebank)).resolve()

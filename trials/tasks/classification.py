@@ -11,6 +11,7 @@ import numpy as np
 
 from trials.datasets.corpus import Item, Text
 from trials.errors import DataError
+from trials.escaping.untrusted_text import quoted
 from trials.metrics.metric import Output
 from trials.metrics.table import TagScore, tag_table
 from trials.models.family import Head
@@ -79,7 +80,8 @@ class TextClassification(MeasuredTask):
         types = encoded.get("token_type_ids") or [None] * len(texts)
         ids = {name: i for i, name in enumerate(names)}
         golds = [float(text.label) if self.regression else ids[text.label] for text in texts]
-        return [_example(*values, n_labels) for values in zip(encoded["input_ids"], types, golds, strict=True)]
+        cut = [bool(part.overflowing) for part in encoded.encodings]
+        return [_example(*values, n_labels) for values in zip(encoded["input_ids"], types, golds, cut, strict=True)]
 
     def table(
         self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
@@ -98,15 +100,17 @@ def _check_label(text: Text, *, regression: bool) -> None:
     except ValueError:
         number = None
     if regression and (number is None or not math.isfinite(number)):
-        raise DataError(f"{text.place}: the label is {text.label!r}, but a regression needs a number. Fix this line.")
+        raise DataError(
+            f"{text.place}: the label is {quoted(text.label)}, but a regression needs a number. Fix this line."
+        )
     if not regression and number is not None and not text.label.lstrip("+-").isdigit():
         raise DataError(
-            f"{text.place}: the label is {text.label!r}, a number with a fraction, but the task needs classes. Use a "
-            "regression like `stsb`, or name the column of the classes with `columns: {label: ...}`."
+            f"{text.place}: the label is {quoted(text.label)}, a number with a fraction, but the task needs classes. "
+            "Use a regression like `stsb`, or name the column of the classes with `columns: {label: ...}`."
         )
 
 
-def _example(ids: list[int], types: list[int] | None, gold: float, n_labels: int) -> Example:
+def _example(ids: list[int], types: list[int] | None, gold: float, is_cut: bool, n_labels: int) -> Example:
     learnt = gold if isinstance(gold, float) or gold < n_labels else IGNORE
     return Example(
         np.array(ids, dtype=np.int64),
@@ -114,6 +118,7 @@ def _example(ids: list[int], types: list[int] | None, gold: float, n_labels: int
         gold=np.array([gold]),
         at=np.zeros(1, dtype=np.int64),
         types=np.array(types, dtype=np.int64) if types is not None else None,
+        cut=int(is_cut),
     )
 
 

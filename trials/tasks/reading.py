@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from trials.datasets.corpus import SPLITS, Corpus, Item, load_corpus
 from trials.errors import DataError
+from trials.escaping.untrusted_text import quoted
 from trials.settings import DataSpec
 from trials.tasks.task import TASKS, unseen_labels
 
@@ -30,17 +31,18 @@ def _read(task_name: str, data: DataSpec) -> Corpus:
             raise DataError(f"{data.name}, {name} split: {error}") from error
     labels = task.label_names(splits[0])
     if len(labels) < 2 and not task.regression:
-        raise DataError(f"{data.name}: its train split has one label only, {labels[0]!r}; there is nothing to learn.")
+        only = quoted(labels[0])
+        raise DataError(f"{data.name}: its train split has one label only, {only}; there is nothing to learn.")
     return Corpus(*splits)
 
 
 def unseen_notes(task_name: str, data: DataSpec) -> list[str]:
-    """A message for each of dev and test with labels that do not occur in train."""
+    """A message for each split other than train with labels that do not occur in train."""
     task, corpus = TASKS[task_name], read_corpus(task_name, data)
     if task.regression:
         return []
     labels, notes = task.label_names(corpus.train), []
-    for split in ("dev", "test"):
+    for split in SPLITS[1:]:
         unseen = unseen_labels(getattr(corpus, split), labels)
         if unseen:
             names = ", ".join(f"{label} ({n})" for label, n in unseen.items())

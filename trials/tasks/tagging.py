@@ -58,8 +58,8 @@ class PosTagging(MeasuredTask):
         encoded = tokenizer(forms, is_split_into_words=True, truncation=True, max_length=max_length)
         tag_ids = {tag: i for i, tag in enumerate(names)}
         return [
-            _example(encoded["input_ids"][i], encoded.word_ids(i), [tag_ids[tag] for tag in sentence.tags], n_labels)
-            for i, sentence in enumerate(sentences)
+            _example(part.ids, part.word_ids, [tag_ids[tag] for tag in sentence.tags], n_labels, bool(part.overflowing))
+            for part, sentence in zip(encoded.encodings, sentences, strict=True)
         ]
 
     def table(
@@ -98,16 +98,18 @@ def tagged_sentences(items: Sequence[Item]) -> list[Sentence]:
     return sentences
 
 
-def _example(ids: list[int], word_ids: list[int | None], gold: list[int], n_labels: int) -> Example:
+def _example(ids: list[int], word_ids: list[int | None], gold: list[int], n_labels: int, is_cut: bool) -> Example:
     labels = np.full(len(ids), IGNORE, dtype=np.int64)
     at = np.full(len(gold), -1, dtype=np.int64)
-    previous = None
+    previous, end = None, 0
     for place, word in enumerate(word_ids):
         if word is not None and word != previous:
             at[word] = place
             labels[place] = gold[word] if gold[word] < n_labels else IGNORE
+            end = word + 1
         previous = word
-    return Example(np.array(ids, dtype=np.int64), labels, np.array(gold, dtype=np.int64), at)
+    cut = len(gold) - end if is_cut else 0
+    return Example(np.array(ids, dtype=np.int64), labels, np.array(gold, dtype=np.int64), at, cut=cut)
 
 
 TASKS.register("pos")(PosTagging())

@@ -36,6 +36,7 @@ class Example:
         at: (places,) index of the subword whose prediction counts for a place; -1 if it was cut off.
         types: (subwords,) which text of a pair a subword belongs to; None if the model does not use it.
         states: (subwords, width) tensor of the input of the first trained layer; None if it is not cached.
+        cut: Words that `max_length` cut off; of a text 1 if its end was.
     """
 
     ids: np.ndarray
@@ -44,6 +45,7 @@ class Example:
     at: np.ndarray
     types: np.ndarray | None = None
     states: torch.Tensor | None = None
+    cut: int = 0
 
 
 @dataclass(frozen=True)
@@ -165,11 +167,6 @@ class MeasuredTask:
         """The value of each of `metrics`; the arguments are the attributes of `PredictedSplit`."""
         split = self.predicted_split(gold, predicted, starts, names)
         return {metric.name: metric.function(split) for metric in metrics_for(self.outputs, self.score)}
-
-
-def score_contributions(task_name: str, score: str | None, split: PredictedSplit) -> np.ndarray:
-    """(examples,) what each example contributes to the score of `as_score`; their mean is the score."""
-    return METRICS[score or TASKS[task_name].metrics[0]].score_contributions(split)
 
 
 def as_score(task_name: str, score: str | None, measured: Mapping[str, float]) -> float:

@@ -1,4 +1,4 @@
-"""Batches of padded tensors: in random order for training, ordered by length for evaluation."""
+"""Batches: rows of sentences laid end to end, or padded; random for training, ordered by length for evaluation."""
 
 from __future__ import annotations
 
@@ -13,59 +13,93 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from trials.models.family import MODEL_FAMILIES
+from trials.models.padding_free import NAME, Spans, row_logits
 from trials.tasks.task import IGNORE, Example
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Padded sentences or texts.
+    """Sentences or texts, padded or laid end to end.
 
     Attributes:
-        ids: (examples, subwords) input ids.
-        mask: (examples, subwords) 1 where there is a subword, else 0; integers, as DeBERTa computes with it.
-        labels: (examples, subwords) label or IGNORE; of texts (examples, 1).
+        ids: (examples, subwords) input ids; end to end (1, subwords of all examples), and so are the other tensors.
+        mask: (examples, subwords) 1 where there is a subword, else 0; integers, as DeBERTa computes with it. None if
+            the examples lie end to end.
+        labels: (examples, subwords) label or IGNORE; of texts always (examples, 1).
         types: (examples, subwords) which text of a pair a subword belongs to, or None.
         states: (examples, subwords, width) input of the first trained layer, in place of the ids, or None.
+        spans: Where the examples lie in the row; None if they are padded.
         square: Whether the model is given `square_mask` of the mask; see `takes_square_mask`.
     """
 
     ids: torch.Tensor
-    mask: torch.Tensor
+    mask: torch.Tensor | None
     labels: torch.Tensor
     types: torch.Tensor | None
     states: torch.Tensor | None
+    spans: Spans | None = None
     square: bool = False
 
     @property
     def inputs(self) -> dict[str, torch.Tensor]:
-        """The keyword arguments of the model's forward pass."""
-        mask = square_mask(self.mask) if self.square else self.mask
-        if self.states is not None:
-            return {"inputs_embeds": self.states, "attention_mask": mask}
-        types = {} if self.types is None else {"token_type_ids": self.types}
-        return {"input_ids": self.ids, "attention_mask": mask, **types}
+        """The keyword arguments of the model's forward pass; not the positions of a row."""
+        given = {"inputs_embeds": self.states} if self.states is not None else {"input_ids": self.ids}
+        if self.mask is not None:
+            given["attention_mask"] = square_mask(self.mask) if self.square else self.mask
+        if self.types is not None and self.states is None:
+            given["token_type_ids"] = self.types
+        return given
 
     @property
     def tensors(self) -> list[torch.Tensor]:
         """Those that are not None, in the order of the attributes."""
-        return [t for t in (self.ids, self.mask, self.labels, self.types, self.states) if t is not None]
+        spans = [self.spans.positions, self.spans.offsets] if self.spans is not None else []
+        return [t for t in (self.ids, self.mask, self.labels, self.types, self.states, *spans) if t is not None]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Subwords that the model computes for each example, padding included."""
+        return self.spans.lengths if self.spans is not None else (self.ids.shape[1],) * len(self.ids)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """(examples,) index of each example's first label among all labels of the batch."""
+        if self.spans is not None and self._has_label_a_subword:
+            return np.cumsum((0, *self.spans.lengths[:-1]))
+        return np.arange(len(self.labels)) * self.labels.shape[1]
+
+    @property
+    def _has_label_a_subword(self) -> bool:
+        return self.labels.shape[1] == self.ids.shape[1]
 
     def parts(self, n: int) -> Iterator[Batch]:
         """The examples in about `n` parts, padded as the whole batch is."""
-        size = -(-len(self.ids) // n)
-        for start in range(0, len(self.ids), size):
-            yield self.each(itemgetter(slice(start, start + size)))
+        n_examples = len(self.lengths)
+        size = -(-n_examples // n)
+        for start in range(0, n_examples, size):
+            rows = slice(start, start + size)
+            yield self.each(itemgetter(rows)) if self.spans is None else self._part(self.spans, rows)
+
+    def _part(self, whole: Spans, rows: slice) -> Batch:
+        spans, where = whole.part(rows.start, min(rows.stop, len(whole.lengths)))
+        part = replace(self, spans=None).each(itemgetter((slice(None), where)))
+        labels = part.labels if self._has_label_a_subword else self.labels[rows]
+        return replace(part, labels=labels, spans=spans)
 
     def each(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
         """The batch with a function applied to every tensor."""
-        types, states = (None if t is None else change(t) for t in (self.types, self.states))
+        mask, types, states = (None if t is None else change(t) for t in (self.mask, self.types, self.states))
+        spans = self.spans and self.spans.each(change)
         return replace(
-            self, ids=change(self.ids), mask=change(self.mask), labels=change(self.labels), types=types, states=states
+            self, ids=change(self.ids), mask=mask, labels=change(self.labels), types=types, states=states, spans=spans
         )
 
     def logits(self, model: torch.nn.Module) -> torch.Tensor:
-        """(examples, subwords, labels) in fp32; of texts (examples, 1, labels)."""
-        logits: torch.Tensor = model(**self.inputs).logits.float()
+        """(examples, subwords, labels) in fp32, or (1, subwords, labels) end to end; of texts (examples, 1, labels)."""
+        if self.spans is None:
+            logits: torch.Tensor = model(**self.inputs).logits.float()
+        else:
+            logits = row_logits(model, self.spans, self.inputs, pooled=not self._has_label_a_subword).float()
         return logits if logits.dim() == 3 else logits.unsqueeze(1)
 
 
@@ -78,7 +112,7 @@ def takes_square_mask(model: nn.Module) -> bool:
     config = getattr(model, "config", None)
     family = str(getattr(config, "model_type", ""))
     known = family in MODEL_FAMILIES and MODEL_FAMILIES[family].square_mask
-    return known and getattr(config, "_attn_implementation", None) == "sdpa"  # others add a mask of floats
+    return known and getattr(config, "_attn_implementation", None) in ("sdpa", NAME)  # others add a mask of floats
 
 
 def square_mask(mask: torch.Tensor) -> torch.Tensor:
@@ -103,6 +137,21 @@ def collate(
         hidden = pad(hidden, (0, 0, 0, at_least[0] - hidden.shape[1]))
     return Batch(
         on_device[0], on_device[1], on_device[2], token_types, hidden.to(device) if hidden is not None else None
+    )
+
+
+def laid_end_to_end(examples: Sequence[Example], first_position: int) -> Batch:
+    """One row of examples on the CPU; `first_position` is the position id of an example's first subword."""
+    types = [example.types for example in examples if example.types is not None]
+    states = [example.states for example in examples if example.states is not None]
+    ids, labels = (np.concatenate(rows) for rows in ([e.ids for e in examples], [e.labels for e in examples]))
+    return Batch(
+        ids=torch.from_numpy(ids[None]),
+        mask=None,
+        labels=torch.from_numpy(labels[None] if len(labels) == len(ids) else labels[:, None]),
+        types=torch.from_numpy(np.concatenate(types)[None]) if types else None,
+        states=torch.cat(states)[None] if states else None,
+        spans=Spans.of(tuple(len(example.ids) for example in examples), first_position),
     )
 
 

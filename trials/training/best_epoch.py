@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping, Sequence
 
 import torch
+from safetensors.torch import save
 
 from trials.encoding.encoded_corpus import EncodedCorpus
+from trials.metrics.metric import METRICS
 from trials.models.load import LoadedModel
 from trials.record import SplitReport
 from trials.settings import Predictions
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.task import Split, score_contributions
+from trials.tasks.task import Split
 from trials.training.loop import EvaluatedSplit
 
 AUTO_WORDS = 100_000  # largest split whose predictions are stored by default; about a megabyte in the store
@@ -50,6 +54,19 @@ class BestEpoch:
         for parameter, best in zip(self.trained, self.weights, strict=True):
             parameter.copy_(best)
 
+    def to_bytes(self, names: Mapping[int, str], labels: Sequence[str]) -> bytes:
+        """The best weights as a safetensors file, with the labels of the head.
+
+        Args:
+            names: The name of each parameter of the model, by its `id`.
+            labels: The labels, in the order of the head's outputs.
+        """
+        tensors = {
+            names[id(p)]: weight.to("cpu", copy=True).contiguous()
+            for p, weight in zip(self.trained, self.weights, strict=True)
+        }
+        return save(tensors, {"labels": json.dumps(list(labels))})
+
 
 def split_report(
     spec: TrialSpec, data: EncodedCorpus, name: str, split: Split, evaluated: EvaluatedSplit, predictions: Predictions
@@ -58,14 +75,16 @@ def split_report(
     task = TASKS[spec.task]
     tags = task.table(split.gold, evaluated.predicted, split.starts, data.names)
     predicted = task.predicted_split(split.gold, evaluated.predicted, split.starts, data.names)
-    contributions = tuple(score_contributions(spec.task, spec.score, predicted).tolist())
+    metric = METRICS[spec.score or task.metrics[0]]
+    contributions, constant = tuple(metric.score_contributions(predicted).tolist()), metric.constant_score(predicted)
     by_default = task.head == "tokens" and len(split.gold) <= AUTO_WORDS
     if predictions == "none" or (predictions == "auto" and not by_default):
-        return SplitReport(name, tags, contributions)
+        return SplitReport(name, tags, contributions, constant)
     return SplitReport(
         name,
         tags,
         contributions,
+        constant,
         () if task.regression else data.names,
         tuple(split.gold.tolist()),
         tuple(evaluated.predicted.tolist()),

@@ -14,13 +14,13 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
 from safetensors.torch import save
 
-from trials.errors import CheckpointError
+from trials.errors import CheckpointError, StoreError, one_line
 from trials.record import EpochRecord
 from trials.seeding import GlobalStream
 from trials.settings import NEVER, CheckpointTimes
@@ -47,18 +47,20 @@ class CheckpointStorage(Protocol):
 
 @dataclass
 class Checkpoints:
-    """When a trial's checkpoints are saved, and where.
+    """When a trial's checkpoints are saved, and where. A trial goes on where they cannot be written.
 
     Attributes:
         storage: Where.
         times: When.
         leaving: Whether the process was asked to stop: then a checkpoint is saved after the next step, and the trial
             ends.
+        error: Why the last one could not be written; None if it was.
     """
 
     storage: CheckpointStorage
     times: CheckpointTimes = NEVER
     leaving: Callable[[], bool] = never
+    error: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._step, self._epoch, self._time, self._cost_s = -1, 0.0, time.monotonic(), math.nan
@@ -78,10 +80,15 @@ class Checkpoints:
         return (time.monotonic() - self._time) * share >= cost_s or self.due()
 
     def save(self, state: TrialState) -> None:
-        """Save a checkpoint, unless this very step has one."""
-        if state.training.step != self._step:
-            started = time.monotonic()
+        """Save a checkpoint, unless this very step has one; if it cannot be written, `error` says why."""
+        if state.training.step == self._step:
+            return
+        started, self.error = time.monotonic(), None
+        try:
             self.storage.save(state.training.step, state.to_bytes())
+        except (OSError, StoreError) as error:
+            self.error, self._time = one_line(str(error)), time.monotonic()  # tried again when the next one is due
+        else:
             self._step, self._epoch, self._time = state.training.step, state.epoch, time.monotonic()
             self._cost_s = self._time - started
 
@@ -103,6 +110,7 @@ class TrialState:
         losses: Of the steps since the last record.
         train_s: Seconds that those steps took.
         energy_j: Joules that they took; None where it cannot be read.
+        flops: Operations that they took; None where an older checkpoint did not count them.
     """
 
     spec: TrialSpec
@@ -113,6 +121,7 @@ class TrialState:
     losses: tuple[float, ...] = ()
     train_s: float = 0.0
     energy_j: float | None = 0.0
+    flops: float | None = 0.0
 
     @property
     def epoch(self) -> float:
@@ -127,7 +136,7 @@ class TrialState:
     def evaluated(self, record: EpochRecord) -> None:
         """Add a record, which covers the steps so far."""
         self.records.append(replace(record, reports=()))  # only the last record has any, and it ends the trial
-        self.losses, self.train_s, self.energy_j = (), 0.0, 0.0
+        self.losses, self.train_s, self.energy_j, self.flops = (), 0.0, 0.0, 0.0
 
     def to_bytes(self) -> bytes:
         """The checkpoint."""
@@ -145,6 +154,7 @@ class TrialState:
             "losses": self.losses,
             "train_s": self.train_s,
             "energy_j": self.energy_j,
+            "flops": self.flops,
             "scaler": training.scaler.state_dict(),
             "records": [{k: v for k, v in asdict(record).items() if k != "reports"} for record in self.records],
             "best_score": None,
@@ -184,7 +194,7 @@ class TrialState:
             )
             best_dev = EvaluatedSplit(state.best_loss, predicted.numpy(), probability.numpy())
             self.best.replace(state.best_score, best_dev, list(checkpoint.under("best/").values()))
-        self.training.lr, self.energy_j = state.lr, state.energy_j
+        self.training.lr, self.energy_j, self.flops = state.lr, state.energy_j, state.flops
         self.records, self.losses, self.train_s = list(state.records), state.losses, state.train_s
 
     def _templates(self, checkpoint: Checkpoint) -> dict[str, torch.Tensor]:

@@ -33,7 +33,8 @@ class CheckpointState(BaseModel):
     Attributes:
         step: Optimiser steps done.
         lr: Learning rate of the last step.
-        losses: Losses of the steps since the last record; `train_s` and `energy_j` are their seconds and joules.
+        losses: Losses of the steps since the last record; `train_s`, `energy_j` and `flops` are their seconds, joules
+            and operations.
         scaler: State of the loss scaling in fp16; else empty.
         records: The records that the trial had yielded, without their reports.
         best_score, best_loss: Score and loss on dev at the best epoch; None before the first evaluation.
@@ -49,6 +50,7 @@ class CheckpointState(BaseModel):
     losses: tuple[float, ...]
     train_s: float
     energy_j: float | None = None  # older checkpoints lack it
+    flops: float | None = None  # and this
     scaler: Mapping[str, float | int]
     records: tuple[EpochRecord, ...]
     best_score: float | None

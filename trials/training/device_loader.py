@@ -1,11 +1,12 @@
 """Batches of examples on a device, with as little host work per step as possible.
 
-On a CPU a batch is collated from its examples. A GPU would wait for that, so there a split's ids, labels and token
-types reside on the device as padded matrices, and a batch is a selection of their rows: each step sends only row
-indices. Hidden states of a frozen prefix stay in their memory-mapped file on the host; they are read and sent one batch
-ahead, on a stream of their own, during the previous step. Either way the host never waits for the device.
+On a CPU a batch is made from its examples. A GPU would wait for that, so there a split's ids, labels and token types
+reside on the device as padded matrices, and a batch is a selection of their rows, or of their subwords if it lies
+end to end: each step sends only indices. Hidden states of a frozen prefix stay in their memory-mapped file on the
+host; they are read and sent one batch ahead, on a stream of their own, during the previous step. Either way the host
+never waits for the device.
 
-Both ways give the batches of `collate` bit for bit; tests verify that on a CPU. Only a GPU can show that pinned copies
+Both ways give the batches of `batching` bit for bit; tests verify that on a CPU. Only a GPU can show that pinned copies
 arrive complete and overlap with the steps.
 """
 
@@ -19,8 +20,9 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from trials.models.padding_free import Spans
 from trials.tasks.task import IGNORE, Example
-from trials.training.batching import Batch, collate, padded_rows
+from trials.training.batching import Batch, collate, laid_end_to_end, padded_rows
 
 RESIDENT_BYTES = 1 << 30  # of one split on a GPU: half a million sentences of 128 subwords
 Chosen = Sequence[int] | np.ndarray
@@ -41,12 +43,17 @@ class DeviceLoader:
         pad_id: int,
         device: torch.device,
         *,
+        first_position: int | None = None,
         multiple: int = 1,
         square_mask: bool = False,
         resident: bool | None = None,
     ) -> None:
-        """`multiple`: batches are padded to a multiple of so many subwords, at most to the longest example."""
+        """Batches lie end to end where `first_position` is given, the position id of an example's first subword.
+
+        Others are padded to a `multiple` of so many subwords, at most to the longest example.
+        """
         self.examples, self._pad_id, self._device = examples, pad_id, device
+        self._first_position = first_position
         self._multiple, self._square_mask = multiple, square_mask
         self._lengths = np.array([len(example.ids) for example in examples])
         self._longest = int(self._lengths.max())
@@ -66,8 +73,21 @@ class DeviceLoader:
             yield from (self._copies.arrived(*sending) for sending in one_ahead(sent))
 
     def _batch(self, chosen: Chosen) -> Batch:
+        if self._first_position is not None:
+            return self._row(chosen, self._first_position)
         batch = self._collated(chosen) if self._matrices is None else self._gathered(chosen, self._matrices)
         return replace(batch, square=True) if self._square_mask else batch
+
+    def _row(self, chosen: Chosen, first_position: int) -> Batch:
+        if self._matrices is None:
+            return laid_end_to_end([self.examples[i] for i in chosen], first_position).each(self._sent)
+        lengths, states = self._lengths[np.asarray(chosen)], [self.examples[i].states for i in chosen]
+        batch = self._matrices.row(
+            self._sent(torch.as_tensor(chosen)), self._sent(self._matrices.places(chosen, lengths))
+        )
+        spans = Spans.of(tuple(lengths.tolist()), first_position).each(self._sent)
+        known = [each for each in states if each is not None]
+        return replace(batch, spans=spans, states=self._sent(torch.cat(known)[None]) if known else None)
 
     def _collated(self, chosen: Chosen) -> Batch:
         examples, width = [self.examples[i] for i in chosen], self._width(chosen)
@@ -116,7 +136,22 @@ class _Matrices:
         self._labels = torch.from_numpy(padded_rows([e.labels for e in examples], IGNORE)).to(device)
         self._types = torch.from_numpy(padded_rows(types, 0)).to(device) if types else None
         self._lengths = torch.tensor([[len(e.ids)] for e in examples], device=device)  # (examples, 1)
-        self._positions = torch.arange(self._ids.shape[1], device=device)
+        self._width = self._ids.shape[1]
+        self._positions = torch.arange(self._width, device=device)
+
+    def places(self, chosen: Chosen, lengths: np.ndarray) -> torch.Tensor:
+        """(subwords of all chosen examples,) where they are in the flattened matrices; on the host."""
+        before = np.repeat(np.cumsum(lengths) - lengths, lengths)  # subwords of the examples before a subword's own
+        rows = np.repeat(np.asarray(chosen, np.int64) * self._width, lengths)
+        return torch.from_numpy(rows + np.arange(len(rows)) - before)
+
+    def row(self, index: torch.Tensor, places: torch.Tensor) -> Batch:
+        """The examples of these rows end to end, without spans and states."""
+        ids, types = (None if m is None else m.flatten()[places][None] for m in (self._ids, self._types))
+        assert ids is not None
+        has_label_a_subword = self._labels.shape == self._ids.shape
+        labels = self._labels.flatten()[places][None] if has_label_a_subword else self._labels.index_select(0, index)
+        return Batch(ids, None, labels, types, None)
 
     def rows(self, index: torch.Tensor, width: int) -> Batch:
         """The batch of these examples, cut to `width` subwords; the one label of a text stays."""

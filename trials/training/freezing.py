@@ -15,10 +15,10 @@ def frozen_modules(parts: Parts, freeze: FreezeSpec) -> list[nn.Module]:
 
 
 def freeze_parts(parts: Parts, freeze: FreezeSpec) -> None:
-    """Turn gradients off in the frozen parts and on in all others."""
+    """Turn gradients off in the frozen parts and on in all others, but for tables that are never learned."""
     for module in (parts.embeddings, *parts.encoder_layers, *parts.head):
         module.requires_grad_(True)
-    for module in frozen_modules(parts, freeze):
+    for module in (*frozen_modules(parts, freeze), *parts.computed):
         module.requires_grad_(False)
 
 

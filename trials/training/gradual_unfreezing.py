@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trials.spec import TrialSpec
+from trials.training.batching import collate
+from trials.training.flops import Flops, training_flops
 from trials.training.freezing import freeze_parts, train_mode
 from trials.training.loop import Training, never, train_steps
 from trials.training.steps import steps_an_epoch
@@ -21,6 +23,19 @@ class GradualUnfreezing:
         self._spec, self._training = spec, training
         self._freeze = spec.always_frozen
         self.trainable_params = training.loaded.trainable_params()
+        self._flops = self._flops_of_stages()
+
+    def _flops_of_stages(self) -> list[Flops]:
+        """The operations of a step in every stage."""
+        training, loaded = self._training, self._training.loaded
+        like = collate(training.examples[:1], training.pad_id, training.device)
+        if self._spec.thaw_every is None:
+            return [training_flops(loaded.model, like)]
+        found = []
+        for stage in range((self._spec.optim.epochs - 1) // self._spec.thaw_every + 1):
+            freeze_parts(loaded.parts, self._spec.freeze.after_thaws(stage))
+            found.append(training_flops(loaded.model, like))
+        return found
 
     def train_to(self, stop: int, pause: Callable[[], bool] = never) -> tuple[float, ...]:
         """Train up to the step `stop`, or to the first step after which `pause` is true; return each step's loss.
@@ -38,10 +53,12 @@ class GradualUnfreezing:
 
     def _switch(self) -> None:
         """Freeze what is frozen at this step, and put the model into training mode."""
-        spec, loaded = self._spec, self._training.loaded
+        spec, loaded, stage = self._spec, self._training.loaded, 0
         if spec.thaw_every is not None:
-            self._freeze = spec.freeze.after_thaws(self._training.step // self._stage_steps())
+            stage = self._training.step // self._stage_steps()
+            self._freeze = spec.freeze.after_thaws(stage)
             freeze_parts(loaded.parts, self._freeze)
+        self._training.step_flops = self._flops[stage]
         train_mode(loaded.model, loaded.parts, self._freeze, frozen_dropout=spec.frozen_dropout)
 
     def _next_change(self) -> int:

@@ -19,6 +19,7 @@ from trials.tasks.task import IGNORE, NO_PREDICTION, Example, Split
 from trials.training.batching import Batch, batches_by_length, takes_square_mask
 from trials.training.cuda_graphs import LENGTHS, CudaGraphRecorder, Step, StepGraphs, model_state
 from trials.training.device_loader import DeviceLoader
+from trials.training.flops import Flops
 from trials.training.lazy_adamw import clip_grad_norm
 from trials.training.optimizer import lr_share, new_optimizer
 
@@ -36,6 +37,8 @@ class Training:
         accumulation: Parts that a batch is split into; their gradients add up to the batch's.
         graphs: Whether steps are recorded and replayed as CUDA graphs; see `cuda_graphs` for the conditions.
         step: Steps done.
+        step_flops: Operations of a step, by its batch's shape; None to count none.
+        flops: Operations of the steps that this process has done.
         device_batches: The batches on the device.
     """
 
@@ -52,6 +55,8 @@ class Training:
     graphs: bool = False
     step: int = 0
     lr: float = 0.0
+    step_flops: Flops | None = None
+    flops: float = 0.0
     optimizer: torch.optim.AdamW = field(init=False)
     scaler: torch.amp.GradScaler = field(init=False)
     step_graphs: StepGraphs | None = field(init=False)
@@ -76,7 +81,16 @@ class Training:
     def _loader(self, examples: Sequence[Example], multiple: int = 1) -> DeviceLoader:
         # On a CPU no wait is saved, and attention without padding is a little faster in the library.
         square = self.device.type == "cuda" and takes_square_mask(self.loaded.model)
-        return DeviceLoader(examples, self.pad_id, self.device, multiple=multiple, square_mask=square)
+        return DeviceLoader(
+            examples, self.pad_id, self.device,
+            first_position=self.loaded.first_position if self.padding_free else None,
+            multiple=multiple, square_mask=square,
+        )  # fmt: skip
+
+    @property
+    def padding_free(self) -> bool:
+        """Whether batches lie end to end: if the model allows it and steps are not graphs, which need few shapes."""
+        return self.loaded.first_position is not None and not self.graphs
 
     def set_lr(self) -> None:
         """Set this step's learning rate in every parameter group."""
@@ -87,6 +101,13 @@ class Training:
             else:
                 group["lr"] = group["peak_lr"] * share
         self.lr = self.optim.lr * share
+
+    def count(self, batch: Batch) -> None:
+        """Add the operations of a step on a batch."""
+        if self.step_flops is not None:
+            n = len(batch.lengths)
+            n_parts = -(-n // -(-n // self.accumulation))
+            self.flops += self.step_flops.of(batch.lengths) + (n_parts - 1) * self.step_flops.fixed
 
     def stepper(self) -> Step:
         """The function that takes one step of the model in its current state: `one_step`, or its CUDA graph."""
@@ -110,6 +131,7 @@ def train_steps(training: Training, n: int, pause: Callable[[], bool] = never) -
         batch = next(training.device_batches)
         training.set_lr()
         losses.append(take_step(batch))
+        training.count(batch)
         training.step += 1
         if pause():
             break
@@ -183,7 +205,7 @@ def evaluate(training: Training, split: Split) -> EvaluatedSplit:
         with training.precision:
             logits = batch.logits(model)
         loss += summed_loss(logits, batch.labels)
-        outputs.add(logits, group, examples)
+        outputs.add(logits, batch.starts, group, examples)
     n_labels = sum(int((example.labels != IGNORE).sum()) for example in examples)
     predicted, probability = outputs.numbers() if split.gold.dtype.kind == "f" else outputs.classes()
     return EvaluatedSplit(loss.item() / max(n_labels, 1), predicted, probability)
@@ -199,15 +221,15 @@ class _Outputs:
         self._places: list[np.ndarray] = [np.empty(0, np.int64)] * n_examples
         self._n = 0
 
-    def add(self, logits: torch.Tensor, group: Sequence[int], examples: Sequence[Example]) -> None:
-        """Add a batch's logits (examples, subwords, labels) for the examples of these indices."""
+    def add(self, logits: torch.Tensor, starts: np.ndarray, group: Sequence[int], examples: Sequence[Example]) -> None:
+        """Add a batch's logits (..., labels) for the examples of these indices, which start at these places."""
         best, label = logits.max(dim=-1)
         self._labels.append(label.flatten())
         self._logits.append(best.flatten())
         self._log_probabilities.append((best - logits.logsumexp(dim=-1)).flatten())
-        for row, i in enumerate(group):
+        for start, i in zip(starts, group, strict=True):
             at = examples[i].at
-            self._places[i] = np.where(at < 0, -1, self._n + row * label.shape[1] + at)
+            self._places[i] = np.where(at < 0, -1, self._n + start + at)
         self._n += label.numel()
 
     def classes(self) -> tuple[np.ndarray, np.ndarray]:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from trials.models.family import is_norm
 from trials.models.load import LoadedModel
 from trials.settings import OptimSpec
 from trials.training.lazy_adamw import LazyAdamW, make_lazy
 
 
 def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = False) -> torch.optim.AdamW:
-    """AdamW over the trained parameters, without decay on biases and LayerNorm, with the learning rates of each part.
+    """AdamW over the trained parameters, without decay on biases and norms, with the learning rates of each part.
 
     `capturable`: steps may be recorded as CUDA graphs; the learning rates are tensors that a recorded step reads.
     """
@@ -22,7 +23,7 @@ def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = F
     for module in loaded.model.modules():
         for name, parameter in module.named_parameters(recurse=False):
             if parameter.requires_grad:
-                decays = name != "bias" and not isinstance(module, torch.nn.LayerNorm)
+                decays = name != "bias" and not is_norm(module)
                 groups.setdefault((rates[id(parameter)], decays), []).append(parameter)
     given = [
         {

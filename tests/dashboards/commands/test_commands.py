@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dashboards.cli import app
-from tests.dashboards.stores import specs, write_store
+from tests.dashboards.stores import STRATEGIES, specs, write_store
 
 
 @pytest.fixture(scope="module")
@@ -21,17 +21,22 @@ def _run(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize("command", ["launch", "status", "dashboard", "report", "export"])
+@pytest.mark.parametrize("command", ["launch", "status", "dashboard", "report", "paper", "export"])
 def test_every_commands_help_opens_with_two_examples(command: str) -> None:
     code, said = _run(command, "--help")
     assert code == 0
     assert said.count(f"permafrost {command}") >= 2
 
 
-def test_a_report_ends_with_the_path_of_the_file_to_open(store: str, tmp_path: Path) -> None:
+def test_a_report_ends_with_the_path_of_the_file_to_open(tmp_path: Path) -> None:
+    trials = specs(seeds=(0, 1), train_sizes=(200,), strategies=STRATEGIES[:2])
+    store = str(write_store(tmp_path / "s", trials).root)
     code, said = _run("report", "--store", store, "-o", str(tmp_path / "r"), "--no-pictures")
     assert code == 0
     assert said.splitlines()[-1] == str(tmp_path / "r" / "report.html")
+    again = _run("report", "--store", store, "-o", str(tmp_path / "r"), "--no-pictures")[1]
+    assert "which replace an older report" in again
+    assert "which replace" not in said
 
 
 @pytest.mark.parametrize(

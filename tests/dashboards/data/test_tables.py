@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from dashboards.data.tables import as_csv, as_latex, as_markdown, formatted, shown
+from orchestrator.analysis.layer_strip import FreezeName
 
 FRAME = pd.DataFrame({"frozen": ["first 2", 'a,"b"'], "mean (%)": [88.25, float("nan")], "n": [3, 0]})
 
@@ -30,15 +31,45 @@ def test_a_negative_number_is_no_formula() -> None:
 
 
 def test_markdown_keeps_a_cell_in_its_cell() -> None:
-    assert as_markdown(pd.DataFrame({"a|b": ["x\ny", "<script>"]})) == "| a\\|b |\n| --- |\n| x y |\n| &lt;script> |\n"
+    assert (
+        as_markdown(pd.DataFrame({"a|b": ["x\ny", "<script>"]}))
+        == "| a\\|b |\n| --- |\n| x\\\\ny |\n| \\<script\\> |\n"
+    )
 
 
 def test_latex_has_booktabs_rules_and_right_aligned_numbers() -> None:
-    assert as_latex(FRAME.head(1), caption="50 % of it", label="tab:x") == (
-        "\\begin{table}\n  \\centering\n  \\begin{tabular}{lrr}\n    \\toprule\n    frozen & mean (\\%) & n \\\\\n"
-        "    \\midrule\n    first 2 & 88.25 & 3 \\\\\n    \\bottomrule\n  \\end{tabular}\n"
-        "  \\caption{50 \\% of it}\n  \\label{tab:x}\n\\end{table}\n"
-    )
+    lines = as_latex(FRAME.head(1), caption="50 % of it", label="tab:x").splitlines()
+    assert [line.strip() for line in lines[lines.index("\\begin{table}") :]] == [
+        "\\begin{table}", "\\centering", "\\small\\setlength{\\tabcolsep}{3pt}", "\\begin{tabular}{lrr}", "\\toprule",
+        "frozen & mean (\\%) & n \\tabularnewline", "\\midrule", "first 2 & 88.25 & 3 \\tabularnewline",
+        "\\bottomrule", "\\end{tabular}", "\\caption{50 \\% of it}", "\\label{tab:x}", "\\end{table}",
+    ]  # fmt: skip
+
+
+def test_latex_draws_the_layer_strip_with_rules() -> None:
+    frame = pd.DataFrame({"frozen": pd.Series([FreezeName("first 1+E", 2)], dtype=object)})
+    text = as_latex(frame, caption="A caption.")
+    assert r"\frozenlayer{}~\frozenlayer{}\trainedlayer{}~first 1 \tabularnewline" in text
+    assert "Squares: embeddings, then layers; filled where frozen." in text
+
+
+def test_latex_says_how_many_rows_it_leaves_out() -> None:
+    text = as_latex(pd.DataFrame({"n": range(50)}), caption="Many.", most=2)
+    assert "Many. The first 2 of 50 rows; the CSV has all." in text
+    assert text.count("tabularnewline") == 3
+
+
+def test_a_wide_table_takes_both_columns_and_repeats_its_settings_in_every_block() -> None:
+    columns = {f"a column with a long heading {n}": [12.5] for n in range(20)}
+    text = as_latex(pd.DataFrame({"frozen": pd.Series([FreezeName("first 1", 6)], dtype=object), **columns}))
+    assert "\\begin{table*}" in text
+    assert text.count("~first 1 &") == text.count("\\begin{tabular}{l") > 1
+
+
+def test_markdown_shows_the_squares_before_the_name_and_csv_the_name_alone() -> None:
+    frame = pd.DataFrame({"frozen": pd.Series([FreezeName("first 1+E", 2)], dtype=object)})
+    assert "| ■ ■□ first 1 + embeddings |" in as_markdown(frame)
+    assert as_csv(frame) == "frozen\r\nfirst 1 + embeddings\r\n"
 
 
 def test_latex_runs_nothing_that_a_name_says() -> None:
@@ -66,4 +97,12 @@ def test_the_unit_of_a_column_decides_how_many_decimals_are_shown(value: object,
 
 @pytest.mark.parametrize("kind", ["csv", "md", "tex"])
 def test_the_same_frame_gives_the_same_bytes(kind: str) -> None:
-    assert formatted(FRAME, kind) == formatted(FRAME.copy(), kind)
+    assert formatted(FRAME, kind, caption="", label="", source="s") == formatted(
+        FRAME.copy(), kind, caption="", label="", source="s"
+    )
+
+
+def test_csv_and_latex_begin_with_the_source_as_a_comment() -> None:
+    assert as_csv(FRAME, "sweep a\nb").startswith("# sweep a\\nb\r\n")
+    assert as_latex(FRAME, source="sweep a\nb").startswith("% sweep a\\nb\n\\providecommand")
+    assert len(pd.read_csv(io.StringIO(as_csv(FRAME, "x")), comment="#")) == len(FRAME)

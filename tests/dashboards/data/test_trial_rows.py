@@ -10,7 +10,7 @@ from dashboards.data.step_losses import lowest_seeds, step_losses
 from dashboards.data.trial_rows import TrialRows
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import KEYS
+from orchestrator.store.schema import KEYS
 from tests.dashboards.stores import Invented, append, specs, write_store
 
 COLUMNS = ["trial_id", "attempt", "step", "step_losses"]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.report.figure_export import export_figure
-from dashboards.report.html import as_html
 from dashboards.report.pictures import FigureRenderer, find_browser
 from dashboards.report.sections import Section, sections
 from dashboards.report.write import Written, versions_of, write_report
 from orchestrator.store import ResultStore
-from tests.dashboards.stores import Invented, specs, write_store
+from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
 from trials.errors import ConfigError, MissingError, NothingMatchedError
 from trials.spec import TrialSpec
 
@@ -38,31 +38,45 @@ def written(store: ResultStore, tmp_path_factory: pytest.TempPathFactory) -> Wri
     return write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path_factory.mktemp("out"), pictures=False)
 
 
+@pytest.fixture(scope="module")
+def section(store: ResultStore) -> Section:
+    """The only section of the store's report."""
+    return _sections(store)[0]
+
+
 def _sections(store: ResultStore, sweep: str = "made-up") -> list[Section]:
     frames = Frames(store)
     return sections(frames.refresh(), PageQuery(sweep=sweep), versions_of(frames))
 
 
-def test_the_answers_name_baseline_depth_and_what_it_saves(store: ResultStore) -> None:
-    said = "\n".join(_sections(store)[0].answers)
+def _smallest(folder: Path, invented: Invented | None = None) -> Frames:
+    """A store of a baseline and one frozen setting, two seeds each."""
+    return Frames(write_store(folder, specs(seeds=(0, 1), train_sizes=(200,), strategies=STRATEGIES[:2]), invented))
+
+
+def test_the_answers_name_baseline_depth_and_what_it_saves(section: Section) -> None:
+    said = "\n".join(section.answers)
     assert re.search(r"Train size 800: without freezing, dev accuracy is \d\d\.\d\d % \(95 % .*\), n=5\.", said)
-    assert re.search(r"tolerance 1 point, by training time: Freeze \w+", said)
+    assert re.search(r"tolerance 1 point: Freeze \w+", said)
     assert re.search(
-        r"It saves \d+\.\d % of the trainable parameters, \d+\.\d % of the training time \(\d+\.\d to \d+\.\d\)", said
+        r"It saves \d+\.\d % of the training FLOPs, \d+\.\d % of the trainable parameters, "
+        r"\d+\.\d % of the training time \(\d+\.\d to \d+\.\d\)",
+        said,
     )
 
 
-def test_the_method_tells_what_somebody_needs_to_do_it_again(store: ResultStore) -> None:
-    said = "\n".join(_sections(store)[0].method)
+def test_the_method_tells_what_somebody_needs_to_do_it_again(section: Section) -> None:
+    said = "\n".join(section.method)
     for words in (
-        "50 trials (50 completed)", "seed (0, 1, 2, 3, 4)", "200, 800", "learning rate 5e-05", "batches of 16",
-        "torch 2.13.0", "commit 0000", "configuration digest", "Holm", "files' digest dddddddddddd",
+        "50 trials (50 completed)", "seed 0, 1, 2, 3, 4", "200, 800", "learning rate 5e-05", "batches of 16",
+        "torch 2.13.0", "commit 0000", "configuration digest", "two-way", "files' digest dddddddddddd",
     ):  # fmt: skip
         assert words in said
 
 
 def test_a_section_for_each_corpus_and_set_up(tmp_path: Path) -> None:
-    trials = [*specs(seeds=(0, 1), optim={"lr": 1e-3}), *specs(seeds=(0, 1), optim={"lr": 1e-4})]
+    small: dict[str, Any] = {"seeds": (0, 1), "train_sizes": (200,), "strategies": STRATEGIES[:2]}
+    trials = [*specs(**small, optim={"lr": 1e-3}), *specs(**small, optim={"lr": 1e-4})]
     found = _sections(write_store(tmp_path / "store", trials))
     assert [section.title for section in found] == ["pos tiny, starter, lr=0.001", "pos tiny, starter, lr=0.0001"]
 
@@ -71,6 +85,30 @@ def test_the_html_is_one_file_below_two_megabytes_that_asks_no_network(written: 
     text = written.html.read_text(encoding="utf-8")
     assert len(text) < 2_000_000
     assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", text)
+
+
+def test_the_report_begins_with_the_question_the_answers_one_figure_and_one_table(written: Written) -> None:
+    first = written.html.read_text(encoding="utf-8").split('<section id="s1"')[0]
+    assert "How much of" in first
+    assert first.count('class="card"') == 2
+    assert "■■" in first
+    assert first.count("<table>") == 1
+    assert '<figure id="across-panels">' in first
+
+
+@pytest.mark.slow
+def test_labels_of_tables_are_unique(tmp_path: Path) -> None:
+    trials = [*specs(seeds=range(3)), *specs(seeds=range(3), lowercase=True)]
+    written = write_report(
+        Frames(write_store(tmp_path / "s", trials)), PageQuery(sweep="made-up"), tmp_path / "r", pictures=False
+    )
+    labels = [label for path in written.files if path.suffix == ".tex"
+              for label in re.findall(r"\\label\{(.+?)\}", path.read_text(encoding="utf-8"))]  # fmt: skip
+    assert len(labels) == len(set(labels)) > 20
+
+
+def test_without_a_forecast_there_is_no_such_section(written: Written) -> None:
+    assert "Forecast and actual cost" not in written.html.read_text(encoding="utf-8")
 
 
 def test_every_figure_of_the_html_is_json_that_plotly_takes(written: Written) -> None:
@@ -95,9 +133,10 @@ def test_tables_come_as_csv_and_latex_with_their_source(written: Written) -> Non
 
 def test_a_hostile_name_stays_a_name_in_every_file(tmp_path: Path) -> None:
     name = "</script><script>alert(1)</script>"
-    store = write_store(
-        tmp_path / "store", specs(seeds=(0, 1, 2), train_sizes=(200,), data={"name": name}, model={"name": name})
+    trials = specs(
+        seeds=(0, 1, 2), train_sizes=(200,), strategies=STRATEGIES[:2], data={"name": name}, model={"name": name}
     )
+    store = write_store(tmp_path / "store", trials)
     found = write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path / "out", pictures=False)
     assert "<script>alert" not in found.html.read_text(encoding="utf-8")
     assert "<script>alert" not in (tmp_path / "out" / "report.md").read_text(encoding="utf-8").replace("\\<", "")
@@ -106,8 +145,9 @@ def test_a_hostile_name_stays_a_name_in_every_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("states", [{0: "failed", 1: "failed"}, {0: None, 1: None}, {0: "completed", 1: "diverged"}])
 def test_a_sweep_without_means_still_has_a_report(tmp_path: Path, states: dict[int, str | None]) -> None:
     made = Invented(state=lambda spec: states[spec.seed])
-    found = _sections(write_store(tmp_path / "store", specs(seeds=(0, 1)), made))
-    assert as_html("made-up", found).count("<h3>Method</h3>") == 1
+    frames = _smallest(tmp_path / "store", made)
+    written = write_report(frames, PageQuery(sweep="made-up"), tmp_path / "r", pictures=False)
+    assert written.html.read_text(encoding="utf-8").count("<h2>Methods</h2>") == 1
 
 
 def test_a_sweep_that_is_not_there_is_told_with_those_that_are(store: ResultStore) -> None:
@@ -115,17 +155,15 @@ def test_a_sweep_that_is_not_there_is_told_with_those_that_are(store: ResultStor
         _sections(store, "gone")
 
 
-def test_a_folder_that_cannot_be_written_is_told(store: ResultStore, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot be written"):
-        write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path / "file", pictures=False)
+        write_report(_smallest(tmp_path / "s"), PageQuery(sweep="made-up"), tmp_path / "file", pictures=False)
 
 
-def test_without_a_browser_all_but_the_pictures_is_written(
-    store: ResultStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_browser_all_but_the_pictures_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dashboards.report.pictures.find_browser", lambda: None)
-    found = write_report(Frames(store), PageQuery(sweep="made-up"), tmp_path)
+    found = write_report(_smallest(tmp_path / "s"), PageQuery(sweep="made-up"), tmp_path / "r")
     assert "Chromium" in found.no_pictures
     assert found.html.exists()
     with pytest.raises(MissingError, match="PERMAFROST_CHROMIUM"):

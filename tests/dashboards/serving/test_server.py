@@ -55,10 +55,19 @@ def test_nothing_is_left_listening_when_it_ends() -> None:
         ask(server.url)
 
 
-def test_a_taken_port_is_told() -> None:
+def test_instead_of_a_taken_port_the_next_free_one_is_used() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"port: {port} of 127.0.0.1 is in use") as caught:
+        with Listening(small_app(), Access(port=port)) as server:
+            assert port < int(server.url.rstrip("/").rpartition(":")[2]) < port + 20
+            assert ask(server.url).status == 200
+
+
+def test_where_no_port_is_free_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashboards.serving.server._PORTS_TRIED", 1)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port: {port} of 127.0.0.1 and those before it are in use") as caught:
             Listening(small_app(), Access(port=port))
     assert caught.value.exit_code == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -62,8 +63,10 @@ def _html(node: object) -> Iterator[str]:
 
 
 def drawn(part: Part[Any], selection: Selection) -> Drawn:
-    """A part in both themes: both can be sent, and have as many traces."""
-    light, dark = (compute(part, selection, look) for look in (LIGHT, DARK))
+    """A part in both themes, prepared once: both can be sent, and have as many traces."""
+    prepared = functools.cache(lambda: part.prepare(selection))
+    once = replace(part, prepare=lambda _: prepared())
+    light, dark = (compute(once, selection, look) for look in (LIGHT, DARK))
     if part.draw:
         assert len(strictly(light.figure)["data"]) == len(strictly(dark.figure)["data"])
     return light

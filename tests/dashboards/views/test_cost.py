@@ -14,6 +14,7 @@ from tests.dashboards.stores import Invented, specs
 from tests.dashboards.views.made import made, strictly
 
 QUIET = Invented(noise=0.0)
+TIME = "?cost=training_cost_s"
 TWO_DEVICES = Invented(device=lambda spec: "T4" if spec.seed == 2 else "cpu")
 
 
@@ -35,7 +36,7 @@ def test_a_cell_that_scores_less_and_costs_more_is_not_on_the_line(tmp_path: Pat
 
 
 def test_compute_time_is_steps_and_prefix(tmp_path: Path) -> None:
-    selection = made(tmp_path / "s", trials=specs(train_sizes=(200,), embeddings=(False, True)))
+    selection = made(tmp_path / "s", trials=specs(train_sizes=(200,), embeddings=(False, True)), search=TIME)
     info = cost.prepare_pareto(selection)
     trials = selection.trials
     expected = (trials["train_s"] + trials["prefix_s"]).groupby(trials["cell"]).mean()
@@ -43,7 +44,7 @@ def test_compute_time_is_steps_and_prefix(tmp_path: Path) -> None:
 
 
 def test_a_measured_cost_is_that_of_one_device_and_says_so(tmp_path: Path) -> None:
-    selection = made(tmp_path / "s", TWO_DEVICES)
+    selection = made(tmp_path / "s", TWO_DEVICES, search=TIME)
     info = cost.prepare_pareto(selection)
     assert set(info.table["n"]) == {2}
     assert "Only trials on cpu are drawn, not those on T4 (5 trials)" in info.note
@@ -59,7 +60,11 @@ def test_markers_carry_words_and_intervals(tmp_path: Path) -> None:
     info = cost.prepare_pareto(made(tmp_path / "s"))
     figure = strictly(cost.draw_pareto(info, LIGHT))
     baseline = figure["data"][1]
-    assert (baseline["text"], baseline["marker"]["color"], baseline["mode"]) == (["none"], LIGHT.text, "markers+text")
+    assert (baseline["text"], baseline["marker"]["color"], baseline["mode"]) == (
+        ["□ □□□□□□ none"],
+        LIGHT.text,
+        "markers+text",
+    )
     assert all(value is not None for bars in ("error_x", "error_y") for value in baseline[bars]["array"])
     assert baseline["customdata"] == [[3]]
     assert "type" not in figure["layout"]["xaxis"]
@@ -84,7 +89,9 @@ def test_savings_have_a_row_a_cell_and_cost(tmp_path: Path) -> None:
     counted = info.table[info.table["cost"] == "trainable_params"]
     assert counted["freeze"].tolist() == ["first 2", "alternating", "first 4", "all"]
     assert counted["saved"].iloc[0] == pytest.approx(2 * 7_087_872 / 134_352_401)
-    assert info.absent.startswith("Not available: energy: ")
+    assert info.absent == (
+        "Not available: peak memory: not measured: resident memory of a warm worker; energy: baseline not measured."
+    )
 
 
 def test_a_cost_of_two_devices_is_told_in_place_of_a_figure(tmp_path: Path) -> None:
@@ -92,8 +99,8 @@ def test_a_cost_of_two_devices_is_told_in_place_of_a_figure(tmp_path: Path) -> N
     info = savings.prepare_savings(made(tmp_path / "s", apart, trials=specs(train_sizes=(200,))))
     figure = strictly(savings.draw_savings(info, LIGHT))
     words = next(trace for trace in figure["data"] if trace["mode"] == "text")
-    assert words["text"] == [" training time: different devices", " peak memory: different devices"]
-    assert [round(y) for y in words["y"]] == [3, 3]
+    assert words["text"] == [" training time: different devices: T4 and cpu"]
+    assert [round(y) for y in words["y"]] == [3]
 
 
 def test_the_costs_table_leaves_out_costs_that_nobody_measured(tmp_path: Path) -> None:
@@ -114,7 +121,7 @@ def test_bars_of_each_device_have_a_panel(tmp_path: Path) -> None:
     assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y2"}
     assert figure["layout"]["yaxis2"]["title"]["text"] == "training time (s)<br>on T4"
     names = [trace["name"] for trace in figure["data"] if trace["showlegend"]]
-    assert names == ["none", "first k", "alternating", "all encoder"]
+    assert [each.lstrip("■□ ") for each in names] == ["none", "first 2", "alternating", "first 4", "all"]
 
 
 def test_a_trial_without_a_device_is_in_a_panel_of_its_own(tmp_path: Path) -> None:

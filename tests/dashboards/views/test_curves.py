@@ -40,11 +40,27 @@ def test_a_band_needs_three_seeds(seeds: int, bands: int, tmp_path: Path) -> Non
 def test_the_baseline_has_the_colour_of_the_text_and_strategies_a_dash(tmp_path: Path) -> None:
     figure = curves.draw_curves(curves.prepare_quality(made(tmp_path / "s", trials=specs(train_sizes=(200,)))), LIGHT)
     lines = {trace["name"]: trace["line"] for trace in figure["data"] if trace["mode"] == "lines+markers"}
-    assert lines["none"]["color"] == LIGHT.text
+    assert lines["□ □□□□□□ none"]["color"] == LIGHT.text
     assert {name: line["dash"] for name, line in lines.items()} == {
-        "none": "solid", "first 2": "solid", "first 4": "solid", "alternating": "dot", "all": "dashdot",
+        "□ □□□□□□ none": "solid", "□ ■■□□□□ first 2": "solid", "□ ■■■■□□ first 4": "solid",
+        "□ ■□■□■□ alternating": "dot", "□ ■■■■■■ all": "dashdot",
     }  # fmt: skip
     assert len({line["color"] for line in lines.values()}) == 5
+
+
+def test_no_two_lines_of_a_panel_look_the_same(tmp_path: Path) -> None:
+    strategies = [
+        ("none", ()),
+        *(("first_k", tuple(range(depth))) for depth in (1, 2, 3, 4)),
+        ("alternating", (0, 2, 4)),
+    ]
+    trials = specs(train_sizes=(200, 800), strategies=strategies, embeddings=(False, True))
+    figure = strictly(curves.draw_curves(curves.prepare_quality(made(tmp_path / "s", trials=trials)), LIGHT))
+    lines = [trace for trace in figure["data"] if trace["mode"] == "lines+markers"]
+    looks = {(t["yaxis"], t["line"]["color"], t["line"]["dash"], t["marker"]["symbol"]) for t in lines}
+    assert len(looks) == len(lines) == 22
+    assert {trace["yaxis"] for trace in lines} == {"y", "y2"}
+    assert len([trace for trace in lines if trace["showlegend"]]) == 11
 
 
 def test_a_curve_that_stopped_early_ends(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,18 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Selection:
     return made(tmp_path_factory.mktemp("usual") / "s")
 
 
+@pytest.fixture(scope="module")
+def diverged(tmp_path_factory: pytest.TempPathFactory) -> Selection:
+    """No trial completed."""
+    return made(tmp_path_factory.mktemp("diverged") / "s", Invented(state=lambda spec: "diverged"))
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Selection:
+    """A store without a sweep."""
+    return selected(open_store(tmp_path_factory.mktemp("empty") / "s", must_exist=False))
+
+
 def _one_seed(selection: Selection) -> Selection:
     return only(selection, selection.trials["seed"] == 0)
 
@@ -50,11 +63,11 @@ def _no_numbers(selection: Selection) -> Selection:
     costs = ["train_s", "prefix_s", "trainable_params", "peak_memory_bytes"]
     trials = selection.trials.assign(**dict.fromkeys(costs, float("nan")))
     trials.loc[trials.index % 2 == 0, "score"] = float("nan")
-    return Selection(**{**vars(selection), "trials": trials})
+    return replace(selection, trials=trials)
 
 
 def _no_device(selection: Selection) -> Selection:
-    return Selection(**{**vars(selection), "trials": selection.trials.assign(device=None)})
+    return replace(selection, trials=selection.trials.assign(device=None))
 
 
 @EVERY_PART
@@ -68,16 +81,16 @@ def test_a_part_shows_something_or_says_why_it_is_empty(
 
 @EVERY_PART
 def test_without_a_completed_trial_a_part_shows_the_states_or_says_why_it_is_empty(
-    part: Part[Any], tmp_path: Path
+    part: Part[Any], diverged: Selection
 ) -> None:
-    shown = drawn(part, made(tmp_path / "s", Invented(state=lambda spec: "diverged")))
+    shown = drawn(part, diverged)
     assert ("30 diverged" in shown.why_empty) is not part.any_state
     assert ("diverged" in str(shown.table)) is part.any_state
 
 
 @EVERY_PART
-def test_a_part_of_an_empty_store_says_what_to_run(part: Part[Any], tmp_path: Path) -> None:
-    shown = drawn(part, selected(open_store(tmp_path / "s", must_exist=False)))
+def test_a_part_of_an_empty_store_says_what_to_run(part: Part[Any], empty: Selection) -> None:
+    shown = drawn(part, empty)
     assert "permafrost launch" in shown.why_empty
 
 
@@ -121,7 +134,7 @@ def test_a_view_has_a_path_a_question_and_something_to_show(view: View) -> None:
 def test_paths_and_parts_are_unique() -> None:
     parts = [part.name for view in VIEWS.values() for part in view.parts]
     assert parts == list(PARTS)
-    assert len(VIEWS) == len({view.title for view in VIEWS.values()}) == 8
+    assert len(VIEWS) == len({view.title for view in VIEWS.values()}) == 11
 
 
 @EVERY_VIEW
@@ -133,8 +146,7 @@ def test_the_content_of_a_view_can_be_sent_to_a_browser(
 
 
 @EVERY_VIEW
-def test_the_content_of_a_view_of_an_empty_store_can_be_sent_to_a_browser(view: View, tmp_path: Path) -> None:
-    empty = selected(open_store(tmp_path / "s", must_exist=False))
+def test_the_content_of_a_view_of_an_empty_store_can_be_sent_to_a_browser(view: View, empty: Selection) -> None:
     assert view.content is None or to_json_plotly(view.content(empty))
 
 

@@ -1,4 +1,4 @@
-"""What explains the scores, which cells go wrong, the expected best of n trials."""
+"""Which cells go wrong, and the expected best of n trials."""
 
 from __future__ import annotations
 
@@ -13,31 +13,8 @@ from tests.dashboards.stores import STRATEGIES, Invented, specs
 from tests.dashboards.views.made import made, strictly
 
 
-def test_a_score_that_only_depth_moves_is_explained_by_depth(tmp_path: Path) -> None:
-    by_depth = Invented(noise=1e-6, score=lambda spec: 0.9 - 0.01 * spec.freeze.depth)
-    table = factors.factors_table(factors.prepare_factors(made(tmp_path / "s", by_depth)))
-    assert table["factor"].iloc[0] == "frozen layers"
-    assert table["eta squared (%)"].iloc[0] > 99.9
-    left_out = table[table["note"].str.startswith("left out")].set_index("factor")["note"]
-    assert left_out["strategy"] == "left out: fixed by depth"
-    assert left_out["embeddings frozen"] == "left out: one level"
-
-
-def test_many_trials_are_analysed_in_part_and_that_is_told(tmp_path: Path) -> None:
-    trials = specs(train_sizes=range(100, 1100, 100), seeds=range(13))
-    info = factors.prepare_factors(made(tmp_path / "s", Invented(evaluations=1), trials=trials))
-    assert info.found.n == 6 * 65
-    assert info.note == "390 of 650 completed trials (the largest train sizes)"
-
-
-def test_equal_scores_have_nothing_to_explain(tmp_path: Path) -> None:
-    flat = Invented(noise=0.0, score=lambda spec: 0.9)
-    words = factors.why_no_factors(factors.prepare_factors(made(tmp_path / "s", flat)))
-    assert "all scores are equal" in words
-
-
-def test_broken_and_majority_trials_are_counted_by_cell(tmp_path: Path) -> None:
-    share = 500 / 820  # of the most frequent label of the made-up tags
+def test_broken_and_collapsed_trials_are_counted_by_cell(tmp_path: Path) -> None:
+    share = 500 / 820  # of the most frequent label of the made-up tags, a made-up trial's constant score
     made_so = Invented(
         noise=0.0,
         score=lambda spec: share if spec.freeze.depth == 6 else 0.9,
@@ -46,7 +23,7 @@ def test_broken_and_majority_trials_are_counted_by_cell(tmp_path: Path) -> None:
     info = factors.prepare_stability(made(tmp_path / "s", made_so, trials=specs(train_sizes=(200,))))
     table = info.table.set_index("freeze")
     assert table["broken"].to_dict() == {"none": 0, "first 2": 0, "alternating": 0, "first 4": 1, "all": 0}
-    assert table["majority"].to_dict() == {"none": 0, "first 2": 0, "alternating": 0, "first 4": 0, "all": 3}
+    assert table["collapsed"].to_dict() == {"none": 0, "first 2": 0, "alternating": 0, "first 4": 0, "all": 3}
     assert table.loc["all", "share"] == 1.0
 
 

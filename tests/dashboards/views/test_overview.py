@@ -13,17 +13,25 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, select
+from dashboards.views.answer_cards import MOST_CARDS, headline
 from dashboards.views.overview import (
     COVERAGE,
     FAILURES,
     draw_coverage,
+    first_glance,
     prepare_coverage,
     prepare_failures,
     prepare_progress,
 )
 from dashboards.views.part import compute
+from dashboards.views.recommendation import answers_of_sweep, known_answers_of_sweep
+from dashboards.views.sweep_list import sweep_list
 from dashboards.views.theme import DARK, LIGHT
-from tests.dashboards.stores import Invented, specs, write_store
+from orchestrator.lease import take_lease
+from orchestrator.store.notes import write_note
+from tests.builders import make_spec
+from tests.dashboards.stores import Invented, append, specs, write_store
+from tests.orchestrator.store.rows import epoch
 
 STATES = {0: "completed", 1: "failed", 2: None}
 
@@ -36,7 +44,7 @@ def _selection(folder: Path, invented: Invented | None = None, query: PageQuery 
 
 def test_every_planned_trial_has_its_field(tmp_path: Path) -> None:
     found = prepare_coverage(_selection(tmp_path))
-    assert found.rows[:2] == ["none, 200", "first 2, 200"]
+    assert found.rows[:2] == ["□ □□□□□□ none, 200", "□ ■■□□□□ first 2, 200"]
     assert found.seeds == [0, 1, 2]
     assert [list(row) for row in found.states] == [["completed", "failed", "missing"]] * 10
     assert all(trial_id for row in found.ids for trial_id in row)
@@ -58,17 +66,52 @@ def test_failures_are_grouped_by_what_was_said_last(tmp_path: Path) -> None:
     ]
 
 
-def test_the_cards_tell_the_best_the_baseline_and_the_cheapest_within_the_tolerance(tmp_path: Path) -> None:
-    made = Invented(score=lambda spec: 0.9 - 0.004 * spec.freeze.depth, noise=0.0)
-    found = prepare_progress(_selection(tmp_path, made, PageQuery(tolerance=1.0)))
-    assert found.counts == {"completed": 30}
-    assert found.best.startswith("none: 90.00 % (n=3)")
-    assert found.cheapest.startswith("first 2: 89.20 %")
+def test_progress_counts_the_whole_sweep_whatever_is_selected(tmp_path: Path) -> None:
+    found = prepare_progress(_selection(tmp_path, query=PageQuery(size=(200,))))
+    assert found.counts == {"completed": 10, "missing": 10, "failed": 10}
 
 
-def test_without_a_baseline_it_says_so(tmp_path: Path) -> None:
-    made = Invented(state=lambda spec: None if spec.freeze.is_baseline else "completed")
-    assert prepare_progress(_selection(tmp_path, made)).baseline == "none completed"
+@pytest.fixture
+def two_sweeps(tmp_path: Path) -> Selection:
+    """One is complete, the other has no row."""
+    store = write_store(tmp_path / "s", specs(train_sizes=(200,)), sweep="one")
+    write_store(tmp_path / "s", specs(train_sizes=(400,)), Invented(state=lambda spec: None), sweep="two")
+    return select(Frames(store).refresh(), PageQuery(sweep="two"))
+
+
+def test_a_store_with_several_sweeps_lists_them_with_their_progress_and_last_row(two_sweeps: Selection) -> None:
+    words = str(first_glance(two_sweeps))
+    assert "2 sweeps in this store" in words
+    assert "one', href='/?sweep=one'" in words
+    assert "finished, 15 of 15 trials completed', ', last row '" in words
+    assert "stopped, 0 of 15 trials completed'" in words
+    last = max(two_sweeps.snapshot.sweeps["one"].trials["time"]).timestamp()
+    assert f"'data-time': {last}" in words or f"data-time={last}" in words
+
+
+def test_the_answer_of_another_sweep_is_shown_once_it_was_computed(two_sweeps: Selection) -> None:
+    before = str(sweep_list(two_sweeps))
+    found, _ = answers_of_sweep(replace(two_sweeps, sweep=two_sweeps.snapshot.sweeps["one"]), MOST_CARDS)
+    assert len(found) == 1
+    assert headline(found[0]) not in before
+    assert headline(found[0]) in str(sweep_list(two_sweeps))
+
+
+def test_answers_are_computed_again_when_a_trial_has_ended(tmp_path: Path) -> None:
+    store = write_store(
+        tmp_path / "s", specs(train_sizes=(200,)), Invented(state=lambda spec: {2: None}.get(spec.seed, "completed"))
+    )
+    frames = Frames(store)
+    before = select(frames.refresh(), PageQuery())
+    first = answers_of_sweep(before, MOST_CARDS)
+    write_note(store, before.trials["trial_id"][0], "a new snapshot of the same trials")
+    same = select(frames.refresh(), PageQuery())
+    assert same.snapshot is not before.snapshot
+    assert answers_of_sweep(same, MOST_CARDS) is first
+    append(store, specs(train_sizes=(200,), seeds=(2,)), Invented())
+    after = select(frames.refresh(), PageQuery())
+    assert known_answers_of_sweep(after, MOST_CARDS) is None
+    assert answers_of_sweep(after, MOST_CARDS)[0][0].n_seeds == 3
 
 
 def test_a_sweep_without_a_complete_trial_still_shows_its_coverage_and_failures(tmp_path: Path) -> None:
@@ -88,3 +131,17 @@ def test_the_time_left_goes_by_the_work_done_since_the_driver_began(tmp_path: Pa
     running = replace(selection.sweep, running_since=time.time() - 60, trials=trials)
     assert prepare_progress(replace(selection, sweep=running)).left_s == pytest.approx(30, rel=0.2)
     assert prepare_progress(selection).left_s is None
+
+
+def test_one_minute_before_its_end_a_running_trial_leaves_one_minute(tmp_path: Path) -> None:
+    """Four of its five epochs took a minute each."""
+    spec = make_spec(optim={"epochs": 5})
+    store = write_store(tmp_path / "s", [spec], Invented(state=lambda spec: None))
+    just_now = int((time.time() + 3600) * 1e6)  # not past while the test runs, however slow
+    rows = [epoch(spec.trial_id, 1, n, epoch=float(n), train_s=50.0, eval_s=10.0, time=just_now) for n in range(1, 5)]
+    store.append("epochs", rows)
+    with take_lease(store.storage, "made-up", say=print):
+        selection = select(Frames(store).refresh(), PageQuery())
+        assert selection.sweep is not None
+        begun = replace(selection.sweep, running_since=time.time() - 240)
+        assert prepare_progress(replace(selection, sweep=begun)).left_s == 60.0

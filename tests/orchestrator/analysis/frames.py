@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from orchestrator.analysis.trial_frame import with_training_cost
+from orchestrator.analysis.trial_frame import with_costs
 
 Floats = npt.NDArray[np.float64]
 SIZE = 6  # encoder layers
@@ -19,7 +19,7 @@ def trials(scores: Mapping[str, Sequence[float]], **columns: Any) -> pd.DataFram
     """One group; scores by freeze label, seeds 0, 1, ...; "none" is the baseline. `columns` hold for all rows."""
     rows = [_row(label, seed, score) for label, found in scores.items() for seed, score in enumerate(found)]
     frame = pd.DataFrame(rows, columns=list(_row("none", 0, 0.5)))
-    return with_training_cost(frame).assign(**columns)
+    return with_costs(frame).assign(**columns)
 
 
 def sweep(rng: np.random.Generator, losses: Mapping[str, float], n: int, spread: float = 0.01) -> pd.DataFrame:
@@ -27,6 +27,21 @@ def sweep(rng: np.random.Generator, losses: Mapping[str, float], n: int, spread:
     base = 0.9 + 0.01 * rng.standard_normal(n)
     scores = {label: base - loss + spread * rng.standard_normal(n) for label, loss in losses.items()}
     return trials({"none": base.tolist()} | {label: found.tolist() for label, found in scores.items()})
+
+
+def with_dev_sentences(
+    frame: pd.DataFrame, rng: np.random.Generator, n: int = 400, spread: float = 0.1
+) -> pd.DataFrame:
+    """The frame with contributions of `n` sentences: around the score, the same deviations but for a share in all rows.
+
+    Between a setting and its baseline a sentence differs by `spread` (standard deviation).
+    """
+    shared = rng.standard_normal(n)
+    by_cell = {cell: shared + spread / np.sqrt(2) * rng.standard_normal(n) for cell in frame["cell"].unique()}
+    values = [
+        by_cell[cell] - by_cell[cell].mean() + score for cell, score in zip(frame["cell"], frame["score"], strict=True)
+    ]
+    return frame.assign(sentences=pd.Series(values, index=frame.index, dtype=object))
 
 
 def _row(label: str, seed: int, score: float) -> dict[str, Any]:
@@ -51,6 +66,7 @@ def _row(label: str, seed: int, score: float) -> dict[str, Any]:
         "prefix_s": 1.0 if depth else 0.0,
         "train_s": 10.0 * (SIZE - depth) + 1,
         "peak_memory_bytes": 1e6 * (SIZE - depth + 1),
+        "training_flops": 1e12 * (SIZE - depth),
         "energy_j": np.nan,
-        "device": "cpu",
+        "device": "NVIDIA H200",
     }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.analysis.describe import Summary, describe, describe_cells
+from orchestrator.analysis.describe import Summary, describe, describe_cells, mean_interval
 from orchestrator.analysis.moments import logit_ends, t_ends, wider
 from tests.orchestrator.analysis.frames import Floats, trials
 from tests.orchestrator.analysis.samples import SLEEP, covered, rows_moments
@@ -32,7 +32,12 @@ def ends(values: Sequence[float] | Floats, column: str = "score") -> tuple[float
 
 
 def test_students_sleep_data_give_his_interval() -> None:
-    assert ends(SLEEP, "train_s") == pytest.approx((0.7001142, 2.4598858), abs=1e-7)
+    assert ends(SLEEP, "value") == pytest.approx((0.7001142, 2.4598858), abs=1e-7)
+
+
+@pytest.mark.parametrize(("column", "values"), [("score", [0.9, 0.8]), ("score", [-0.1, 0.8]), ("train_s", [3.0, 4.0])])
+def test_one_sample_has_the_interval_of_a_cell(column: str, values: list[float]) -> None:
+    assert mean_interval(np.array(values), column) == ends(values, column)
 
 
 @pytest.mark.parametrize(("a", "b"), SKEWED)
@@ -78,8 +83,8 @@ def test_order_of_values_does_not_matter(values: list[float], random: object) ->
 
 @given(scores, st.floats(-5, 5), st.floats(0.1, 10))
 def test_t_interval_moves_and_stretches_with_its_values(values: list[float], shift: float, scale: float) -> None:
-    moved = [shift + scale * end for end in ends(values, "train_s")]
-    assert ends([shift + scale * value for value in values], "train_s") == pytest.approx(moved, abs=1e-6)
+    moved = [shift + scale * end for end in ends(values, "value")]
+    assert ends([shift + scale * value for value in values], "value") == pytest.approx(moved, abs=1e-6)
 
 
 @given(scores)
@@ -115,11 +120,11 @@ def test_a_described_cell_equals_its_sample() -> None:
     assert (row["n"], row["mean"], row["median"], row["std"], row["min"], row["max"]) == pytest.approx(describe(values))
 
 
-def test_times_have_students_interval_whatever_their_size() -> None:
+def test_an_interval_of_seconds_does_not_reach_below_zero() -> None:
     frame = trials({"none": [0.5, 0.5, 0.5]}).assign(train_s=[0.2, 0.3, 0.9])
     row = describe_cells(frame, ["cell"], "train_s").iloc[0]
-    assert row["method"] == "t"
-    assert row["low"] == pytest.approx(ends([0.2, 0.3, 0.9], "train_s")[0])
+    assert ends([0.2, 0.3, 0.9], "value")[0] < 0 < row["low"] < row["mean"] < row["high"]
+    assert row["low"] * row["high"] == pytest.approx(row["mean"] ** 2)
 
 
 def test_means_at_the_border_keep_students_interval() -> None:
@@ -128,7 +133,7 @@ def test_means_at_the_border_keep_students_interval() -> None:
 
 
 def test_a_correlation_may_be_negative_and_has_students_interval() -> None:
-    assert ends([-0.2, 0.3, 0.9]) == pytest.approx(ends([-0.2, 0.3, 0.9], "train_s"))
+    assert ends([-0.2, 0.3, 0.9]) == pytest.approx(ends([-0.2, 0.3, 0.9], "value"))
 
 
 def test_a_missing_column_is_named() -> None:

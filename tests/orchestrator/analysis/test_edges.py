@@ -11,7 +11,7 @@ import pytest
 from orchestrator.analysis.choose import recommend
 from orchestrator.analysis.convergence import epochs_to
 from orchestrator.analysis.describe import describe_cells
-from orchestrator.analysis.paired import differences
+from orchestrator.analysis.differences import differences
 from orchestrator.analysis.pareto import pareto
 from orchestrator.analysis.rows import number, usable
 from orchestrator.analysis.savings import savings
@@ -29,7 +29,7 @@ FRAMES = {
 }
 FUNCTIONS: dict[str, Callable[[pd.DataFrame], object]] = {
     "describe_cells": lambda frame: describe_cells(frame, ["cell"], "score"),
-    "differences": lambda frame: differences(frame, exact="all"),
+    "differences": differences,
     "recommend": lambda frame: recommend(frame, 0.01, "train_s").candidates,
     "savings": savings,
     "pareto": lambda frame: pareto(frame, "train_s"),

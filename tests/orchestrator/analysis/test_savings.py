@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from orchestrator.analysis.answer import default_saving
 from orchestrator.analysis.savings import COSTS, savings
-from orchestrator.analysis.trial_frame import TRAINING_COST, with_training_cost
+from orchestrator.analysis.trial_frame import TRAINING_COST, with_costs
 from tests.examples import examples
 from tests.orchestrator.analysis.frames import trials
 
@@ -19,7 +20,7 @@ SCORES = {"none": [0.9, 0.9, 0.9], "first 2": [0.9, 0.9, 0.9]}
 
 def timed(base: list[float], ours: list[float], prefix: float = 0.0) -> pd.DataFrame:
     frame = trials({"none": [0.9] * len(base), "first 2": [0.9] * len(ours)}, prefix_s=prefix)
-    return with_training_cost(frame.assign(train_s=base + ours))
+    return with_costs(frame.assign(train_s=base + ours))
 
 
 def row(frame: pd.DataFrame, cost: str = TRAINING_COST) -> pd.Series:
@@ -63,8 +64,12 @@ def test_parameters_need_no_pairs_and_have_no_spread() -> None:
 @pytest.mark.parametrize(
     ("change", "note"),
     [
-        ({"device": ["cpu"] * 3 + ["gpu"] * 3}, "different devices"),
-        ({"device": ["cpu", "gpu", "cpu"] * 2}, "different devices"),
+        ({"device": ["A"] * 3 + ["B"] * 3}, "different devices: A and B"),
+        ({"device": ["A", "B", "A"] * 2}, "pairs on different devices"),
+        ({"threads": [1.0] * 3 + [2.0] * 3}, "different threads: 1 and 2"),
+        ({"gpus": [0.25] * 3 + [1.0] * 3}, "different shares of a GPU: 0.25 and 1"),
+        ({"accumulation": [1.0] * 3 + [2.0] * 3}, "different numbers of parts of a batch: 1 and 2"),
+        ({"worker_slots": [2.0] * 3 + [4.0] * 3}, "different numbers of trials at the same time: 2 and 4"),
         ({"device": None}, "device not recorded"),
         ({TRAINING_COST: 0.0}, "a cost of zero: no ratio"),
         ({"state": ["failed"] * 3 + ["completed"] * 3}, "baseline not measured"),
@@ -78,8 +83,35 @@ def test_words_stand_where_there_is_no_figure(change: dict[str, object], note: s
 
 
 def test_a_pair_across_devices_is_left_out_and_counted() -> None:
-    found = row(trials(SCORES, device=["cpu"] * 5 + ["gpu"]))
-    assert (found["n_pairs"], found["note"]) == (2, "1 pair on different devices left out")
+    found = row(trials(SCORES, device=["A"] * 5 + ["B"]))
+    assert (found["n_pairs"], found["note"]) == (2, "1 pair left out (different devices: A and B)")
+
+
+def test_what_only_newer_trials_record_does_not_part_a_pair() -> None:
+    found = row(trials(SCORES, worker_slots=[np.nan] * 3 + [2.0] * 3))
+    assert (found["n_pairs"], found["note"]) == (3, "")
+
+
+def test_counted_operations_compare_across_devices_and_vary_with_padding() -> None:
+    flops = [6e12, 7e12, 8e12, 3e12, 3.5e12, 4.4e12]
+    found = row(trials(SCORES, device=["A"] * 3 + ["B"] * 3, training_flops=flops), "training_flops")
+    assert (found["n_pairs"], found["note"]) == (3, "")
+    assert found["saved"] == pytest.approx(1 - (0.5 * 0.5 * 0.55) ** (1 / 3))
+    assert found["low"] < found["saved"] < found["high"] < 1
+
+
+def test_operations_that_were_not_counted_are_not_recorded() -> None:
+    frame = trials(SCORES, training_flops=np.nan)
+    assert row(frame, "training_flops")["note"] == "not recorded"
+    assert default_saving(trials(SCORES)) == "training_flops"
+    assert default_saving(trials(SCORES, training_flops=[1e12] * 5 + [np.nan])) == "trainable_params"
+
+
+def test_memory_recorded_on_a_cpu_is_no_trials_memory() -> None:
+    frame = trials(SCORES)
+    assert row(frame, "peak_memory_bytes")["saved"] == pytest.approx(1 - 5 / 7)
+    found = row(with_costs(frame.assign(device="cpu AMD EPYC")), "peak_memory_bytes")
+    assert (found["note"], found["n_pairs"]) == ("not measured: resident memory of a warm worker", 0)
 
 
 def test_one_pair_has_a_figure_without_an_interval() -> None:
@@ -103,7 +135,7 @@ def test_all_costs_come_in_one_table_and_an_unknown_one_is_refused() -> None:
     assert savings(trials({}))["cost"].tolist() == []
     with pytest.raises(ValueError, match="unknown cost money"):
         savings(trials(SCORES), ["money"])
-    assert row(with_training_cost(trials(SCORES).drop(columns="prefix_s")))["cost_mean"] == 41.0
+    assert row(with_costs(trials(SCORES).drop(columns="prefix_s")))["cost_mean"] == 41.0
 
 
 @settings(max_examples=examples(8))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from orchestrator.analysis.two_way import DECIDING, SINGLE, Guard, ends, estimate, interval, p_at_least, p_at_most
+from orchestrator.analysis.two_way import DECIDING, SINGLE, Guard, ends, estimate, interval
 from tests.orchestrator.analysis.frames import Floats
 
 SAMPLES = 20_000  # an error rate of 5 % has a standard error of 0.15 %
@@ -84,15 +84,6 @@ def test_no_sentences_are_refused() -> None:
         estimate(np.empty((3, 0)))
 
 
-@settings(deadline=None, max_examples=60)
-@given(st.integers(0, 10**6), st.integers(2, 8), st.integers(1, 40), st.floats(0.0005, 0.4))
-def test_a_p_value_is_the_tail_whose_end_lies_on_the_limit(seed: int, n: int, sentences: int, tail: float) -> None:
-    of = estimate(losses(np.random.default_rng(seed), n, sentences) + 0.3)
-    low, high = ends(of, tail, DECIDING)
-    assert p_at_least(of, high) == pytest.approx(tail, rel=1e-6)
-    assert p_at_most(of, low) == pytest.approx(tail, rel=1e-6)
-
-
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6), st.floats(0.001, 1000))
 def test_the_interval_does_not_depend_on_the_unit(seed: int, unit: float) -> None:
@@ -103,7 +94,7 @@ def test_the_interval_does_not_depend_on_the_unit(seed: int, unit: float) -> Non
 @pytest.mark.parametrize("n", [3, 5, 10])
 def test_a_large_loss_is_ruled_out_wrongly_in_5_percent_of_exponential_samples(n: int) -> None:
     of = estimate(np.random.default_rng(n).exponential(1, (SAMPLES, n, 1)))
-    assert (p_at_least(of, 1.0, SINGLE) <= 0.025).mean() <= 0.055  # 5 % and three standard errors
+    assert (ends(of, 0.025, SINGLE)[1] <= 1.0).mean() <= 0.055  # 5 % and three standard errors
 
 
 def test_a_decision_presumes_no_less_than_a_single_interval() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from orchestrator.analysis.variance import anova
 from tests.orchestrator.analysis.frames import sweep, trials
@@ -33,6 +34,15 @@ def test_plant_weights_give_the_published_table() -> None:
     assert (group["sum_sq"], residual["sum_sq"]) == pytest.approx((3.76634, 10.49209), abs=1e-5)
     assert (group["f"], group["p"]) == pytest.approx((4.846, 0.01591), abs=1e-3)
     assert [group["eta_sq"], group["partial_eta_sq"]] == pytest.approx([found.r_sq] * 2)
+
+
+def test_the_interval_of_a_share_holds_the_noncentralities_that_would_give_such_a_ratio() -> None:
+    rows = [(name, value) for name, found in PLANTS.items() for value in found]
+    group, residual = (row for _, row in anova(pd.DataFrame(rows, columns=["g", "score"]), ["g"]).table.iterrows())
+    others = residual["sum_sq"] / (residual["sum_sq"] / 27)
+    low, high = (share / (1 - share) * others for share in (group["low"], group["high"]))
+    assert stats.ncf.cdf(group["f"], 2, 27, low) == pytest.approx(0.975, abs=1e-4)
+    assert stats.ncf.cdf(group["f"], 2, 27, high) == pytest.approx(0.025, abs=1e-4)
 
 
 def test_unbalanced_factors_are_those_of_statsmodels_type_two() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from orchestrator.commands.data import app, parse_name
+from orchestrator.commands.data import app
 from tests.builders import write_conllu, write_sweep, write_treebank
 from tests.servers import UdServer
 from tests.stand_ins import treebanks
 from trials.errors import ConfigError
-from trials.sources.corpus_draft import DataDraft
+from trials.sources.corpus_draft import DataDraft, named_corpus
 
 EWT = "ud:UD_English-EWT@2.16"
 
@@ -67,13 +67,13 @@ def refusal(*words: str, code: int) -> str:
     ],
 )
 def test_a_name_on_the_command_line_means_a_corpus(name: str, means: DataDraft) -> None:
-    assert parse_name(name) == means
+    assert named_corpus(name) == means
 
 
 @pytest.mark.parametrize("name", ["ud:UD_English-EWT", "hub:nyu-mll/glue/sst2", "ud:@2.16", "hub:a/b@"])
 def test_a_name_without_its_version_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"lacks a version\. Write ud:NAME@RELEASE or hub:OWNER/NAME"):
-        parse_name(name)
+        named_corpus(name)
 
 
 # --- Fetch and list
@@ -146,7 +146,7 @@ def test_a_bundled_sample_is_counted(server: UdServer) -> None:
 def test_json_holds_what_the_tables_show(server: UdServer) -> None:
     found = json.loads(data("check", "UD_Naija-NSC-sample", "--json").stdout)
     assert found["name"] == "UD_Naija-NSC-sample"
-    assert {name: split["items"] for name, split in found["splits"].items()} == {"train": 800, "dev": 200, "test": 200}
+    assert {name: split["items"] for name, split in found["splits"].items()} == {"train": 800, "dev": 500, "test": 500}
     for split in found["splits"].values():
         assert sum(split["labels"].values()) == split["words"]
         assert sum(split["lengths"]) == split["items"]

@@ -20,7 +20,7 @@ def said(model: type[BaseModel], content: dict[str, Any]) -> list[str]:
 
 def test_an_unknown_key_is_answered_with_the_nearest_one() -> None:
     (text,) = said(SweepSpec, {"name": "a", "sedes": [1]})
-    assert text.startswith("unknown 'sedes', did you mean 'seeds'? Known: checkpoint, goal, limits, name, ")
+    assert text.startswith("unknown 'sedes', did you mean 'seeds'? Known: checkpoint, goal, keep, limits, name, ")
 
 
 def test_an_unknown_key_deep_inside_is_compared_with_its_own_neighbours() -> None:

@@ -134,5 +134,6 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_absent_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read \(No such file or directory\)"):
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read \(No such file or directory\)") as error:
         Document.read(tmp_path / "none.yaml")
+    assert error.value.exit_code == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import threading
@@ -21,7 +22,7 @@ from orchestrator.deploy.machine_checks import (
     examined,
     packages,
     python,
-    ray_token,
+    ray,
     reachable,
     sweep_inputs,
     writable_store,
@@ -45,9 +46,13 @@ def test_this_machine_has_what_a_sweep_needs(tmp_path: Path, capsys: pytest.Capt
     assert {one["check"] for one in found} >= {"python", "packages", "devices", "store", "cache", "ray", "sweep"}
 
 
-def test_a_failure_is_exit_code_1_and_stands_with_its_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_is_exit_code_1_and_stands_with_its_fix(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old: Raises = functools.partial(python, (3, 10, 2))
+    monkeypatch.setattr("orchestrator.commands.doctor.checks", lambda *words: {"python": old})
     with pytest.raises(typer.Exit) as ended:
-        doctor(tmp_path / "absent.yaml", store=str(tmp_path / "results"))
+        doctor()
     shown = capsys.readouterr().out
     assert ended.value.exit_code == 1
     assert "fail" in shown
@@ -86,19 +91,46 @@ def test_a_folder_with_something_else_is_no_store(tmp_path: Path) -> None:
     assert (found.level, bool(found.fix)) == ("fail", True)
 
 
-def test_rays_token_is_found_and_never_shown(tmp_path: Path) -> None:
-    (tmp_path / ".ray").mkdir()
-    assert levels(ray_token({}, tmp_path)) == ["ok"]
-    (tmp_path / ".ray" / "auth_token").write_text("secret")
-    worlds = [{}, {"RAY_AUTH_TOKEN": "secret"}, {"RAY_AUTH_TOKEN_PATH": str(tmp_path / ".ray" / "auth_token")}]
-    found = [one for world in worlds for one in ray_token(world, tmp_path)]
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    """Ray's own token file in a home, as it should be."""
+    file = tmp_path / ".ray" / "auth_token"
+    file.parent.mkdir()
+    file.touch(mode=0o600)
+    file.write_text("secret")
+    return file
+
+
+def test_rays_token_is_found_and_never_shown(token: Path, tmp_path: Path) -> None:
+    worlds = [{"HOME": str(tmp_path)}, {"RAY_AUTH_TOKEN": "secret"}, {"RAY_AUTH_TOKEN_PATH": str(token)}]
+    found = [one for world in worlds for one in ray(world, "auto")]
     assert [one.level for one in found] == ["ok"] * 3
     assert not any("secret" in one.what for one in found)
 
 
-def test_a_token_that_is_not_where_it_is_said_to_be_fails_and_none_at_all_warns(tmp_path: Path) -> None:
-    assert levels(ray_token({"RAY_AUTH_TOKEN_PATH": str(tmp_path / "absent")}, tmp_path)) == ["fail"]
-    assert levels(ray_token({"RAY_AUTH_MODE": "disabled"}, tmp_path)) == ["warn"]
+def test_a_token_that_other_users_can_read_fails_for_clusters_and_warns_elsewhere(token: Path, tmp_path: Path) -> None:
+    token.chmod(0o644)
+    home = {"HOME": str(tmp_path), "RAY_TMPDIR": "/tmp"}
+    (told,) = ray(home, "auto")
+    assert (told.level, f"chmod 600 {token}" in told.what) == ("fail", True)
+    assert levels(ray(home, "local")) == ["ok", "ok", "warn"]
+
+
+@pytest.mark.parametrize(
+    ("world", "expected"),
+    [
+        ({"RAY_AUTH_TOKEN_PATH": "/absent"}, "fail"),
+        ({"RAY_AUTH_MODE": "disabled"}, "warn"),
+        ({"RAY_AUTH_MODE": "enabled"}, "fail"),
+        ({"HOME": "/absent"}, "warn"),
+    ],
+)
+def test_a_ray_without_a_token_is_named(world: dict[str, str], expected: str) -> None:
+    assert levels(ray(world, "auto")) == [expected]
+
+
+def test_a_folder_for_rays_sockets_that_is_named_too_long_fails() -> None:
+    assert levels(ray({"RAY_TMPDIR": "/tmp/" + "x" * 60}, "local")) == ["fail"]
 
 
 def test_a_cluster_that_nobody_answers_for_fails() -> None:

@@ -16,10 +16,14 @@ from orchestrator.store.contents import COMPUTED
 from orchestrator.store.schema import EPOCHS, METRICS
 from tests.builders import make_record, make_spec
 from tests.orchestrator.store.rows import trial
-from trials.errors import StoreError
+from trials.errors import ConfigError, NothingMatchedError, PermafrostError
 
 SPEC = make_spec()
-MEASURED = {"trial_id", "attempt", "setup_s", "prefix_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes", "time"}
+MEASURED = {
+    "checkpoint_error",
+    "trial_id", "attempt", "setup_s", "prefix_s", "prefix_paid_s", "training_flops", "train_s", "eval_s", "energy_j",
+    "peak_memory_bytes", "worker_memory_bytes", "time",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -57,15 +61,17 @@ def test_a_trial_is_found_by_the_beginning_of_its_id(store: ResultStore) -> None
 
 
 @pytest.mark.parametrize(
-    ("given_id", "said"),
+    ("given_id", "kind", "said"),
     [
-        ("ffff", "no trial 'ffff' in .*results. `permafrost status --trials` lists them"),
-        ("aa", "'aa' matches 2 trials: aa1, aa2. Give more digits"),
-        ("bb", "trial bb2 ended failed. Only a completed one can be run again"),
+        ("ffff", NothingMatchedError, "no trial 'ffff' in .*results. `permafrost status --trials` lists them"),
+        ("aa", ConfigError, "'aa' matches 2 trials: aa1, aa2. Give more digits"),
+        ("bb", NothingMatchedError, "trial bb2 ended failed. Only a completed one can be run again"),
     ],
 )
-def test_an_id_that_means_no_one_trial_is_refused(given_id: str, said: str, store: ResultStore) -> None:
-    with pytest.raises(StoreError, match=said):
+def test_an_id_that_means_no_one_trial_is_refused(
+    given_id: str, kind: type[PermafrostError], said: str, store: ResultStore
+) -> None:
+    with pytest.raises(kind, match=said):
         find_trial(store, given_id)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import typer
 
 from orchestrator.commands.stop import stop as stop_command
 from orchestrator.execution import stop_request as stop_module
-from orchestrator.execution.stop_request import StopRequest, ask_to_stop
+from orchestrator.execution.stop_request import StopRequest, ask_to_stop, leaving_on_sigterm
 from orchestrator.store import ResultStore
 
 
@@ -60,3 +61,17 @@ def test_a_sweep_that_nobody_runs_cannot_be_stopped_whatever_its_name(store: Res
         stop_command(sweep, store.address)
     assert ended.value.exit_code == 5
     assert not list(store.root.parent.glob("**/*.txt"))
+
+
+def test_what_sigterm_cuts_off_may_fail_in_its_own_way_and_the_block_still_ends_by_the_signal() -> None:
+    with pytest.raises(SystemExit) as ended, leaving_on_sigterm():  # noqa: PT012
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except SystemExit as cut:
+            raise AttributeError("partially initialized module") from cut
+    assert ended.value.code == signal.SIGTERM
+
+
+def test_an_error_without_sigterm_stays_what_it_is() -> None:
+    with pytest.raises(AttributeError), leaving_on_sigterm():
+        raise AttributeError("of its own")

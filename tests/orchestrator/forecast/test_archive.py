@@ -99,6 +99,7 @@ def test_another_number_of_threads_is_not_told_from_them(folder: Path, store: Re
     assert not forecast_of(planned(folder, store, "seeds=[7]", "resources.cpus=2"), store, INLINE).is_known
 
 
+@pytest.mark.slow
 def test_a_pilot_runs_the_shapes_that_were_not_seen(folder: Path, tmp_path: Path) -> None:
     empty, told = open_store(tmp_path / "none", must_exist=False), list[str]()
     found = forecast_of(planned(folder, empty, "seeds=[0]"), empty, INLINE, pilot=told.append)

@@ -1,20 +1,15 @@
-"""The curves and the pace of a running sweep, as the live display hears of them."""
+"""The curves of a running sweep, as the live display hears of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-import pytest
-
 from orchestrator.forecast.curve import outlook
 from orchestrator.forecast.live_curves import LiveCurves, expected_best
-from orchestrator.forecast.pace import Pace
-from tests.builders import make_record, make_spec
+from tests.builders import make_spec
 from tests.orchestrator.forecast.real_curves import CURVES
 from trials.spec import TrialSpec
-
-FROZEN = {"strategy": "first_k", "layers": (0, 1, 2, 3, 4, 5), "embeddings": True}
 
 
 def spec_of(seed: int, epochs: int = 9, **changes: object) -> TrialSpec:
@@ -79,49 +74,3 @@ def test_a_score_that_is_no_number_is_left_out() -> None:
 
 def test_of_a_complete_trial_no_end_is_told() -> None:
     assert expected_best(outlook(next(iter(CURVES.values())), 9)) == ""
-
-
-# --- Pace
-
-
-def run(pace: Pace, spec: TrialSpec, epoch_s: float, epochs: int | None = None) -> None:
-    for epoch in range(1, (epochs or spec.optim.epochs) + 1):
-        pace.evaluated(spec, make_record(epoch=float(epoch), setup_s=0.0, prefix_s=0.0, train_s=epoch_s, eval_s=0.0))
-
-
-def test_before_any_has_ended_work_is_epochs_times_sentences() -> None:
-    small, large = spec_of(0, train_size=100), spec_of(0, train_size=300)
-    pace = Pace([small, large])
-    run(pace, small, 1.0)
-    assert pace.share_done() == pytest.approx(0.25)
-
-
-def test_a_frozen_cell_counts_by_its_own_pace_once_it_is_known() -> None:
-    slow, fast, later = spec_of(0), spec_of(0, freeze=FROZEN), spec_of(1, freeze=FROZEN)
-    pace = Pace([slow, fast, later])
-    for spec, seconds in ((slow, 10.0), (fast, 1.0)):
-        run(pace, spec, seconds)
-        pace.ended(spec, is_complete=True)
-    assert pace.share_done() == pytest.approx(11 / 12)
-
-
-def test_a_trial_that_failed_is_over_but_tells_no_pace() -> None:
-    one, other = spec_of(0), spec_of(1)
-    pace = Pace([one, other])
-    run(pace, one, 100.0, epochs=1)
-    pace.ended(one, is_complete=False)
-    assert pace.share_done() == pytest.approx(0.5)
-
-
-def test_what_is_left_of_a_trial_is_told_by_its_own_epochs() -> None:
-    spec = spec_of(0)
-    pace = Pace([spec])
-    assert pace.seconds_left(spec) is None
-    run(pace, spec, 2.0, epochs=3)
-    assert pace.seconds_left(spec) == pytest.approx(12.0)
-    pace.forget(spec)
-    assert pace.seconds_left(spec) is None
-
-
-def test_nothing_to_run_is_done() -> None:
-    assert Pace([]).share_done() == 1.0

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.forecast.cost_inputs import lengths_of, padded_length, sizes_of
-from orchestrator.forecast.work import PrefixLedger, cached_depth, memory_of, nothing_cached, shape_key, work_of
+from orchestrator.forecast.work import PrefixLedger, memory_of, nothing_cached, shape_key, work_of
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
 from trials.models.load import load_tokenizer
+from trials.prefix.rule import cached_depth
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 

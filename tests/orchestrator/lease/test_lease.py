@@ -16,12 +16,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from orchestrator.lease import LeaseHeldError, LeaseLostError, Timing, take_lease
+from orchestrator.lease import Lease, LeaseHeldError, LeaseLostError, Timing, take_lease
 from orchestrator.lease.holder import Holder, this_driver
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import open_store
-from tests.examples import examples
+from tests.examples import examples, first
 from tests.orchestrator.lease.lease_race import race
 from tests.orchestrator.store.rows import epoch, trial
 from tests.s3_server import ENVIRONMENT, S3Process
@@ -40,7 +40,7 @@ def s3_process() -> Iterator[S3Process]:
         yield process
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=first(1, ["local", "s3"]))
 def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
     if request.param == "local":
         return FolderStorage(tmp_path)
@@ -406,6 +406,16 @@ def test_ctrl_c_while_asking_leaves_nothing(tmp_path: Path) -> None:
             return super().files()
 
     with pytest.raises(KeyboardInterrupt), take_lease(Interrupted(tmp_path), "s", say=print, timing=QUICK):
+        pass
+    assert left(FolderStorage(tmp_path)) == []
+
+
+def test_ctrl_c_before_the_first_heartbeat_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_lease: Lease) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Lease, "keep", interrupted)
+    with pytest.raises(KeyboardInterrupt), take_lease(FolderStorage(tmp_path), "s", say=print, timing=QUICK):
         pass
     assert left(FolderStorage(tmp_path)) == []
 

@@ -89,6 +89,7 @@ def world(*holders: Holder, ticks: int = 0, checks: int = 1, **faults: bool) -> 
 ASKS, HOLDS = (0,) * 2, (0,) * 6  # how far the first driver is after so many steps
 
 
+@pytest.mark.slow
 def test_two_that_ask_at_once_never_both_hold() -> None:
     assert every_order(world(HERE, HERE, checks=0)) > 1000
 

@@ -34,7 +34,7 @@ class GoneError(Exception):
 
 def ended(folder: Path, n: int, state: State, raised: BaseException | None = None, **asked: Any) -> dict[str, Any]:
     """The last line of the log of a launch in which so many of two trials ended in a state."""
-    stop, settings = StopRequest(), WatchSpec(log=str(folder / "log"))
+    stop, settings = StopRequest(), WatchSpec(log=str(folder / "log.jsonl"))
     stop.signal, stop.reason, stop.asker = (asked.get(key) for key in ("signal", "reason", "asker"))
     try:
         with watched(PLAN, FolderStorage(folder), settings, cluster="inline", stop=stop, say=print) as watch:
@@ -46,7 +46,7 @@ def ended(folder: Path, n: int, state: State, raised: BaseException | None = Non
                 raise raised
     except (GoneError, KeyboardInterrupt, SystemExit):
         assert raised is not None
-    last: dict[str, Any] = json.loads((folder / "log").read_text(encoding="utf-8").splitlines()[-1])
+    last: dict[str, Any] = json.loads((folder / "log.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     return last
 
 
@@ -82,13 +82,15 @@ def test_a_secret_that_is_absent_stops_a_launch_before_it_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HOOK", raising=False)
-    settings = WatchSpec.model_validate({"log": str(tmp_path / "log"), "notify": {"webhook": {"url_env": "HOOK"}}})
+    settings = WatchSpec.model_validate(
+        {"log": str(tmp_path / "log.jsonl"), "notify": {"webhook": {"url_env": "HOOK"}}}
+    )
     with (
         pytest.raises(ConfigError, match="HOOK"),
         watched(PLAN, FolderStorage(tmp_path), settings, cluster="inline", stop=StopRequest(), say=print),
     ):
         raise AssertionError("it has begun")
-    assert not (tmp_path / "log").exists()
+    assert not (tmp_path / "log.jsonl").exists()
 
 
 def test_the_recorder_tells_how_long_each_commit_took_and_nothing_where_there_was_none(tmp_path: Path) -> None:
@@ -105,8 +107,8 @@ def test_the_recorder_tells_how_long_each_commit_took_and_nothing_where_there_wa
 
 def test_a_sweep_without_ray_is_logged_too(tmp_path: Path) -> None:
     write_bank(tmp_path / "bank", train=20, dev=5, test=5)
-    launched(tmp_path, f"{POS}\nwatch: {{log: {tmp_path}/log}}\n")
-    told = [json.loads(line) for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
+    launched(tmp_path, f"{POS}\nwatch: {{log: {tmp_path}/log.jsonl}}\n")
+    told = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     events = Counter(entry["event"] for entry in told)
     assert events == {"launched": 1, "started": 2, "evaluated": 4, "ended": 2, "done": 1}
     assert told[-1]["trials"] == {"completed": 2}
@@ -114,6 +116,6 @@ def test_a_sweep_without_ray_is_logged_too(tmp_path: Path) -> None:
 
 def test_the_log_of_a_launch_names_every_trial_and_how_it_ended(tmp_path: Path) -> None:
     ended(tmp_path, 2, State.COMPLETED)
-    told = [json.loads(line) for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
+    told = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     assert Counter(entry["event"] for entry in told) == {"launched": 1, "started": 2, "ended": 2, "done": 1}
     assert {entry["trial_id"] for entry in told if "trial_id" in entry} == {spec.trial_id for spec in SPECS}

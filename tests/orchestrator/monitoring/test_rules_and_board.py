@@ -36,6 +36,7 @@ def test_promtool_accepts_configuration_and_rules_and_the_rules_fire_when_they_s
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after"),
     [

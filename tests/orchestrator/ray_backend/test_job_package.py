@@ -11,7 +11,7 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.ray_backend import job_package as package
 from orchestrator.ray_backend.job_package import our_modules, package_sweep, pinned_packages
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
-from trials.errors import ConfigError
+from trials.errors import ConfigError, RefusedError
 
 SWEEP = """
 name: s
@@ -61,6 +61,53 @@ def test_files_outside_of_this_folder_are_not_sent_but_told(here: Path, tmp_path
     (here / "s.yaml").write_text("name: s\ntrial: {data: {folder: ../elsewhere}}\n")
     with pytest.raises(ConfigError, match=r"\.\./elsewhere: lies outside of .*, so it is not sent"):
         package_sweep(tmp_path, Document.read(here / "s.yaml"), ClusterSpec(), here)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sent"),
+    [
+        ("trial: {data: {folder: bank}, model: starter, freeze: none, optim: {schedule: linear}}", {"bank"}),
+        ("trial: {data: {folder: bank, name: secret}, model: {folder: mine}}", {"bank", "mine"}),
+        ("trial: {data: {train: bank/train.conllu, dev: [mine/a], test: bank}}", {"bank", "mine"}),
+        ("trial: {data.folder: bank}\nspace: {model: [starter, mine], freeze: [none, random]}", {"bank", "mine"}),
+        ("space: {cases: [{data: {folder: bank}}, {model.folder: {choice: [mine]}}]}", {"bank", "mine"}),
+        ("trial: {data: starter}\nspace: {data: [random, {hub: secret, splits: {train: none}}]}", set()),
+        ("trial: {data: {ud: secret, columns: {text: none}}, score: random, notes: [secret]}", set()),
+    ],
+)
+def test_only_the_paths_of_data_and_models_are_sent_whatever_else_is_called_like_a_file(
+    here: Path, tmp_path: Path, settings: str, sent: set[str]
+) -> None:
+    for name in ("starter", "none", "random", "linear", "secret"):
+        (here / name).write_text("not to be sent")
+    (here / "mine").mkdir()
+    (here / "mine" / "a").write_text("")
+    (here / "s.yaml").write_text(f"name: s\n{settings}\n")
+    (target := tmp_path / "sent").mkdir()
+    name = package_sweep(target, Document.read(here / "s.yaml"), ClusterSpec(), here)
+    assert {path.name for path in target.iterdir()} - {"cluster.yaml", name} == sent
+
+
+@pytest.mark.parametrize("target", ["/etc/hostname", "../results/large.parquet", "/", "..", "."])
+def test_a_link_that_leads_out_of_a_corpus_is_refused_by_name(here: Path, tmp_path: Path, target: str) -> None:
+    (here / "bank" / "more").mkdir()
+    (here / "bank" / "more" / "dev.conllu").symlink_to(target)
+    (sent := tmp_path / "sent").mkdir()
+    with pytest.raises(RefusedError, match=r"bank/more/dev\.conllu: a link to "):
+        package_sweep(sent, Document.read(here / "s.yaml"), ClusterSpec(), here)
+    assert not list(sent.iterdir())
+
+
+def test_links_inside_of_a_corpus_are_sent_as_files_of_their_names(here: Path, tmp_path: Path) -> None:
+    (here / "bank" / "dev.conllu").symlink_to("train.conllu")
+    (here / "linked").symlink_to("bank")
+    (here / "s.yaml").write_text("name: s\ntrial: {data: {folder: linked}}\n")
+    (sent := tmp_path / "sent").mkdir()
+    package_sweep(sent, Document.read(here / "s.yaml"), ClusterSpec(), here)
+    assert {path.name for path in (sent / "linked").iterdir() if not path.is_symlink()} == {
+        "train.conllu",
+        "dev.conllu",
+    }
 
 
 def test_too_much_is_refused_before_anything_is_copied(

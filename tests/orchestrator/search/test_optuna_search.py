@@ -50,6 +50,7 @@ def test_whatever_became_of_cells_the_next_one_is_suggested_and_depends_on_nothi
     assert first.suggest(99, past)[0] == second.suggest(99, past)[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30), deadline=None)
 @given(states=st.lists(st.sampled_from(STATES), min_size=1, max_size=8), n=st.sampled_from([1, 2]))
 def test_no_study_in_a_file_has_a_running_trial_and_every_ended_cell_is_there(

@@ -19,7 +19,7 @@ from orchestrator.store.check import check_store
 from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec
 from tests.benchmarks.search_depths import Draw, deepest, near_chains
 from tests.benchmarks.search_table import STORE, SWEEP, Kind, World, area, chosen, hypervolume, in_order, seen_front
-from tests.examples import ALL
+from tests.examples import ALL, first
 
 SEARCHES = 24 if ALL else 12
 OBJECTIVES = ("score", "trainable_params")
@@ -53,10 +53,12 @@ def test_the_store_names_no_folder_of_the_machine_that_made_it() -> None:
 # --- searches that learn
 
 
+@pytest.mark.slow
 def test_tpe_finds_better_cells_than_random_search_with_as_many_epochs(world: World) -> None:
     assert mean_regret(world, "tpe", 20) < 0.8 * mean_regret(world, "random", 20)
 
 
+@pytest.mark.slow
 def test_the_search_for_several_objectives_finds_a_better_front_than_random_search(world: World) -> None:
     def volume(kind: Kind) -> float:
         found = [in_order(world, kind, number, 20, OBJECTIVES) for number in range(SEARCHES)]
@@ -74,7 +76,7 @@ def test_the_area_is_that_of_the_squares_below_any_point(points: list[tuple[int,
 # --- schedules and races
 
 
-@pytest.mark.parametrize("slots", [1, 8])
+@pytest.mark.parametrize("slots", first(1, [8, 1]))
 @pytest.mark.parametrize("kind", ["asha", "halving"])
 def test_halving_finds_the_best_cell_with_two_fifths_of_the_epochs(world: World, kind: str, slots: int) -> None:
     schedule = ScheduleSpec.model_validate({"kind": kind})
@@ -95,7 +97,7 @@ def test_a_race_finds_the_best_cell_with_two_fifths_of_the_epochs(world: World, 
 # --- a depth
 
 
-@pytest.mark.parametrize("draw", ["seeds", "normal"])
+@pytest.mark.parametrize("draw", first(1, ["seeds", "normal"]))
 @pytest.mark.parametrize("tolerance", [1.0, *(pytest.param(points, marks=pytest.mark.slow) for points in (0.5, 2.0))])
 def test_the_chosen_depth_loses_more_than_the_tolerance_as_rarely_as_promised(
     world: World, draw: Draw, tolerance: float

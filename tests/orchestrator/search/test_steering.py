@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,17 @@ def test_a_search_that_learns_comes_near_the_best_cell(tmp_path: Path) -> None:
     depth, rate = best(source)
     assert rate == 1e-3
     assert abs(depth - 2) <= 1
+
+
+def test_the_best_setting_has_its_score_on_the_split_that_selected_nothing(tmp_path: Path) -> None:
+    table_of = {
+        trial_id: [*records[:-1], replace(records[-1], test_score=records[-1].score - 0.1)]
+        for trial_id, records in table((0, 1, 2)).items()
+    }
+    source = Steering(FixedCells(grid_of((0, 1, 2))), NoEarlyStopping(), ScheduleSpec(), nothing_known(tmp_path))
+    simulate(source, table_of)
+    dev, test, *_ = source.found()
+    assert "on dev, which selected it (3 seeds)" in dev
+    mean = float(dev.partition("score ")[2].split()[0])
+    assert f"score {mean - 10:.2f} (" in test
+    assert test.endswith("95 % interval over seeds) on test, which took no part in that")

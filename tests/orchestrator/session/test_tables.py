@@ -80,19 +80,25 @@ def test_a_narrow_table_says_the_same_as_a_wide_one(cells: list[CellSummary]) ->
 
 def test_settings_that_vary_stand_beside_the_freeze() -> None:
     lines = shown(make_cell(make_spec(optim={"lr": 1e-3})), make_cell(make_spec(optim={"lr": 1e-4})), width=120)
-    assert [line.split()[:2] for line in lines[3:]] == [["none", "lr=0.001"], ["none", "lr=0.0001"]]
+    assert [line.split()[2:4] for line in lines[3:-1]] == [["none", "lr=0.001"], ["none", "lr=0.0001"]]
 
 
 def test_replicates_that_did_not_complete_are_told_below_the_table() -> None:
     lines = shown(make_cell(make_spec(), {"completed": 7, "failed": 1, "out_of_memory": 2}))
-    assert "7/10" in lines[-2]
-    assert lines[-1] == "none: 1 failed, 2 out_of_memory"
+    assert "7/10" in lines[-3]
+    assert lines[-2] == "□ □□□□□□ none: 1 failed, 2 out_of_memory"
 
 
 def test_a_cell_without_results_shows_only_its_counts() -> None:
     lines = shown(CellSummary(make_spec(), planned=3, states=Counter(failed=3)))
-    assert lines[-2].split() == ["none", "0/3"]
-    assert lines[-1] == "none: 3 failed"
+    assert lines[-3].split() == ["□", "□□□□□□", "none", "0/3"]
+    assert lines[-2] == "□ □□□□□□ none: 3 failed"
+
+
+def test_a_setting_is_shown_by_its_layer_strip_and_the_squares_are_explained_once() -> None:
+    lines = shown(make_cell(make_spec(freeze=frozen(0, 1))), make_cell(make_spec()))
+    assert any(line.startswith("■ ■■□□□□ layers 0,1 ") for line in lines)
+    assert lines[-1] == "■ frozen, □ trained: first the embeddings, then the layers from the input up"
 
 
 def test_each_corpus_train_size_task_and_metric_has_its_own_table() -> None:
@@ -127,7 +133,7 @@ def test_no_cells_have_no_table() -> None:
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
     folder = write_treebank(tmp_path / "tiny")
-    text = f"trial: {{data: {{folder: {folder}}}, optim: {{epochs: 2}}}}\nseeds: [0, 1, 1]"
+    text = f"trial: {{data: {{folder: {folder}}}, optim: {{epochs: 2}}}}\nseeds: [0, 1]"
     store = open_store(tmp_path / "results", must_exist=False)
     return make_plan(*load_sweep(write_sweep(tmp_path / "s.yaml", text), []), store, Lookup(offline=True))
 

@@ -56,6 +56,7 @@ def through(s3: S3Process, prefix: str, faults: Faults) -> ResultStore:
 # --- Faults
 
 
+@pytest.mark.slow
 def test_a_third_of_500s_and_slow_answers_lose_and_double_nothing(
     through: ResultStore, direct: ResultStore, faults: Faults
 ) -> None:
@@ -154,6 +155,7 @@ def test_rows_that_could_not_be_written_are_there_once_when_it_answers_again(
     assert steps(direct) == [1]
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_is_given_up(s3: S3Process, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "REQUEST_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -14,7 +14,8 @@ from orchestrator.commands.launch_command import launch
 from orchestrator.execution.checkpoint_store import StoredCheckpoints
 from orchestrator.execution.recorder import Recorder
 from orchestrator.store import open_store
-from orchestrator.store.contents import COMPUTED, KEYS
+from orchestrator.store.contents import COMPUTED
+from orchestrator.store.schema import KEYS
 from tests.builders import expanded, write_sweep
 from tests.small_sweeps import POS, write_bank
 from trials.run import run_trial
@@ -77,6 +78,7 @@ def numbers(store: Path | str) -> dict[str, list[list[Any]]]:
         "tags": found.tags(),
         "predictions": found.predictions(),
         "contributions": found.contributions(),
+        "notes": found.notes(),
     }
     keys = {name: [key for key in KEYS[name] if key != "attempt"] for name in tables}
     return {

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMMIT_ORDER
+from orchestrator.store.row_digests import RECORDED, as_columns, recorded
+from orchestrator.store.schema import TABLES
 from trials.spec import TrialSpec
 from trials.training.steps import evaluation_steps, steps_an_epoch
 
@@ -37,6 +41,12 @@ def prediction(trial_id: str = "a", attempt: int = 1, sentence: int = 0, **chang
     return row | {"gold": ["X", "Y"], "predicted": ["X", None], "probability": [0.5, None]} | changes
 
 
+def note(note_id: str = "n", *, removed: bool = False, **changes: Any) -> dict[str, Any]:
+    """A row of `notes`."""
+    row = {"note_id": note_id, "trial_id": "a", "text": "looks odd", "labels": ["odd"], "removed": removed}
+    return row | {"time": TIME} | changes
+
+
 def complete(
     store: ResultStore,
     spec: TrialSpec,
@@ -44,9 +54,13 @@ def complete(
     *,
     without: Sequence[str] = (),
     spec_text: str | None = None,
+    recording: bool = False,
     **changes: Any,
 ) -> None:
-    """Everything that a completed trial leaves, in the order it is committed: two labels, two sentences a split."""
+    """Everything that a completed trial leaves, in the order it is committed: two labels, two sentences a split.
+
+    With `recording` its own row records the others, as rows of older versions do not.
+    """
     steps = evaluation_steps(steps_an_epoch(spec) * spec.optim.epochs, spec.optim.epochs, spec.eval_every)
     scores = [n / 16 for n in range(1, len(steps) + 1)]
     key: dict[str, Any] = {"trial_id": spec.trial_id, "attempt": attempt}
@@ -64,6 +78,10 @@ def complete(
         "contributions": [{**key, "split": split, "values": [0.25, 0.75]} for split in splits],
         "trials": [trial(**key, spec=spec_text or spec.model_dump_json(), **(found | changes))],
     }
+    if recording:
+        found_rows = {name: pa.Table.from_pylist(rows[name], TABLES[name]) for name in RECORDED}
+        rows["trials"][0] |= as_columns({name: recorded(name, of_table) for name, of_table in found_rows.items()})
+        rows["commits"] = [key]
     for table in COMMIT_ORDER:
-        if table not in without:
+        if table in rows and table not in without:
             store.append(table, rows[table])

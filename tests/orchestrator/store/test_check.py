@@ -20,19 +20,22 @@ from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from orchestrator.store.check_rows import AUTO_WORDS
+from orchestrator.store.merge import merge
 from orchestrator.store.names import stamped
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.results import MARKER
-from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
+from orchestrator.store.row_digests import agrees, recorded
+from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY
 from tests.assets import make_store_v1 as v1
 from tests.builders import make_spec
+from tests.examples import ALL
 from tests.orchestrator.store.real import Real
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
 from trials.errors import StoreError
 from trials.training import best_epoch as best
 
 SPEC = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2})
-SECOND = make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2}, seed=1)
+SECOND, THIRD = (make_spec(data={"sizes": (200, 2, 2)}, optim={"epochs": 2}, seed=seed) for seed in (1, 2))
 
 
 @pytest.fixture
@@ -74,6 +77,7 @@ def test_a_store_is_checked_wherever_it_lies(storage: Storage) -> None:
         "tags": 1,
         "predictions": 1,
         "contributions": 1,
+        "notes": 0,
     }
 
 
@@ -113,7 +117,14 @@ def test_duplicates_of_a_killed_compaction_are_a_note(store: ResultStore, compac
 
 def test_parts_without_digests_are_read_and_noted() -> None:
     report = check_store(Path(v1.__file__).parent / "store_v1")
-    assert report.counted.rows == {"epochs": 4, "trials": 3, "tags": 0, "predictions": 0, "contributions": 0}
+    assert report.counted.rows == {
+        "epochs": 4,
+        "trials": 3,
+        "tags": 0,
+        "predictions": 0,
+        "contributions": 0,
+        "notes": 0,
+    }
     assert "epochs: 2 parts have no digest in their names" in report.notes[1]
 
 
@@ -132,16 +143,17 @@ def test_the_size_up_to_which_predictions_are_kept_is_that_of_trials() -> None:
 
 
 def corrupted(content: bytes) -> Iterator[bytes]:
-    """One flipped bit in each 16th of it, and truncations."""
-    for n in range(16):
-        at = n * len(content) // 16
+    """One flipped bit in each 16th of it (in `make test` in each quarter), and truncations."""
+    parts = 16 if ALL else 4
+    for n in range(parts):
+        at = n * len(content) // parts
         yield content[:at] + bytes([content[at] ^ 1 << n % 8]) + content[at + 1 :]
     for share in (0.0, 0.3, 0.9):
         yield content[: int(share * len(content))]
     yield content[:-1]
 
 
-KINDS = ["epochs", "trials", "tags", "predictions", "sweeps", "checkpoints"]
+KINDS = ["epochs", "trials", "tags", "predictions", "contributions", "commits", "sweeps", "checkpoints"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -180,16 +192,84 @@ def marked(storage: Storage) -> str:
         return MARKER if MARKER in str(error) else str(error)
 
 
-@pytest.mark.parametrize("kind", ["epochs", "trials", "tags"])
-def test_a_missing_part_is_found(real: Real, tmp_path: Path, kind: str) -> None:
+LOST = {
+    "epochs": "is completed, but 0 of 2 evaluations are there",
+    "tags": "is completed, but the per-tag table of dev counts 0 of",
+    "trials": "attempt 1 has ended, but its row in `trials` is lost",
+    "predictions": "0 of 16 rows of predictions are there",
+    "contributions": "0 of 2 rows of contributions are there",
+}
+
+
+@pytest.mark.parametrize("table", LOST)
+def test_a_missing_part_of_any_table_is_found(real: Real, tmp_path: Path, table: str) -> None:
     copy = real.copy(tmp_path)
-    for name in [name for name in real.files() if name.startswith(kind)]:
-        (copy / name).unlink()
-    found = check_store(copy)
-    if kind == "trials":  # then they run again
-        assert (found.ok, found.counted.states) == (True, {"not ended": 3})
-    else:
-        assert [finding.place for finding in found.findings if "is completed, but" in finding.wrong]
+    shutil.rmtree(copy / table)
+    found = [finding.wrong for finding in check_store(copy).findings]
+    assert sum(LOST[table] in wrong for wrong in found) == 2  # each completed trial
+
+
+def test_a_lost_part_of_commits_is_a_note(real: Real, tmp_path: Path) -> None:
+    copy = real.copy(tmp_path)
+    shutil.rmtree(copy / "commits")
+    report = check_store(copy)
+    assert (report.ok, len(report.notes)) == (True, 1)
+    assert report.notes[0].startswith("commits: 2 ended attempts are not in it (their driver was killed, or a part")
+
+
+OTHER: dict[str, dict[str, Any]] = {
+    "epochs": {"step_losses": [9.0]},
+    "tags": {"predicted": 3},
+    "predictions": {"gold": ["X", "Z"]},
+    "contributions": {"values": [0.5, 0.5]},
+}
+
+
+@pytest.mark.parametrize("table", OTHER)
+def test_other_rows_in_place_of_those_that_were_committed_are_found(store: ResultStore, table: str) -> None:
+    complete(store, SECOND, recording=True, without=[table])
+    key = {"trial_id": SECOND.trial_id, "attempt": 1}
+    for row in store_rows(store, table):
+        store.append(table, [row | key | OTHER[table]])
+    assert f"the rows of {table} are not those that were committed" in only(store)
+
+
+def store_rows(store: ResultStore, table: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = getattr(store, table)().to_pylist()
+    return rows
+
+
+def test_rows_spread_over_other_parts_or_under_another_attempt_are_those_that_were_committed(
+    store: ResultStore, tmp_path: Path
+) -> None:
+    for spec in (SECOND, THIRD):
+        complete(store, spec, recording=True)
+    store.compact()
+    assert said(store) == []
+    other = open_store(tmp_path / "other", must_exist=False)
+    complete(other, SECOND, attempt=1, recording=True, state="failed")
+    merge(other, store)
+    merge(store, target := open_store(tmp_path / "target", must_exist=False))
+    assert said(store) == said(target) == []
+    assert store.attempts()[SECOND.trial_id] == 1  # the failed one became attempt 0
+
+
+def test_a_column_of_a_newer_version_changes_no_digest() -> None:
+    rows = pa.Table.from_pylist([epoch(step=step) for step in (1, 2)], EPOCHS)
+    wider = rows.append_column("later", pa.array([None, None], pa.float64()))
+    assert recorded("epochs", wider) == recorded("epochs", rows)
+    filled = rows.append_column("later", pa.array([1.0, 2.0]))
+    assert agrees(recorded("epochs", filled), recorded("epochs", rows))  # this version cannot compare them
+    assert not agrees(recorded("epochs", filled), recorded("epochs", rows.slice(1)))
+
+
+def test_rows_recorded_by_an_earlier_version_still_have_the_same_digests() -> None:
+    report = check_store(Path(v1.__file__).parent / "store_recorded")
+    assert (report.findings, report.notes) == ([], [])
+    assert report.counted.states == {"completed": 1, "diverged": 1}
+
+
+# --- Disks that fail
 
 
 class Failing(FolderStorage):
@@ -283,9 +363,7 @@ def test_tags_of_an_attempt_without_evaluations_are_found(store: ResultStore) ->
 def test_a_row_without_a_key_is_found(store: ResultStore) -> None:
     rows: list[dict[str, Any]] = [trial(SPEC.trial_id, spec=SPEC.model_dump_json(), state="failed") | {"attempt": None}]
     store.append("trials", rows)
-    assert any(
-        "1 rows have no attempt; the attempt that they belong to is unknown" in finding for finding in said(store)
-    )
+    assert any("1 rows have no attempt; it is unknown what they belong to" in finding for finding in said(store))
 
 
 # --- Not a store, or of another version

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
-from orchestrator.store.contents import KEYS, READ_ORDER, latest, read_contents, repeated
+from orchestrator.store.contents import READ_ORDER, latest, read_contents, repeated
 from orchestrator.store.merge import Merged, merge
 from orchestrator.store.plans import SweepPlan
-from orchestrator.store.schema import EPOCHS
+from orchestrator.store.schema import EPOCHS, KEYS
 from tests.builders import make_spec
 from tests.examples import examples
 from tests.orchestrator.store.rows import TIME, complete, epoch, prediction, tag, trial
@@ -220,6 +220,7 @@ def test_a_merge_loses_nothing_and_doubles_nothing(a: dict[str, list[Try]], b: d
         assert merge(theirs, ours).attempts == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15))
 @given(STORES, STORES)
 def test_a_merge_killed_at_any_moment_and_repeated_comes_to_the_same(
@@ -255,6 +256,7 @@ class KilledSmall(Small, Killed):
         return KilledSmall(self.folder / name, self._left)
 
 
+@pytest.mark.slow  # a merge killed at any moment is tested above
 def test_a_merge_killed_between_two_objects_of_one_table_comes_to_the_same(tmp_path: Path) -> None:
     tries = [Try(n, 60, "lost" if n % 2 else None) for n in range(6)]
     theirs = made(tmp_path / "theirs", {"a": tries})

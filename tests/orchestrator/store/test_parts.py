@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from orchestrator.storage.errors import BrokenError
 from orchestrator.storage.storage import FolderStorage, Storage
+from orchestrator.store.names import stamped
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY
+from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, VERSION_KEY
 from tests.orchestrator.store.rows import epoch
 from trials.errors import StoreError
 
@@ -208,7 +211,7 @@ def test_an_older_part_without_a_column_reads_with_nulls(parts: PartFolder) -> N
 
 
 def test_a_column_that_is_no_longer_known_is_left_out(parts: PartFolder) -> None:
-    write(parts, "part-0.parquet", {"trial_id": ["a"], "step": [7], "mood": ["good"]}, b"1")
+    write(parts, "part-0.parquet", {"trial_id": ["a"], "attempt": [1], "step": [7], "mood": ["good"]}, b"1")
     assert parts.read().schema.names == EPOCHS.names
 
 
@@ -258,6 +261,15 @@ def test_a_column_of_another_type_is_refused_with_the_way_out(parts: PartFolder)
         parts.read()
     assert str(error.value).startswith(f"{path}: ")
     assert str(error.value).endswith("Move it out of the store: `permafrost store repair`.")
+
+
+def test_a_part_with_two_columns_of_one_name_is_refused(parts: PartFolder) -> None:
+    content = io.BytesIO()
+    table = pa.table([["t"], [1], [2]], names=["trial_id", "step", "step"])
+    pq.write_table(table.replace_schema_metadata({VERSION_KEY: b"1"}), content)
+    parts.storage.write("part-0.parquet", content.getvalue())
+    with pytest.raises(StoreError, match="two columns have the same name"):
+        parts.read()
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(local: FolderStorage) -> None:
@@ -388,3 +400,29 @@ def test_a_new_part_stands_where_the_parts_stood_that_it_replaces(parts: PartFol
     del vars(parts)["sizes"]
     assert parts.names()[0] > last
     assert steps(parts) == [1, 2, 3]
+
+
+def _bombs() -> dict[str, pa.Table]:
+    megabyte = pa.array(["x" * 2**20])
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 4000, pa.int32()), megabyte)
+    one_row = pa.ListArray.from_arrays(pa.array([0, 4000], pa.int32()), texts)
+    return {
+        "one text in all rows": pa.table({"trial_id": texts}),
+        "one text in all places of a list": pa.table({"trial_id": ["a"], "forms": one_row}),
+        "many rows of nothing": pa.table({"sentence": pa.nulls(130_000_000, pa.bool_())}),
+    }
+
+
+@pytest.mark.parametrize("kind", ["one text in all rows", "one text in all places of a list", "many rows of nothing"])
+def test_kilobytes_that_become_gigabytes_are_a_broken_part(kind: str, local_storage: Storage) -> None:
+    parts = PartFolder(local_storage, PREDICTIONS)
+    pq.write_table(_bombs()[kind].replace_schema_metadata(parts.schema.metadata), sink := pa.BufferOutputStream())
+    content = sink.getvalue()
+    name = stamped("part", 1, content, "parquet")
+    local_storage.write(name, content)
+    assert content.size < 2**18
+    for read in (parts.read, parts.compact, lambda: parts.read(columns=["trial_id", "forms"]), lambda: parts.read("a")):
+        if read == parts.compact:
+            local_storage.write(stamped("part", 2, content, "parquet"), content)  # so that there are two to merge
+        with pytest.raises(BrokenError, match=r"its rows take over \d+ GB of memory"):
+            read()

@@ -14,15 +14,16 @@ import pytest
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
-from orchestrator.store.names import stamped
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.repair import repair
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
+from orchestrator.store.weights import WEIGHTS, save_weights
 from tests.builders import make_spec
+from tests.examples import first
 from tests.orchestrator.store.real import Real, numbers, run_sweep
-from tests.orchestrator.store.rows import complete, epoch, tag
+from tests.orchestrator.store.rows import complete, epoch, prediction, tag
 from tests.orchestrator.store.test_check import Failing
 from trials.errors import StoreError
 
@@ -57,7 +58,7 @@ def test_a_clean_store_is_left_as_it_is(store: ResultStore) -> None:
     assert check_store(store.storage).counted.quarantined == 0
 
 
-@pytest.mark.parametrize("table", ["epochs", "tags", "predictions"])
+@pytest.mark.parametrize("table", ["epochs", "tags"])
 def test_a_trial_whose_rows_were_in_a_broken_part_runs_again(store: ResultStore, table: str) -> None:
     name = spoil(store.storage, table)
     done = repair(store.storage)
@@ -76,21 +77,46 @@ def test_a_trial_whose_own_row_was_in_a_broken_part_runs_again(store: ResultStor
     assert open_store(store.address).attempts()[SECOND.trial_id] == 1  # its evaluations are there: the next is the 2nd
 
 
-def test_where_all_predictions_were_in_one_broken_part_all_trials_that_keep_some_run_again(store: ResultStore) -> None:
-    store.compact()
-    spoil(store.storage, "predictions")
-    assert set(repair(store.storage).trials) == {FIRST.trial_id, SECOND.trial_id}
+@pytest.mark.parametrize("table", ["predictions", "contributions"])
+@pytest.mark.parametrize("harm", first(1, ["spoiled", "deleted"]))
+def test_lost_predictions_cost_predictions_and_no_trial(real: Real, tmp_path: Path, table: str, harm: str) -> None:
+    copy = real.copy(tmp_path)
+    (part,) = (copy / table).iterdir()
+    part.unlink() if harm == "deleted" else part.write_bytes(b"PAR1")
+    done = repair(FolderStorage(copy))
+    assert (len(done.losses), done.trials) == (2, {})
+    lost = f"0 of {16 if table == 'predictions' else 2} rows of {table} are there"
+    assert all(lost in one for one in done.losses.values())
+    assert check_store(copy).ok
+    left = open_store(copy)
+    assert len(left.completed_ids()) == 2
+    assert len(left.predictions()) == (0 if table == "predictions" else 32)
+    run_sweep(real.sweep, copy)  # only the third trial runs
+    assert set(open_store(copy).attempts().values()) == {1, 2}
+
+
+def test_what_is_left_of_a_trials_predictions_is_removed_with_them(store: ResultStore) -> None:
+    complete(store, THIRD, recording=True, without=["predictions"])
+    store.append("predictions", [prediction(THIRD.trial_id, 1, sentence=1)])
+    done = repair(store.storage)
+    assert (done.trials, done.losses) == ({}, {THIRD.trial_id: "attempt 1: 1 of 4 rows of predictions are there"})
+    assert (done.rows["predictions"], len(store.predictions(THIRD.trial_id))) == (1, 0)
     assert check_store(store.storage).ok
 
 
-def test_a_trial_that_kept_no_predictions_does_not_run_again_for_those_of_another(store: ResultStore) -> None:
-    complete(store, THIRD, without=["predictions"])
-    folder = store.storage.at("predictions")
-    name = next(iter(folder.files()))
-    content = folder.read(name)
-    folder.delete(name)
-    folder.write(stamped("part", 1, b"other bytes", "parquet"), content)  # all is readable but not what it was
-    assert list(repair(store.storage).trials) == [FIRST.trial_id]
+def test_a_trial_whose_row_is_lost_runs_again(store: ResultStore) -> None:
+    complete(store, THIRD, recording=True, without=["trials"])
+    assert list(repair(store.storage).again) == [THIRD.trial_id]
+    assert check_store(store.storage).ok
+
+
+def test_lost_weights_cost_weights_and_no_trial(store: ResultStore) -> None:
+    save_weights(store.storage, THIRD.trial_id, b"weights")
+    (name,) = store.storage.at(WEIGHTS).files()
+    complete(store, THIRD, row_counts=[("weights", 1)], row_digests=[("weights", name[17:33])])
+    store.storage.at(WEIGHTS).delete(name)
+    assert repair(store.storage).losses == {THIRD.trial_id: "the weights of attempt 1 are not there"}
+    assert check_store(store.storage).ok
 
 
 def test_what_was_removed_is_kept_with_the_reason(store: ResultStore) -> None:
@@ -130,7 +156,7 @@ def test_where_only_times_differ_the_trial_stays_completed(store: ResultStore) -
 
 def test_rows_without_an_evaluation_are_removed(store: ResultStore) -> None:
     store.append("tags", [tag(THIRD.trial_id, 7)])
-    assert repair(store.storage).rows == {"trials": 0, "contributions": 0, "predictions": 0, "tags": 1, "epochs": 0}
+    assert {table: n for table, n in repair(store.storage).rows.items() if n} == {"tags": 1}
     assert check_store(store.storage).ok
 
 
@@ -250,7 +276,10 @@ def test_after_a_repair_a_launch_gives_the_same_numbers(real: Real, tmp_path: Pa
     assert check_store(copy).ok
     run_sweep(real.sweep, copy)
     assert check_store(copy).ok
-    assert numbers(copy) == real.finished
+    found = numbers(copy)
+    lost = found.pop("predictions") if kind == "predictions" else []  # they cost no trial, so nothing runs again
+    assert all(row in real.finished["predictions"] for row in lost)
+    assert found == {table: rows for table, rows in real.finished.items() if table in found}
 
 
 def test_a_whole_table_that_is_broken_costs_its_trials_and_no_more(real: Real, tmp_path: Path) -> None:

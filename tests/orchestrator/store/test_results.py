@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.check import check_store
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import SweepPlan
+from orchestrator.store.repair import repair
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from tests.assets import make_store_v1 as v1
-from tests.orchestrator.store.rows import epoch, prediction, tag, trial
+from tests.orchestrator.store.rows import epoch, note, prediction, tag, trial
 from trials.errors import StoreError
 
 Rows = list[dict[str, Any]]
@@ -154,7 +156,8 @@ def test_one_tag_of_two_levels_and_two_splits_is_four_rows(store: ResultStore) -
 
 
 def snapshot(store: ResultStore) -> list[Rows]:
-    tables = (store.epochs(), store.trials(), store.tags(), store.predictions("a"), store.predictions("b"))
+    predictions = (store.predictions("a"), store.predictions("b"))
+    tables = (store.epochs(), store.trials(), store.tags(), store.notes(), *predictions)
     return [table.to_pylist() for table in tables]
 
 
@@ -166,6 +169,7 @@ def filled(store: ResultStore) -> ResultStore:
         store.append("predictions", [prediction("a", attempt), prediction("b", 1, sentence=attempt)])
         split = {"trial_id": "a", "attempt": attempt, "split": "dev", "values": [0.5]}
         store.append("contributions", [split])
+        store.append("notes", [note(f"n{attempt}"), note(f"n{attempt}", removed=attempt == 2)])
     return store
 
 
@@ -309,6 +313,20 @@ def test_sweeps_come_with_the_oldest_first(store: ResultStore) -> None:
     assert [found.name for found in store.sweeps()] == ["b", "a"]
 
 
+def test_the_newest_plan_stays_the_newest_when_the_clock_is_set_back(
+    store: ResultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.add_plan(plan("tiny", "a", time=100.0))
+    store.add_plan(plan("other", "a", time=200.0))
+    monkeypatch.setattr("time.time_ns", lambda: 10**9)  # 1970
+    store.add_plan(plan("tiny", "a", "b", time=1.0))
+    store.add_suggestion(plan("tiny", "c", time=1.0), 0, {})
+    newest = store.sweeps()[-1]
+    assert (newest.name, [trial_id for trial_id, _ in newest.trials]) == ("tiny", ["a", "b", "c"])
+    store.add_plan(plan("other", "b", time=1.0))
+    assert [found.name for found in store.sweeps()] == ["tiny", "other"]
+
+
 def test_what_a_kill_left_of_a_plan_is_not_read(local_store: ResultStore) -> None:
     local_store.add_plan(plan("tiny", "a"))
     (local_store.root / "sweeps" / "tiny" / ".plan-9.json.12345678.tmp").write_text("{")
@@ -388,6 +406,45 @@ def test_a_broken_mark_is_refused_with_the_way_out(tmp_path: Path, content: byte
     message = refusal(tmp_path)
     assert message.startswith(f"{tmp_path / MARKER}: not the marker of a Permafrost store (")
     assert message.endswith("Give another folder.")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"format": "x", "schema_version": 1}'])
+@pytest.mark.parametrize("must_exist", [True, False])
+def test_a_store_whose_mark_is_lost_or_broken_is_refused_with_the_command_that_writes_it(
+    local_store: ResultStore, content: bytes | None, must_exist: bool
+) -> None:
+    local_store.append("epochs", [epoch()])
+    marker = local_store.root / MARKER
+    marker.unlink() if content is None else marker.write_bytes(content)
+    message = refusal(local_store.root, must_exist=must_exist)
+    assert message.startswith(f"{marker}: ")
+    assert message.endswith("Run `permafrost store repair`.")
+
+
+UNUSABLE: list[tuple[str, dict[str, Any], str]] = [
+    ("trials", {"trial_id": None}, "1 rows have no trial_id"),
+    ("trials", {"attempt": None}, "1 rows have no attempt"),
+    ("trials", {"state": None}, "None is not a state"),
+    ("trials", {"state": "half"}, "'half' is not a state"),
+    ("epochs", {"step": None}, "1 rows have no step"),
+    ("epochs", {"attempt": None}, "1 rows have no attempt"),
+]
+
+
+@pytest.mark.parametrize(("table", "change", "wrong"), UNUSABLE)
+def test_a_row_that_no_reader_can_use_makes_its_part_a_broken_one_until_a_repair(
+    local_store: ResultStore, table: str, change: dict[str, Any], wrong: str
+) -> None:
+    store = local_store
+    store.append("epochs", [epoch()])
+    store.append("trials", [trial(state="failed")])
+    store.append(table, [(epoch if table == "epochs" else trial)("b") | change])
+    with pytest.raises(StoreError) as error:
+        getattr(store, table)()
+    assert str(error.value).endswith(f"{wrong}. Move it out of the store: `permafrost store repair`.")
+    assert not check_store(store.storage).ok
+    repair(store.storage)
+    assert [row["trial_id"] for row in getattr(store, table)().to_pylist()] == ["a"]
 
 
 def test_the_mark_of_another_program_is_refused(tmp_path: Path) -> None:

@@ -12,8 +12,11 @@ from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan, as_neighbours, make_plan
 from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import make_record, make_spec, write_conllu, write_sweep, write_treebank
+from tests.trials.conftest import save_tiny_model
 from trials.draft import Lookup
 from trials.spec import TrialSpec
+
+SEEDS = "seeds=[0,1,2]"  # enough that no note speaks of them
 
 
 @pytest.fixture
@@ -88,16 +91,46 @@ def test_another_sweep_in_the_store_shares_its_trials(sweep: Path, store: Result
 
 def test_a_plan_says_once_which_tags_dev_and_test_have_that_train_lacks(sweep: Path, store: ResultStore) -> None:
     write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("the", "DET"), ("oh", "INTJ"), ("ah", "INTJ")]])
-    assert plan(sweep, store).notes == ("tiny: dev has labels that train lacks, each counted as an error: INTJ (2).",)
+    assert plan(sweep, store, SEEDS).notes == (
+        "tiny: dev has labels that train lacks, each counted as an error: INTJ (2).",
+    )
 
 
 def test_a_plan_with_nothing_to_run_or_nothing_odd_has_no_notes(sweep: Path, store: ResultStore) -> None:
-    assert plan(sweep, store).notes == ()
+    assert plan(sweep, store, SEEDS).notes == ()
     write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("oh", "INTJ")]])
     planned = plan(sweep, store)
     for index in range(len(planned.trials)):
         end(store, planned, index, State.COMPLETED)
     assert plan(sweep, store).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("family", "note"),
+    [
+        (
+            "ernie",
+            "mine: frozen layers are computed once, as 'ernie' cut at layer 1, 4 computes what the whole model does.",
+        ),
+        ("convbert", "mine: frozen layers are computed at every step. For 'convbert' cut at layer 1, 4, "),
+        ("bert", ""),
+        ("gpt2", "mine: a decoder with causal attention; each subword sees only what stands to its left."),
+    ],
+)
+def test_a_plan_says_what_is_peculiar_to_a_model(
+    family: str, note: str, sweep: Path, store: ResultStore, tmp_path: Path
+) -> None:
+    model = save_tiny_model(family, tmp_path / "mine")
+    freezes = "[none, {strategy: first_k, depth: 1, embeddings: true}, {strategy: all_encoder, embeddings: true}]"
+    settings = (
+        SEEDS,
+        f"trial.model={model}",
+        "trial.max_length=32",
+        f"space.freeze={freezes}",
+        "trial.frozen_dropout=false",
+    )
+    notes = plan(sweep, store, *settings).notes
+    assert [one[: len(note)] for one in notes] == [note] * bool(note)
 
 
 def test_what_is_declared_reads_back_as_the_same_trials(sweep: Path, store: ResultStore) -> None:

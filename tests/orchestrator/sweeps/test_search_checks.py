@@ -39,6 +39,14 @@ def refusal(folder: Path, text: str) -> list[str]:
             "search: {kind: tpe, cells: 3, objectives: [macro_f2]}",
             "3: search.objectives[0]: unknown 'macro_f2', did you mean 'macro_f1'",
         ),
+        (
+            "search: {kind: pareto, cells: 3, objectives: [score, peak_memory_bytes]}",
+            "3: search.objectives[1]: peak_memory_bytes: a trial on a CPU shares its process's memory",
+        ),
+        (
+            "search: {kind: tpe, cells: 3, objectives: [test_score]}",
+            "3: search.objectives[0]: test_score: a search selects on dev",
+        ),
         ("search: {kind: pareto, cells: 3}", "3: search: `kind: pareto` needs two objectives or three"),
         ("search: {kind: tpe}", "3: search: `cells: N` is required with"),
         (
@@ -73,6 +81,14 @@ def refusal(folder: Path, text: str) -> list[str]:
         (
             "space: {freeze: [none, all_encoder]}\n" + GOAL,
             "4: goal.choose_depth: needs at least 3 seeds, but the sweep has 1.",
+        ),
+        (
+            "space: {cases: [{freeze: none, init_seed: 5}, {freeze: all_encoder}]}\n" + SEEDS + "racing: true",
+            "5: racing: compares cells under the same seeds, but `init_seed` or `order_seed` differ between cells.",
+        ),
+        (
+            "space: {init_seed: [1, 2]}\nsearch: {kind: tpe, cells: 2}",
+            "`init_seed` and `order_seed` make replicates, not settings that `search: tpe` can choose",
         ),
         (
             "space: {freeze.depth: {int_uniform: [7, layers]}, freeze.strategy: [first_k]}",

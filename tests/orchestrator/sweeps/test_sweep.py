@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,14 @@ def test_the_same_trial_named_twice_runs_once(folder: Path) -> None:
     assert [spec.freeze.strategy for spec in expanded(path)] == ["all_encoder"]
 
 
-def test_a_seed_named_twice_runs_once(folder: Path) -> None:
-    assert [spec.seed for spec in expanded(sweep(folder, "trial: {data: DATA}\nseeds: [0, 1, 0]"))] == [0, 1]
+def test_a_seed_listed_twice_is_refused(folder: Path) -> None:
+    error = refusal(sweep(folder, "trial: {data: DATA}\nseeds: [0, 1, 0]"))
+    assert str(error).endswith("seeds: 0 is listed twice, but a seed gives one trial of a setting")
+
+
+def test_a_setting_of_a_trial_beside_trial_is_sent_there(folder: Path) -> None:
+    error = refusal(sweep(folder, "trial: {data: DATA}"), "optim.lr=1e-3")
+    assert str(error).endswith("optim: is a setting of a trial. Write it as `trial.optim`.")
 
 
 def test_a_random_search_draws_as_many_cells_as_asked_inside_the_bounds(folder: Path) -> None:
@@ -103,10 +110,10 @@ def test_a_setting_of_the_command_line_goes_over_the_file(folder: Path) -> None:
     assert [(spec.seed, spec.optim.epochs, spec.optim.lr) for spec in specs] == [(4, 1, 1e-3), (5, 1, 1e-3)]
 
 
-def test_the_default_sweep_is_sixty_trials() -> None:
+def test_the_default_sweep_is_four_freezes_on_two_treebanks_with_eight_seeds() -> None:
     specs = expanded(STARTER)
-    assert len(specs) == 2 * 2 * 5 * 3
-    assert len({spec.cell_id for spec in specs}) == 20
+    assert len(specs) == 2 * 4 * 8
+    assert len({spec.cell_id for spec in specs}) == 8
 
 
 # --- What it refuses
@@ -195,6 +202,20 @@ def test_a_seed_stands_under_seeds_only(tmp_path: Path, place: str) -> None:
     assert str(error).endswith("`seed` is not allowed in `trial` or `space`: list the seeds under `seeds`")
 
 
+def test_seeds_of_single_sources_add_replicates_not_cells(folder: Path) -> None:
+    text = "trial: {data: DATA}\nspace: {init_seed: [0, 1], order_seed: [0, 1]}\nseeds: [0, 1]"
+    specs = expanded(sweep(folder, text))
+    assert len({spec.cell_id for spec in specs}) == 1
+    assert {spec.seeds for spec in specs} == set(itertools.product((0, 1), repeat=3))
+
+
+def test_seeds_that_draw_nothing_are_refused(folder: Path) -> None:
+    text = "trial: {data: DATA, subset_seed: 1, init_seed: 1, order_seed: 1}\nseeds: [0, 1]"
+    assert "trial.init_seed: with `subset_seed` and `order_seed` as well, nothing is left" in str(
+        refusal(sweep(folder, text))
+    )
+
+
 @pytest.mark.parametrize(
     ("axis", "message"),
     [
@@ -252,3 +273,18 @@ def test_a_broken_corpus_is_read_once_for_all_trials(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         expanded(path)
     assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("resources", "problem"),
+    [
+        ("{cpus: 5000}", "resources.cpus: 5000: Input should be less than or equal to 4096"),
+        ("{gpus: 1000}", "resources.gpus"),
+    ],
+)  # fmt: skip
+def test_more_cores_than_a_node_has_are_refused_with_the_bound(folder: Path, resources: str, problem: str) -> None:
+    path = write_sweep(folder.parent / "s.yaml", f"name: a\nresources: {resources}\n" + DATA)
+    with pytest.raises(ConfigError) as error:
+        load_sweep(path, [])
+    assert problem in str(error.value)
+    assert "less than or equal to" in str(error.value)

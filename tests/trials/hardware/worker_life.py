@@ -11,12 +11,14 @@ import time
 from itertools import cycle, islice
 from pathlib import Path
 
-import torch
+STARTED = time.perf_counter()  # before the imports, which a worker's first trial waits for
 
-from trials.draft import Lookup, TrialDraft
-from trials.hardware.worker_memory import MemoryLevel, release_free_memory, resident_bytes
-from trials.run import run_trial
-from trials.spec import TrialSpec
+import torch  # noqa: E402
+
+from trials.draft import Lookup, TrialDraft  # noqa: E402
+from trials.hardware.worker_memory import MemoryLevel, release_free_memory, resident_bytes  # noqa: E402
+from trials.run import run_trial  # noqa: E402
+from trials.spec import TrialSpec  # noqa: E402
 
 FREEZES = ("none", {"strategy": "first_k", "depth": 4, "embeddings": True}, "all_encoder")
 
@@ -38,7 +40,7 @@ def main(treebank: Path, n_trials: int) -> None:
     torch.set_num_threads(1)
     specs = [trial_of(treebank, freeze, n) for n, freeze in islice(enumerate(cycle(FREEZES)), n_trials)]
     level, megabytes, held, gaps, settled = MemoryLevel(), list[int](), list[int](), list[float](), list[bool]()
-    ended = time.perf_counter()
+    ended = STARTED
     for spec in specs:
         records = run_trial(spec)
         (record,) = records

@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 import torch
 
-from tests.trials.conftest import TrialMaker
+from tests.examples import first
+from tests.trials.conftest import TrialMaker, save_tiny_model
 from trials.cache.node_cache import BYTES_VARIABLE
 from trials.models.family import MODEL_FAMILIES
 from trials.prefix.files import StatesFile
-from trials.prefix.rule import prefix_depth, prefix_key
+from trials.prefix.rule import cached_depth, prefix_depth, prefix_key
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
 CPU = torch.device("cpu")
+QUICK = ("distilbert", "deberta-v2", "modernbert", "gpt2")  # test_cut has all families in the quick suite
 FROZEN: dict[str, Any] = {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False}
 
 
@@ -38,7 +40,7 @@ def losses(records: list[EpochRecord]) -> list[float]:
 
 
 @pytest.mark.parametrize("depth", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("family", list(MODEL_FAMILIES))
+@pytest.mark.parametrize("family", first(2, dict.fromkeys([*QUICK, *MODEL_FAMILIES])))
 def test_losses_are_those_without_it(
     family: str, depth: int, make_trial: TrialMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +54,17 @@ def test_losses_are_those_without_it(
     assert [r.score for r in kept] == [r.score for r in whole]
     assert kept[-1].total_params == whole[-1].total_params
     assert kept[-1].trainable_params == whole[-1].trainable_params
+
+
+@pytest.mark.parametrize(("family", "depth"), [("ernie", 2), ("megatron-bert", 2), ("convbert", 0)])
+def test_an_unregistered_family_uses_it_where_the_cut_model_is_the_whole_one(
+    family: str, depth: int, make_trial: TrialMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make_trial(model=str(save_tiny_model(family, tmp_path / family)), **FROZEN)
+    kept = records_of(spec)
+    monkeypatch.setenv(BYTES_VARIABLE, "0")
+    assert kept[0].prefix_layers == cached_depth(spec) == depth
+    assert losses(kept) == pytest.approx(losses(records_of(spec)), abs=1e-5)
 
 
 def test_a_second_trial_computes_nothing_and_gives_the_bits_of_a_first_one(
@@ -72,6 +85,28 @@ def test_a_deeper_prefix_built_from_a_shallower_one_has_the_bits_of_one_from_ids
     monkeypatch.setenv("PERMAFROST_CACHE", str(cache / "fresh"))
     records_of(make_trial(**FROZEN))
     assert losses(records_of(deep)) == from_ids
+
+
+def test_whoever_uses_the_states_of_a_train_subset_reports_what_they_took_once(make_trial: TrialMaker) -> None:
+    payer, user = (make_trial(**FROZEN, subset_seed=3, seed=seed) for seed in (0, 1))
+    first, second = records_of(payer), records_of(user)
+    assert first[0].prefix_s == second[0].prefix_s > 0
+    assert [record.prefix_s for record in (*first[1:], *second[1:])] == [0.0, 0.0]
+    assert (first[0].prefix_paid_s or 0) >= first[0].prefix_s
+    assert second[0].prefix_paid_s == 0.0
+
+
+def test_a_deeper_prefix_costs_what_the_shallower_one_took_and_the_rest(make_trial: TrialMaker) -> None:
+    shallow = records_of(make_trial(**FROZEN))[0]
+    deep = records_of(make_trial(freeze=FROZEN["freeze"] | {"depth": 3}, frozen_dropout=False))[0]
+    assert deep.prefix_s > shallow.prefix_s
+    assert deep.prefix_s - shallow.prefix_s < (deep.prefix_paid_s or 0)
+
+
+def test_a_part_of_the_train_split_has_its_share_of_the_price(make_trial: TrialMaker) -> None:
+    whole, part = (records_of(make_trial(**FROZEN, train_size=size))[0] for size in (24, 12))
+    assert 0 < part.prefix_s < whole.prefix_s
+    assert part.prefix_paid_s == 0.0  # subsets are nested
 
 
 @pytest.mark.parametrize(
@@ -157,11 +192,12 @@ def _fill(folder: Path, log: Path) -> None:
         for i in missing:
             with log.open("a") as file:
                 file.write(f"{i}\n")
-            yield i, torch.full((3, 4), float(i))
+            yield i, torch.full((3, 4), float(i)), 0.5
 
     StatesFile(folder, "train", [3] * 10, 4).fill(range(10), compute)
 
 
+@pytest.mark.slow
 def test_two_workers_at_once_compute_every_example_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_fill, args=(tmp_path, tmp_path / "log")) for _ in range(2)]
@@ -176,7 +212,7 @@ def test_two_workers_at_once_compute_every_example_once(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_an_error_and_what_was_written_stays(tmp_path: Path) -> None:
     def compute(missing: Any) -> Any:
-        yield 0, torch.ones(3, 4)
+        yield 0, torch.ones(3, 4), 0.5
         raise OSError(28, "No space left on device")
 
     file = StatesFile(tmp_path, "train", [3, 3], 4)

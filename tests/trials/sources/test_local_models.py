@@ -101,3 +101,14 @@ def test_a_model_without_tokenizer_is_named_with_the_way_out(tmp_path: Path) -> 
         "has no tokenizer (tokenizer.json, vocab.txt, vocab.json, spm.model, sentencepiece.bpe.model, "
         "spiece.model). Save it beside the weights."
     )
+
+
+@pytest.mark.parametrize("key", ["n_layers", "num_experts", "n_routed_experts", "encoder_layers"])
+def test_more_layers_or_experts_than_a_model_has_are_refused_with_the_bound(key: str, tmp_path: Path) -> None:
+    message = refusal(write_model(tmp_path / "mine", **{key: 10**9}))
+    assert f"config.json: {key}: 1000000000 is more than 2,000, the most that a model may have." in message
+
+
+def test_a_padding_id_beyond_the_positions_is_refused(tmp_path: Path) -> None:
+    message = refusal(write_model(tmp_path / "mine", model_type="roberta", num_hidden_layers=2, pad_token_id=10**9))
+    assert "1,000,000,001 are used up by padding (pad_token_id)" in message

@@ -51,10 +51,10 @@ def test_the_starter_model_is_found_by_its_word() -> None:
 
 
 @pytest.mark.parametrize("name", list(BUNDLED_TREEBANKS))
-def test_a_sample_has_800_200_200_sentences_and_its_licence(name: str) -> None:
+def test_a_sample_has_800_500_500_sentences_and_its_licence(name: str) -> None:
     data = DataDraft(bundled=name).resolve()
     files = (*data.train, *data.dev, *data.test)
-    assert [len(read_conllu(Path(path), Columns())) for path in files] == [800, 200, 200]
+    assert [len(read_conllu(Path(path), Columns())) for path in files] == [800, 500, 500]
     assert "CC BY-SA 4.0" in (treebank_path(name) / "README.md").read_text(encoding="utf-8")
 
 
@@ -62,7 +62,7 @@ def test_a_sample_has_800_200_200_sentences_and_its_licence(name: str) -> None:
 @pytest.mark.parametrize("name", list(BUNDLED_TREEBANKS))
 def test_cutting_a_sample_again_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
     source = DataDraft(folder=str(SHARED / name.removesuffix("-sample"))).resolve()
-    for split, size in (("train", 800), ("dev", 200), ("test", 200)):
+    for split, size in (("train", 800), ("dev", 500), ("test", 500)):
         write_sample(Path(getattr(source, split)[0]), tmp_path / split, size)
         assert (tmp_path / split).read_bytes() == (treebank_path(name) / f"{split}.conllu").read_bytes()
 

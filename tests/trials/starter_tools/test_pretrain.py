@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from transformers import AutoModel, AutoTokenizer
 
 from tests.builders import write_conllu
+from trials.starter import model_path
 from trials.starter_tools.pretrain import Pretraining, main
 from trials.starter_tools.pretraining_text import MASK, ROW, SPECIAL, mask_rows, pack, read_and_encode
 
@@ -55,10 +57,12 @@ def options(tmp_path: Path) -> argparse.Namespace:
     write_conllu(tmp_path / "train.conllu", [[(word, "X") for word in words[:9]]] * 20)
     corpora = [f"{tmp_path / 'books.txt'}:1", f"{tmp_path / 'train.conllu'}:3"]
     return argparse.Namespace(
-        corpus=corpora, out=tmp_path, minutes=0.03, seed=0, lr=3e-3, warmup=0.1, masked=0.2, rows=2, dropout=0.1
-    )
+        corpus=corpora, out=tmp_path, minutes=0.03, seed=0, lr=3e-3, warmup=0.1, masked=0.2, rows=2, dropout=0.1,
+        weights=None, without=[],
+    )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_its_time_and_goes_on_when_given_more(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     _, encoded = read_and_encode(options.corpus, options.out / "tokenizer.json")
@@ -78,3 +82,25 @@ def test_the_command_leaves_a_folder_that_transformers_loads(
     assert "final loss" in capsys.readouterr().out
     assert AutoModel.from_pretrained(options.out / "model").config.n_layers == 6
     assert AutoTokenizer.from_pretrained(options.out / "model").pad_token_id == 0
+
+
+def test_a_run_starts_from_the_weights_and_the_vocabulary_of_a_model(options: argparse.Namespace) -> None:
+    options.minutes = 0
+    run = Pretraining([], argparse.Namespace(**{**vars(options), "weights": model_path()}))
+    bundled = AutoModel.from_pretrained(model_path()).state_dict()
+    assert all(torch.equal(value, bundled[name]) for name, value in run.model.distilbert.state_dict().items())
+    main(["--corpus", *options.corpus, "--out", str(options.out), "--minutes", "0.001", "--from", str(model_path())])
+    vocabularies = [
+        AutoTokenizer.from_pretrained(folder).get_vocab() for folder in (options.out / "model", model_path())
+    ]
+    assert vocabularies[0] == vocabularies[1]
+    assert list(json.loads((options.out / "model" / "pretraining.json").read_text())["from"]) == ["model.safetensors"]
+
+
+def test_sentences_of_excluded_files_are_not_trained_on(tmp_path: Path) -> None:
+    for name, words in (("all.conllu", "ab"), ("sample.conllu", "b")):
+        write_conllu(tmp_path / name, [[(word, "X")] * 3 for word in words])
+    (tmp_path / "prose.txt").write_text("a book of b\n")
+    arguments = [f"{tmp_path / name}:1" for name in ("all.conllu", "prose.txt")]
+    _, encoded = read_and_encode(arguments, tmp_path / "tokenizer.json", [tmp_path / "sample.conllu"])
+    assert [corpus.sentences for corpus, _ in encoded] == [["a a a"], ["a book of b"]]

@@ -62,6 +62,12 @@ def test_a_pair_is_told_apart_by_token_types(tokenizer: PreTrainedTokenizerBase)
     assert example.types.tolist() == [0, 0, 0, 0, 1, 1]
 
 
+def test_a_text_beyond_the_longest_input_is_counted(tokenizer: PreTrainedTokenizerBase) -> None:
+    texts = [Text("a b c", None, "0"), Text("a b c d", None, "0")]
+    found = TASKS["sst2"].encode(texts, NAMES, 2, tokenizer, max_length=5, lowercase=False, token_types=False)
+    assert [(len(example.ids), example.cut) for example in found] == [(5, 0), (5, 1)]
+
+
 def test_of_a_pair_that_is_too_long_the_longer_text_is_cut(tokenizer: PreTrainedTokenizerBase) -> None:
     (example,) = encode(tokenizer, Text("a a a a a a", "b b", "0"), max_length=8)
     tokens = tokenizer.convert_ids_to_tokens(example.ids)

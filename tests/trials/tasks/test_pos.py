@@ -48,6 +48,13 @@ def test_a_word_cut_off_keeps_its_place_in_the_count(tokenizer: PreTrainedTokeni
     assert POS.measure(example.gold, np.array([1, NO_PREDICTION]), STARTS, LABELS)["accuracy"] == 0.5
 
 
+def test_words_beyond_the_longest_input_are_counted_and_those_of_dropped_characters_are_not(
+    tokenizer: PreTrainedTokenizerBase,
+) -> None:
+    words = ("abc", "NOUN"), ("d", "ADJ"), ("\u200b", "ADJ"), ("d", "ADJ")
+    assert [encode(tokenizer, *words, max_length=length).cut for length in (4, 5, 6, 7, 8)] == [3, 3, 2, 0, 0]
+
+
 def test_a_tag_that_train_lacks_cannot_be_right(tokenizer: PreTrainedTokenizerBase) -> None:
     example = encode(tokenizer, ("a", "INTJ"), ("b", "VERB"))
     assert example.labels.tolist() == [IGNORE, IGNORE, 2, IGNORE]

@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import write_table
+from tests.builders import write_table, write_texts
+from tests.examples import first
 from tests.trials.conftest import TrialMaker
 from trials.encoding.tokenize import encode_for
 from trials.metrics.table import tag_table
@@ -54,6 +55,39 @@ def test_its_reports_are_of_the_predictions_with_the_best_weights(make_trial: Tr
     assert all(not record.reports for record in records[:-1])
 
 
+def files_of(folder: Path, **more: str) -> dict[str, Any]:
+    columns = {"text": "sentence1", "pair": "sentence2", "label": "label"}
+    files = {"train": str(folder / "train.tsv"), "dev": str(folder / "dev.tsv")}
+    return {"folder": None, "columns": columns, **files, **more}
+
+
+def test_a_mismatched_split_is_scored_once_beside_dev_and_changes_nothing_else(
+    make_trial: TrialMaker, texts: Path
+) -> None:
+    other = str(texts / "test.tsv")
+    alone, both = (make_trial(task="mnli", data=files_of(texts, **m)) for m in ({}, {"mismatched": other}))
+    as_test = records_of(make_trial(task="mnli", data=files_of(texts, test=other)))[-1]
+    records, expected = records_of(both), records_of(alone)
+    assert [record.metrics for record in records] == [record.metrics for record in expected]
+    assert (records[-1].test_score, expected[-1].test_metrics) == (None, None)
+    assert records[-1].test_metrics == {f"{k}_mismatched": v for k, v in (as_test.test_metrics or {}).items()}
+    _, mismatched = records[-1].reports
+    assert (mismatched.split, len(mismatched.contributions)) == ("mismatched", 12)
+    assert np.mean(mismatched.contributions) == pytest.approx(records[-1].test_metrics["accuracy_mismatched"])
+    assert alone.trial_id != both.trial_id
+
+
+def test_test_and_mismatched_are_scored_side_by_side(make_trial: TrialMaker, texts: Path, tmp_path: Path) -> None:
+    write_texts(tmp_path, seed=1)
+    spec = make_trial(
+        task="mnli", data=files_of(texts, test=str(tmp_path / "test.tsv"), mismatched=str(texts / "test.tsv"))
+    )
+    record = records_of(spec)[-1]
+    assert list(record.test_metrics or ()) == ["accuracy", "macro_f1", "accuracy_mismatched", "macro_f1_mismatched"]
+    assert [report.split for report in record.reports] == ["dev", "test", "mismatched"]
+    assert record.test_score == (record.test_metrics or {})["accuracy"]
+
+
 def test_a_regression_learns_numbers_and_has_no_table(make_trial: TrialMaker, texts: Path) -> None:
     data = {"folder": str(texts), "columns": {"text": "sentence1", "pair": "sentence2", "label": "score"}}
     records = records_of(make_trial(task="stsb", data=data, train_size=40, optim=LONG), predictions="all")
@@ -66,12 +100,13 @@ def test_a_regression_learns_numbers_and_has_no_table(make_trial: TrialMaker, te
     assert set(report.probability) == {None}
 
 
-@pytest.mark.parametrize(("task", "score"), [("sst2", "accuracy"), ("mrpc", "f1"), ("cola", "matthews")])
+@pytest.mark.parametrize("selected", first(1, [("mrpc", "f1"), ("sst2", "accuracy"), ("cola", "matthews")]))
 def test_the_tasks_first_metric_selects_unless_another_is_asked_for(
-    task: str, score: str, make_trial: TrialMaker, texts: Path
+    selected: tuple[str, str], make_trial: TrialMaker, texts: Path
 ) -> None:
-    chosen, other = make_trial(task=task, data={"folder": str(texts)}), TASKS[task].metrics[1]
-    assert [r.score for r in records_of(chosen)] == [r.metrics[score] for r in records_of(chosen)]
+    task, score = selected
+    found, other = records_of(make_trial(task=task, data={"folder": str(texts)})), TASKS[task].metrics[1]
+    assert [r.score for r in found] == [r.metrics[score] for r in found]
     asked = records_of(make_trial(task=task, data={"folder": str(texts)}, score=other))
     assert [r.score for r in asked] == [r.metrics[other] for r in asked]
 

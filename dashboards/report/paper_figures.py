@@ -1,0 +1,326 @@
+"""A study's own figures with ours beside. Theirs is hollow or dashed, ours filled, in the colour of the setting."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from itertools import cycle
+from typing import Any
+
+from dashboards.report.paper_tables import Groups, metric_name, scaled, unit
+from dashboards.views.drawing import axis_name, freeze_name, name, panels
+from dashboards.views.theme import LIGHT, Figure, axis, dodge, empty_figure, layout
+from orchestrator.published.beside import Beside, Number
+from orchestrator.published.exhibit import Exhibit
+from orchestrator.published.our_results import SeedMean, Trial, measure
+from orchestrator.published.study import Study
+from orchestrator.published.study_parts import UNKNOWN, Metric
+
+_LOOK = LIGHT
+_SIDES = ("theirs", "ours")
+
+
+def figure(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
+    """An exhibit as a figure."""
+    drawn = _KINDS[exhibit.kind](study, exhibit, groups)
+    return (
+        drawn
+        if drawn["data"]
+        else empty_figure(_LOOK, "The study prints no number of this figure, and no trial of ours fits it.")
+    )
+
+
+def _colour(study: Study, freeze: str) -> str:
+    """Colour of a setting: by its depth, of the strategy if it alternates, of the text if nothing is frozen."""
+    found, n_layers = study.freezes[freeze], study.protocol.n_layers
+    if found.layers == () and not found.embeddings:
+        return _LOOK.text
+    if found.strategy == "alternating":
+        return _LOOK.strategy(found.strategy)[0]
+    depth = max(found.depths) if found.depths else len(found.layers)
+    return _LOOK.depth(depth, depth if n_layers == UNKNOWN else n_layers)
+
+
+def _errors(metric: Metric, ours: Sequence[SeedMean | None]) -> dict[str, Any]:
+    """The 95 % intervals over seeds."""
+    up = [scaled(metric, o.high - o.mean) if o and o.high is not None else None for o in ours]
+    down = [scaled(metric, o.mean - o.low) if o and o.low is not None else None for o in ours]
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": up,
+        "arrayminus": down,
+        "color": _LOOK.muted,
+        "thickness": 1.5,
+        "width": 4,
+    }
+
+
+def _labels(study: Study, found: Iterable[Number]) -> list[str]:
+    return list(dict.fromkeys(name(study.freezes[number.freeze].label) for number in found))
+
+
+def _title(study: Study, metric: str, column: str) -> str:
+    found = study.metrics[metric]
+    return f"{metric_name(found, metric, column)} ({unit(found)})"
+
+
+def _bars(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
+    """A bar per freeze, metric and side, from zero as in the study."""
+    found = [number for _, rows in groups for number in rows]
+    series = list(dict.fromkeys((number.metric, number.column) for number in found))
+    traces: list[dict[str, Any]] = []
+    for colour, (key, column) in zip(cycle(_FILLS), series, strict=False):
+        metric, rows = study.metrics[key], [n for n in found if (n.metric, n.column) == (key, column)]
+        theirs = [scaled(metric, n.theirs.low if n.theirs else None) for n in rows]
+        ours = [scaled(metric, n.ours.mean if n.ours else None) for n in rows]
+        words = f"{metric_name(metric, key, column)}, " if len(series) > 1 else ""
+        bars = [_bar(f"{words}theirs", _labels(study, rows), theirs, _LOOK.paper)]
+        bars.append(_bar(f"{words}ours", _labels(study, rows), ours, colour))
+        bars[1]["error_y"] = _errors(metric, [n.ours for n in rows])
+        traces += [bar for bar in bars if any(value is not None for value in bar["y"])]
+    y = axis(_title(study, *series[0]) if len(series) == 1 else f"score ({unit(study.metrics[series[0][0]])})")
+    top = max([value for trace in traces for value in trace["y"] if value is not None], default=1)
+    drawn = layout(_LOOK, x={**axis(""), "type": "category"}, y={**y, "range": [0, 1.15 * top]}, barmode="group")
+    return {"data": traces, "layout": drawn}
+
+
+_FILLS = ("#0072B2", "#E69F00")
+
+
+def _bar(label: str, x: list[str], y: list[float | None], fill: str) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "name": label,
+        "x": x,
+        "y": y,
+        "text": ["" if value is None else f"{value:.4g}" for value in y],
+        "textposition": "outside",
+        "textfont": {"color": _LOOK.text, "size": 12},
+        "marker": {"color": fill, "line": {"color": _LOOK.text, "width": 1.5}},
+    }
+
+
+def _epochs(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
+    """A line per freeze over epochs; theirs dashed with hollow diamonds."""
+    found = [number for _, rows in groups for number in rows]
+    traces = []
+    for freeze in dict.fromkeys(number.freeze for number in found):
+        rows = sorted((n for n in found if n.freeze == freeze and n.at_epoch), key=lambda n: n.at_epoch or 0)
+        for side in _SIDES:
+            points = [(n.at_epoch, getattr(n, side)) for n in rows if getattr(n, side)]
+            values = [value.low if side == "theirs" else value.mean for _, value in points]
+            metric = study.metrics[rows[0].metric] if rows else None
+            if points and metric:
+                line = _line(f"{study.freezes[freeze].label}, {side}", _colour(study, freeze), hollow=side == "theirs")
+                traces.append(line | {"x": [e for e, _ in points], "y": [scaled(metric, value) for value in values]})
+    y = axis(_title(study, found[0].metric, found[0].column))
+    return {"data": traces, "layout": layout(_LOOK, x=axis("epoch", dtick=1), y=y, height=460)}
+
+
+def _line(label: str, colour: str, *, hollow: bool) -> dict[str, Any]:
+    symbol = "diamond-open" if hollow else "circle"
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name(label),
+        "line": {"color": colour, "width": 2, "dash": "dash" if hollow else "solid"},
+        "marker": {"symbol": symbol, "size": 10 if hollow else 8, "color": colour},
+    }
+
+
+def _scatter(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
+    """The second metric against the first."""
+    across, up = exhibit.metrics
+    traces: list[dict[str, Any]] = []
+    for side in _SIDES:
+        points = []
+        for _, rows in groups:
+            for key in dict.fromkeys((n.freeze, n.frozen) for n in rows):
+                pair = {n.metric: getattr(n, side) for n in rows if (n.freeze, n.frozen) == key}
+                if pair.get(across) and pair.get(up):
+                    points.append((key[0], pair[across], pair[up]))
+        if points:
+            traces.append(_points(study, side, points, (study.metrics[across], study.metrics[up]), named=not traces))
+    x, y = (axis(_title(study, metric, metric)) for metric in (across, up))
+    return {"data": traces, "layout": layout(_LOOK, x=x, y=y, height=460)}
+
+
+def _points(
+    study: Study, side: str, points: Sequence[tuple[str, Any, Any]], metrics: tuple[Metric, Metric], *, named: bool
+) -> dict[str, Any]:
+    mean = "low" if side == "theirs" else "mean"
+    trace = {
+        "type": "scatter",
+        "mode": "markers+text" if named else "markers",
+        "name": side,
+        "x": [scaled(metrics[0], getattr(x, mean)) for _, x, _ in points],
+        "y": [scaled(metrics[1], getattr(y, mean)) for _, _, y in points],
+        "text": [name(study.freezes[freeze].label) for freeze, _, _ in points],
+        "textposition": "bottom center",
+        "cliponaxis": False,
+        "marker": {
+            "symbol": "diamond-open" if side == "theirs" else "circle",
+            "size": 12,
+            "color": [_colour(study, freeze) for freeze, _, _ in points],
+            "line": {"width": 2},
+        },
+    }
+    return trace if side == "theirs" else trace | {"error_y": _errors(metrics[1], [y for _, _, y in points])}
+
+
+_ENDS = {
+    "first_k": ("lower layers, ours", "#0072B2", "square", "solid"),
+    "last_k": ("upper layers, ours", "#D55E00", "diamond", "dash"),
+}
+
+
+def _depths(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
+    """Lower and upper layers as lines over the number of frozen layers, a panel per metric of ours."""
+    series = [(key, column) for key in exhibit.metrics for column in study.metrics[key].columns]
+    drawn = panels(
+        _LOOK, axis("frozen layers", dtick=1), [_title(study, key, column) for key, column in series], each=220
+    )
+    traces: list[dict[str, Any]] = []
+    for panel, (key, column) in enumerate(series):
+        for one, rows in groups:
+            parts = [
+                *_ends(study, key, column, one),
+                *_published_depths(study, [n for n in rows if n.metric == key and n.column == column]),
+            ]
+            traces += [part | {"yaxis": axis_name(panel), "showlegend": False} for part in parts]
+    seen: set[str] = set()
+    for trace in traces:
+        trace["showlegend"] = trace["name"] not in seen
+        seen.add(trace["name"])
+    return {"data": traces, "layout": drawn}
+
+
+def _ends(study: Study, key: str, column: str, one: Beside) -> Iterable[dict[str, Any]]:
+    """Our two lines; nothing frozen and everything frozen belong to both."""
+    cells: Sequence[tuple[Trial, ...]] = list(one.setup.cells.values()) if one.setup else []
+    metric = study.metrics[key]
+    for strategy, (label, colour, symbol, dash) in _ENDS.items():
+        points = []
+        for cell in cells:
+            freeze = cell[0].spec.freeze
+            if freeze.strategy in (strategy, "none", "all_encoder") and one.setup and not freeze.embeddings:
+                value = measure(metric, None, one.setup, cell[0].spec.cell_id, column=column)
+                points += [(freeze.depth, value)] * (value is not None)
+        points.sort(key=lambda point: point[0])
+        if points:
+            yield {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": label,
+                "x": [depth for depth, _ in points],
+                "y": [scaled(metric, value.mean if value else None) for _, value in points],
+                "error_y": _errors(metric, [value for _, value in points]),
+                "line": {"color": colour, "dash": dash, "width": 2},
+                "marker": {"symbol": symbol, "size": 8, "color": colour},
+            }
+
+
+def _published_depths(study: Study, rows: Sequence[Number]) -> Iterable[dict[str, Any]]:
+    """A hollow diamond at a published number; a line across the depths that a published number may belong to."""
+    for number in {n.freeze: n for n in rows if n.theirs}.values():
+        freeze, theirs, metric = study.freezes[number.freeze], number.theirs, study.metrics[number.metric]
+        assert theirs is not None
+        span = list(freeze.depths) if freeze.depths else [len(freeze.layers)]
+        half = scaled(metric, (theirs.high - theirs.low) / 2)
+        bars = (
+            {"error_y": {"type": "data", "array": [half] * len(span), "color": _LOOK.text, "width": 4}} if half else {}
+        )
+        yield bars | {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": "theirs (lower or upper layers not said)",
+            "x": span,
+            "y": [scaled(metric, (theirs.low + theirs.high) / 2)] * len(span),
+            "line": {"color": _LOOK.text, "width": 2, "dash": "dot"},
+            "marker": {"symbol": "diamond-open", "size": 12, "color": _LOOK.text, "line": {"width": 2}},
+        }
+
+
+def _runs(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
+    """A dot per run of ours by freeze and a panel per train size; theirs as mean with its range."""
+    titles = [f"n = {one.group.train_size:,}" for one, _ in groups]
+    labels = list(dict.fromkeys(study.freezes[n.freeze].label for _, rows in groups for n in rows))
+    ticks = ["<br>".join(map(name, textwrap.wrap(label, 12))) for label in labels]
+    x = axis("frozen layers", tickvals=list(range(len(labels))), ticktext=ticks, range=[-0.5, len(labels) - 0.5])
+    x["tickangle"] = 0
+    traces = [
+        trace | {"yaxis": axis_name(panel), "showlegend": panel == 0}
+        for panel, (_, rows) in enumerate(groups)
+        for trace in _runs_of(study, rows, labels)
+    ]
+    title = _title(study, exhibit.metrics[0], exhibit.metrics[0])
+    return {"data": traces, "layout": panels(_LOOK, x, [f"{words}<br>{title}" for words in titles], each=190)}
+
+
+def _runs_of(study: Study, rows: Sequence[Number], labels: Sequence[str]) -> list[dict[str, Any]]:
+    published = [(labels.index(study.freezes[n.freeze].label), n.theirs) for n in rows if n.theirs]
+    metric = study.metrics[rows[0].metric]
+    dots = [
+        (labels.index(study.freezes[n.freeze].label) + 0.2 + 0.5 * shift, value)
+        for n in rows
+        if n.ours
+        for shift, value in zip(dodge(range(len(n.ours.values)), len(n.ours.values)), n.ours.values, strict=True)
+    ]
+    spread = {"type": "data", "symmetric": False, "color": _LOOK.text, "thickness": 1.5, "width": 4}
+    theirs = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "theirs: mean, lowest and highest of 5 runs",
+        "x": [place - 0.15 for place, _ in published],
+        "y": [scaled(metric, t.low) for _, t in published],
+        "error_y": spread
+        | {
+            "array": [scaled(metric, (t.max or t.low) - t.low) for _, t in published],
+            "arrayminus": [scaled(metric, t.low - (t.min or t.low)) for _, t in published],
+        },
+        "marker": {"symbol": "diamond-open", "size": 9, "color": _LOOK.text, "line": {"width": 2}},
+    }
+    ours = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "ours: one dot per run",
+        "x": [place for place, _ in dots],
+        "y": [scaled(metric, value) for _, value in dots],
+        "marker": {"symbol": "circle", "size": 6, "color": "#D55E00"},
+    }
+    return [trace for trace, points in ((theirs, published), (ours, dots)) if points]
+
+
+def _steps(study: Study, exhibit: Exhibit, groups: Groups) -> Figure:
+    """The training loss of every step of one run of ours per freeze; none of the studies prints its own."""
+    found = {n.freeze: n.frozen for _, rows in groups for n in rows}
+    drawn = panels(_LOOK, axis("step"), [f"{name(study.freezes[f].label)}<br>training loss" for f in found], each=230)
+    traces = []
+    for one, _ in groups:
+        for panel, (freeze, label) in enumerate(found.items()):
+            run = min((t for t in one.trials if t.spec.freeze.label == label), key=lambda t: t.spec.seed, default=None)
+            losses = [loss for row in run.epochs for loss in row.get("step_losses") or ()] if run else []
+            if run and losses:
+                traces.append(
+                    {
+                        "type": "scatter",
+                        "mode": "lines",
+                        "name": f"{name(freeze_name(label))}, ours, seed {run.spec.seed}",
+                        "x": list(range(1, len(losses) + 1)),
+                        "y": [round(loss, 5) for loss in losses],
+                        "yaxis": axis_name(panel),
+                        "line": {"color": _colour(study, freeze), "width": 1},
+                    }
+                )
+    return {"data": traces, "layout": drawn}
+
+
+_KINDS: dict[str, Callable[[Study, Exhibit, Groups], Figure]] = {
+    "bars": _bars,
+    "epochs": _epochs,
+    "scatter": _scatter,
+    "depths": _depths,
+    "runs": _runs,
+    "steps": _steps,
+}

@@ -1,0 +1,269 @@
+"""Across: does it hold for other corpora and models? Every corpus and model of a sweep, and all sweeps together."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from dashboards.data.contributions import trials_with_sentences
+from dashboards.data.frames import EVERYTHING
+from dashboards.data.selection import Selection, whole_sweep
+from dashboards.views.cells import KEYS
+from dashboards.views.drawing import (
+    cell_colour,
+    cell_name,
+    cell_symbol,
+    freeze_column,
+    interval_bars,
+    name,
+    numbers,
+    with_note,
+)
+from dashboards.views.part import Part
+from dashboards.views.theme import Figure, Look, axis, layout
+from dashboards.views.view import View
+from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.differences import differences
+
+MOST_PANELS, MOST_LINES = 24, 40
+_FROM_BELOW = ("none", "first_k", "all_encoder")  # each freezes all that the one before it freezes
+# Lee, Tang & Lin 2019, "What would Elsa do?": a quarter of the layers, the last ones, keep 90 % of the quality.
+_LEE_SHARE, _LEE_QUALITY = 75.0, 90.0
+_EACH, _COLUMNS = 250, 3  # height of a panel in pixels, panels in a row
+
+
+class Panels(NamedTuple):
+    """Differences to the baseline of all corpora and models of a sweep.
+
+    Attributes:
+        table: One row per cell but the baseline: `cells.KEYS`, those of `differences`, `panel`, `share` (% of the
+            layers that are frozen).
+        titles: Of the panels.
+        note: How many panels are left out; empty if none.
+    """
+
+    table: pd.DataFrame
+    titles: list[str]
+    note: str
+
+
+def prepare_panels(selection: Selection) -> Panels:
+    """A panel per task, corpus, model and train size, in the order of the plan."""
+    whole = whole_sweep(selection)
+    if not len(whole.completed):
+        return Panels(pd.DataFrame({"panel": []}), [], "")
+    trials = whole.trials
+    where = ["task", "corpus", "model", "train_size"]
+    cells = trials.drop_duplicates("cell")
+    found = differences(trials_with_sentences(whole), whole.column)
+    columns = [key for key in dict.fromkeys([*KEYS, *where]) if key == "cell" or key not in found]
+    table = found.merge(cells[columns], on="cell").sort_values(["depth", "strategy", "embeddings"], kind="stable")
+    table = table[table["n_pairs"] > 0]
+    groups = table.groupby(where, sort=False).ngroup()
+    table = table.assign(panel=groups, share=_share(table))
+    varying = [key for key in where if trials[key].nunique() > 1] or ["corpus"]
+    titles = [", ".join(_word(row[key]) for key in varying) for row in _heads(table)]
+    left_out = f"{MOST_PANELS} of {len(titles)} panels are drawn; the table has all." * (len(titles) > MOST_PANELS)
+    return Panels(table.reset_index(drop=True), titles, left_out)
+
+
+def _heads(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(k): v for k, v in row.items()} for row in table.drop_duplicates("panel").to_dict("records")]
+
+
+def _share(table: pd.DataFrame) -> pd.Series:
+    return 100 * table["depth"] / table["n_layers"].clip(lower=1)
+
+
+def _word(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def draw_panels(info: Panels, look: Look) -> Figure:
+    """Small multiples on the same axes: the difference against the share of layers frozen."""
+    shown = info.titles[:MOST_PANELS]
+    columns = 1 if look.narrow else min(_COLUMNS, len(shown))
+    rows = -(-len(shown) // columns)
+    data, notes = [], []
+    drawn = layout(look, x={}, y={}, height=90 + _EACH * rows, showlegend=False)
+    x_lines, y_lines = drawn.pop("xaxis"), drawn.pop("yaxis")
+    for n, title in enumerate(shown):
+        row, column = divmod(n, columns)
+        across, down = _domain(column, columns), _domain(rows - 1 - row, rows, gap=min(0.2, 50 / (_EACH * rows)))
+        at = "" if n == 0 else str(n + 1)
+        is_last = n + columns >= len(shown)
+        drawn[f"xaxis{at}"] = {
+            **x_lines, **axis("layers frozen (%)" if is_last else ""), "domain": across, "anchor": f"y{at}",
+            "range": [-6, 106], "tickvals": [0, 25, 50, 75, 100],
+        }  # fmt: skip
+        drawn[f"yaxis{at}"] = {
+            **y_lines, **axis("points" if column == 0 else ""), "domain": down, "anchor": f"x{at}",
+            **({"matches": "y"} if n else {}), "zeroline": True, "showticklabels": column == 0,
+        }  # fmt: skip
+        notes.append(
+            {"text": name(title), "xref": "paper", "yref": "paper", "x": across[0], "y": down[1], "xanchor": "left",
+             "yanchor": "bottom", "showarrow": False}
+        )  # fmt: skip
+        data += _marks(info.table[info.table["panel"] == n], at, look)
+    if info.note:
+        notes.append({"text": info.note, "xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right",
+                      "yanchor": "bottom", "yshift": 22, "showarrow": False})  # fmt: skip
+    return {"data": data, "layout": {**drawn, "annotations": notes}}
+
+
+def _domain(place: int, n: int, gap: float = 0.05) -> list[float]:
+    """Where one of `n` panels in a row or column lies, with `gap` between two."""
+    each = (1 - gap * (n - 1)) / n
+    start = place * (each + gap)
+    return [start, min(start + each, 1.0)]
+
+
+def _marks(table: pd.DataFrame, at: str, look: Look) -> list[dict[str, Any]]:
+    ends = table.assign(low=table["low_all"], high=table["high_all"])
+    labels = [cell_name(row, several=False) for row in table.itertuples()]
+    return [
+        {
+            "type": "scatter", "mode": "markers", "xaxis": f"x{at}", "yaxis": f"y{at}", "name": "difference",
+            "x": numbers(table["share"]), "y": numbers(table["mean"], 100),
+            "error_y": interval_bars(ends, look.muted, scale=100),
+            "marker": {
+                "size": 10,
+                "color": [cell_colour(look, row) for row in table.itertuples()],
+                "symbol": [cell_symbol(look, row) for row in table.itertuples()],
+            },
+            "customdata": [[label, verdict] for label, verdict in zip(labels, table["verdict"], strict=True)],
+            "hovertemplate": "%{customdata[0]}: %{y:+.2f} points<br>%{customdata[1]}<extra></extra>",
+        }
+    ]  # fmt: skip
+
+
+def panels_table(info: Panels) -> pd.DataFrame:
+    """One row per setting."""
+    t = info.table
+    return pd.DataFrame(
+        {
+            **{key.replace("_", " "): t[key] for key in ("task", "corpus", "model")},
+            "train size (sentences)": t["train_size"],
+            "frozen": freeze_column(t["freeze"], t["n_layers"]),
+            "layers frozen (%)": t["share"].round(1),
+            "difference (points)": (100 * t["mean"]).round(2),
+            "from (points)": (100 * t["low_all"]).round(2),
+            "to (points)": (100 * t["high_all"]).round(2),
+            "verdict": t["verdict"],
+            "pairs": t["n_pairs"],
+        }
+    )
+
+
+class Synthesis(NamedTuple):
+    """Quality as a share of full tuning, of all sweeps.
+
+    Attributes:
+        table: One row per cell that freezes from the embeddings up: `cells.KEYS`, `line`, `share` (% of the layers that
+            are frozen), `quality` (% of the baseline's mean), `n`.
+        lines: Names of the lines.
+        note: How many lines are left out; empty if none.
+    """
+
+    table: pd.DataFrame
+    lines: list[str]
+    note: str
+
+
+def prepare_synthesis(selection: Selection) -> Synthesis:
+    """A line per sweep, task, corpus, model and train size with a completed baseline."""
+    tables: list[pd.DataFrame] = []
+    names: list[str] = []
+    snapshot = selection.snapshot
+    for sweep in snapshot.sweeps.values():
+        if sweep.name == EVERYTHING and len(snapshot.sweeps) > 1:
+            continue
+        done = whole_sweep(selection, sweep).completed
+        below = done[done["strategy"].isin(_FROM_BELOW)]
+        for key, rows in below.groupby(["task", "corpus", "model", "train_size"], sort=False):
+            cells = describe_cells(rows, KEYS, "score")
+            base = cells[cells["cell"] == cells["baseline"]]
+            if not len(base) or not base["mean"].iloc[0] > 0 or len(cells) < 2:
+                continue
+            quality = 100 * cells["mean"] / base["mean"].iloc[0]
+            tables.append(cells.assign(line=len(names), share=_share(cells), quality=quality))
+            of_sweep = [sweep.name] * (len(snapshot.sweeps) > 1)
+            names.append(", ".join([*of_sweep, *map(_word, key)]))
+    left_out = f"{MOST_LINES} of {len(names)} lines are drawn; the table has all." * (len(names) > MOST_LINES)
+    if not tables:
+        return Synthesis(pd.DataFrame({"line": []}), [], "")
+    table = pd.concat(tables, ignore_index=True).sort_values(["line", "share", "embeddings"], kind="stable")
+    return Synthesis(table.reset_index(drop=True), names, left_out)
+
+
+def draw_synthesis(info: Synthesis, look: Look) -> Figure:
+    """A line each, named at its end, over the rule of thumb of Lee et al."""
+    data = []
+    for n, words in enumerate(info.lines[:MOST_LINES]):
+        rows = info.table[info.table["line"] == n]
+        hover = [[cell_name(row, several=False), row.n] for row in rows.itertuples()]
+        line = {"dash": _DASHES[n // 6 % len(_DASHES)], "color": look.line(n)}
+        data.append(
+            {
+                "type": "scatter", "mode": "lines+markers", "name": name(words), "x": numbers(rows["share"]),
+                "y": numbers(rows["quality"]), "customdata": hover, "line": line,
+                "marker": {"symbol": _SYMBOLS[n % len(_SYMBOLS)], "size": 8, "color": look.line(n)},
+                "hovertemplate": "%{y:.1f} % of full tuning<br>%{customdata[0]} (n=%{customdata[1]})"
+                "<extra>%{fullData.name}</extra>",
+            }
+        )  # fmt: skip
+    rule: dict[str, Any] = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": _LEE_QUALITY, "y1": _LEE_QUALITY,
+            "line": {"color": look.muted, "width": 1, "dash": "dot"}}  # fmt: skip
+    rule_of = {"text": "Lee et al. 2019: 75 % frozen keeps 90 %", "x": _LEE_SHARE, "y": _LEE_QUALITY, "showarrow": True,
+             "arrowhead": 2, "ax": -60, "ay": 28, "font": {"size": 12, "color": look.muted}}  # fmt: skip
+    if look.narrow:  # where no line runs yet
+        rule_of = {**rule_of, "x": 0, "xanchor": "left", "showarrow": False, "yshift": -10}
+    drawn = layout(
+        look, x=axis("layers frozen (% of all)", range=[-4, 104]), y=axis("quality (% of full tuning)"), height=460,
+        shapes=[rule], annotations=[rule_of],
+    )  # fmt: skip
+    return with_note({"data": data, "layout": drawn}, look, info.note)
+
+
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+
+
+def synthesis_table(info: Synthesis) -> pd.DataFrame:
+    """One row per setting."""
+    t = info.table
+    return pd.DataFrame(
+        {
+            "line": [info.lines[n] for n in t["line"]],
+            "frozen": freeze_column(t["freeze"], t["n_layers"]),
+            "layers frozen (%)": t["share"].round(1),
+            "quality (% of full tuning)": t["quality"].round(2),
+            "trials": t["n"],
+        }
+    )
+
+
+PANELS = Part(
+    "across-panels",
+    "Differences by corpus and model",
+    "A panel for each corpus, model and train size of the sweep, on the same axes; intervals are those that decide.",
+    prepare_panels,
+    panels_table,
+    draw_panels,
+    why_empty=lambda info: "" if len(info.table) else "Only the baseline is here, so there is nothing to compare with.",
+    method="Score minus that of the baseline, paired by seed. The filters of the other pages do not apply here.",
+    of_store=True,
+)
+SYNTHESIS = Part(
+    "across-synthesis",
+    "Quality kept, of all sweeps",
+    "Share of the layers frozen from the embeddings up, against quality as a share of full tuning.",
+    prepare_synthesis,
+    synthesis_table,
+    draw_synthesis,
+    why_empty=lambda info: "" if info.lines else "No sweep has a completed baseline and a setting that freezes layers.",
+    method="Mean score of a setting divided by that of its baseline, each over its seeds.",
+    of_store=True,
+)
+VIEW = View("/across", "Across", "Does it hold for other corpora and models?", (PANELS, SYNTHESIS), ("sweep",))

@@ -1,0 +1,170 @@
+"""The answer cards: for each corpus, model and train size what to freeze, or what to run to find out."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dash_mantine_components as dmc
+import pandas as pd
+from dash import dcc, html
+
+from dashboards.data.frames import Sweep
+from dashboards.views.drawing import count, freeze_name
+from dashboards.views.layer_strips import strip
+from orchestrator.analysis.answer import POINTS, Answer
+from orchestrator.analysis.wording import parts
+from trials.settings import Seeds
+
+MOST_CARDS = 12  # questions that the first page answers
+_PLACES = 92  # of the bar's width, for the values; the rest is air
+
+
+def cards(found: Sequence[Answer], sweep: Sweep, address: str) -> Any:
+    """The cards of some answers, side by side."""
+    shown = [card_of(answer, sweep, address) for answer in found]
+    return dmc.SimpleGrid(shown, cols={"base": 1, "sm": 2, "xl": 3}, spacing="sm", className="answers")
+
+
+def headline(answer: Answer) -> str:
+    """The answer in a few words: `Freeze the first 2 of 6 layers`, `Freeze nothing`, `Not decided yet`."""
+    if not answer.decided:
+        return "Not decided yet" if answer.further_seeds else "Not decided"
+    return "Freeze nothing" if answer.freeze == "none" else f"Freeze {parts(answer.freeze or '', answer.n_layers)}"
+
+
+def where_of(answer: Answer) -> str:
+    """What it is the answer for."""
+    where = f"{answer.corpus}, {answer.task}, {answer.model}, {answer.train_size:,} for training"
+    return f"{where}, {answer.setup}" if answer.setup else where
+
+
+def card_of(answer: Answer, sweep: Sweep, address: str) -> Any:
+    """One answer: in words, as a bar against the tolerance, with its savings, and what to copy or to run next."""
+    row = subject(answer)
+    head = [dmc.Text(where_of(answer), size="xs", className="where")]
+    title = dmc.Title([strip(setting_of(answer), answer.n_layers), headline(answer)], order=2, size="h4")
+    lines = [*head, title]
+    if row is not None:
+        lines += [dmc.Text(figures_of(answer, row), size="sm"), interval_bar(row, answer.tolerance)]
+    lines += [*_next(answer, sweep, address), _details(answer)]
+    state = "decided" if answer.decided else "open"
+    return dmc.Paper(dmc.Stack(lines, gap=6), p="sm", withBorder=True, className=f"answer {state}")
+
+
+def subject(answer: Answer) -> Mapping[str, Any] | None:
+    """The setting that a card shows: the recommended one, else the one nearest to a decision, else the one that loses
+    least of those shown to lose too much; a row of `choose.Recommendation.candidates`, or None.
+    """
+    found = answer.recommendation
+    if found.chosen is not None:
+        return found.chosen
+    table = found.candidates
+    if answer.runner_up is not None:
+        table = table[table["freeze"] == answer.runner_up]
+    elif answer.decided:
+        table = table[table["tested"] & ~table["shown"]]
+    table = table[table["loss"].notna()].sort_values("loss")
+    return None if table.empty else {str(key): value for key, value in table.iloc[0].to_dict().items()}
+
+
+def setting_of(answer: Answer) -> str:
+    """Label of the setting that a card is about; empty if there is none."""
+    row = subject(answer)
+    return answer.freeze or "" if answer.decided else "" if row is None else str(row["freeze"])
+
+
+def figures_of(answer: Answer, row: Mapping[str, Any]) -> str:
+    """`loses 0.4 points (-0.1 to 1.0) and saves 12 % of the training FLOPs, 20 % of the time`."""
+    loss, low, high = (POINTS * float(row[name]) for name in ("loss", *ends_of(row)))
+    words = f"{'gains' if loss < 0 else 'loses'} {abs(loss):.1f} points"
+    if math.isfinite(low) and math.isfinite(high):
+        words += f" (loss {low:.1f} to {high:.1f})"
+    if not answer.decided or answer.freeze == "none":
+        words = f"Freezing {parts(str(row['freeze']), answer.n_layers)} {words}"
+    else:
+        words = words.capitalize()
+    return f"{words}{'' if answer.decided else ' so far'}; {_saved(answer)}".removesuffix("; ") + "."
+
+
+def _saved(answer: Answer) -> str:
+    """`saves 12 % of the training FLOPs and 20 % of the training time`; empty if nothing is recommended."""
+    costs = {"training FLOPs": answer.saved_flops, "training time": answer.saved_time}
+    known = {name: round(100 * share) for name, share in costs.items() if share is not None}
+    saved = [f"{share} % of the {name}" for name, share in known.items() if share > 0]
+    more = [f"takes {-share} % more {name}" for name, share in known.items() if share < 0]
+    return ", but ".join([*([f"saves {' and '.join(saved)}"] if saved else []), *more])
+
+
+def ends_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The columns of the interval that decides; of the setting's own where its chain ended before."""
+    return ("low", "high") if pd.isna(row["high_decides"]) else ("low_decides", "high_decides")
+
+
+def interval_bar(row: Mapping[str, Any], tolerance: float) -> Any:
+    """The loss as a dot in its interval, over the band of what is tolerated; left of zero is a gain."""
+    loss, low, high = (POINTS * float(row[name]) for name in ("loss", *ends_of(row)))
+    low, high = (end if math.isfinite(end) else loss for end in (low, high))
+    first, last = min(low, 0.0), max(high, tolerance, loss)
+
+    def at(value: float) -> float:
+        return (100 - _PLACES) / 2 + _PLACES * (value - first) / ((last - first) or 1.0)
+
+    words = f"Loss {loss:.2f} points, interval {low:.2f} to {high:.2f}; tolerated: up to {tolerance:g}"
+    side = "within" if high <= tolerance else "beyond" if low > tolerance else "across"
+    return html.Div(
+        [
+            html.Div(className="tolerated", style={"left": "0%", "width": f"{at(tolerance):.2f}%"}),
+            html.Div(className="zero", style={"left": f"{at(0.0):.2f}%"}),
+            html.Div(className="limit", style={"left": f"{at(tolerance):.2f}%"}),
+            html.Div(className="line", style={"left": f"{at(low):.2f}%", "width": f"{at(high) - at(low):.2f}%"}),
+            html.Div(className="dot", style={"left": f"{at(loss):.2f}%"}),
+            html.Span("0", className="tick", style={"left": f"{at(0.0):.2f}%"}),
+            html.Span(f"tolerance {tolerance:g}", className="tick", style={"left": f"{at(tolerance):.2f}%"}),
+        ],
+        className=f"interval {side}",
+        role="img",
+        title=words,
+        **{"aria-label": words},
+    )
+
+
+def _next(answer: Answer, sweep: Sweep, address: str) -> list[Any]:
+    """What to run where nothing is decided: how many more seeds, and the command."""
+    if answer.decided or not answer.further_seeds:
+        return []
+    words = f"About {count(answer.further_seeds, 'more seed')} would probably decide it"
+    command = next_command(answer.further_seeds, sweep, address)
+    if command is None:
+        return [dmc.Text(f"{words}.", size="sm")]
+    return [dmc.Text(f"{words}:", size="sm"), copied(command, "the command")]
+
+
+def next_command(more: int, sweep: Sweep, address: str) -> str | None:
+    """The launch with so many further seeds; None where the sources of randomness have seeds of their own."""
+    keys = sorted(set(sweep.trials["seed"].tolist()))
+    if any(seeds != Seeds.of(seeds.seed) for seeds in map(Seeds.from_key, keys)):
+        return None
+    first = keys[-1] + 1
+    setting = f"seeds=[{','.join(map(str, [*keys, *range(first, first + more)]))}]"
+    words = ("permafrost", "launch", "--sweep", sweep.source or sweep.name, "--set", setting, "--store", address)
+    return shlex.join(words)
+
+
+def copied(text: str, what: str) -> Any:
+    """Text in a box with a button that copies it."""
+    copy = dcc.Clipboard(content=text, title=f"Copy {what}", className="copy")
+    return html.Div([html.Code(text, tabIndex="0"), copy], className="copied")
+
+
+def _details(answer: Answer) -> Any:
+    """The whole sentence, the second choice and the YAML, opened on demand."""
+    lines: list[Any] = [dmc.Text(answer.sentence, size="sm")]
+    if answer.runner_up:
+        label = "Second choice" if answer.decided else "Nearest to a decision"
+        lines.append(dmc.Text(f"{label}: {freeze_name(answer.runner_up)}.", size="sm"))
+    if answer.yaml:
+        lines.append(copied(answer.yaml.rstrip(), "the YAML"))
+    return html.Details([html.Summary("In full, with the YAML" if answer.yaml else "In full"), *lines])

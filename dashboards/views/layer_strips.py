@@ -1,0 +1,21 @@
+"""The layer strip on pages: squares for the eye, words for those who hear the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import html
+
+from orchestrator.analysis.layer_strip import FreezeName
+
+
+def strip(label: str, n_layers: int) -> Any:
+    """A setting's strip as a component; empty for an unknown label."""
+    return squares_of(FreezeName(label, n_layers))
+
+
+def squares_of(name: FreezeName) -> Any:
+    """The strip of a name as a component; empty if it has none."""
+    if not name.squares:
+        return ""
+    return html.Span(name.squares, className="strip", role="img", title=name.heard, **{"aria-label": name.heard})

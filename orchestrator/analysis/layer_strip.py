@@ -1,0 +1,126 @@
+"""The layer strip: a setting as a row of squares, filled where frozen; the embeddings, then the encoder's layers.
+
+    first 2 + embeddings of 6 layers: ■ ■■□□□□
+
+It is made from a setting's label, which every table and every answer has (`FreezeSpec.label`). A column of a table
+holds `FreezeName`s: text, to which each kind of table adds the strip in its own way.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Self
+
+from trials.escaping.untrusted_text import escaped
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
+
+FROZEN, TRAINED = "■", "□"
+LEGEND = f"{FROZEN} frozen, {TRAINED} trained: first the embeddings, then the layers from the input up"
+MOST_LAYERS = 48  # a longer strip is not taken in at a glance
+_NUMBERED = re.compile(r"(?P<word>[a-z_]+) (?P<depth>\d+)")
+
+
+class FreezeName(str):
+    """What a setting freezes, spelled out for people: `first 4 + embeddings` for the label `first 4+E`.
+
+    Attributes:
+        squares: `■ ■■■■□□`; empty if there is none.
+        heard: The strip in words.
+    """
+
+    squares: str
+    heard: str
+
+    def __new__(cls, label: str, n_layers: int) -> Self:
+        """The name of a setting in an encoder of `n_layers` layers."""
+        made = super().__new__(cls, freeze_name(label))
+        made.squares, made.heard = layer_strip(label, n_layers), strip_in_words(label, n_layers)
+        return made
+
+
+def freeze_name(label: object) -> str:
+    """What a freeze label says, spelled out: `first 4+E` is `first 4 + embeddings`."""
+    words = escaped(str(label))
+    return f"{words.removesuffix('+E')} + embeddings" if words.endswith("+E") else words
+
+
+def spelled_out(text: str) -> str:
+    """A text in which freeze labels stand, with the frozen embeddings spelled out."""
+    return re.sub(r"\+E(?!\w)", " + embeddings", text)
+
+
+def strip_and_word(label: str, n_layers: int) -> str:
+    """`■ ■■■■□□ first 4`, for narrow columns: the first square says whether the embeddings are frozen."""
+    squares = layer_strip(label, n_layers)
+    return f"{squares} {label.removesuffix('+E')}" if squares else freeze_name(label)
+
+
+class FrozenParts(NamedTuple):
+    """What a setting freezes.
+
+    Attributes:
+        layers: Indices of the frozen encoder layers, from 0 next to the embeddings.
+        embeddings: Whether the embeddings are frozen.
+    """
+
+    layers: frozenset[int]
+    embeddings: bool
+
+
+def frozen_parts(label: str, n_layers: int) -> FrozenParts | None:
+    """What a label freezes in an encoder of `n_layers` layers; None if the label is not one of `FreezeSpec.label`."""
+    word = label.removesuffix("+E")
+    layers = frozenset[int]() if word == "embeddings" else _layers(word, n_layers)
+    if layers is None or not layers <= frozenset(range(n_layers)):
+        return None
+    return FrozenParts(layers, embeddings=word != label or word == "embeddings")
+
+
+def _layers(word: str, n_layers: int) -> frozenset[int] | None:
+    if word.startswith(f"{LAYERS} "):
+        numbers = word.removeprefix(f"{LAYERS} ").split(",")
+        return frozenset(map(int, numbers)) if all(number.isdecimal() for number in numbers) else None
+    numbered = _NUMBERED.fullmatch(word)
+    if numbered:
+        strategy, depth = f"{numbered['word']}_k", int(numbered["depth"])
+        is_possible = strategy in FREEZE_STRATEGIES and depth <= n_layers
+        return FREEZE_STRATEGIES[strategy](n_layers, depth) if is_possible else None
+    for name in (word, f"{word}_encoder"):
+        if name in FREEZE_STRATEGIES and len(depths := possible_depths(name, n_layers)) == 1:
+            return FREEZE_STRATEGIES[name](n_layers, depths[0])
+    return None
+
+
+def layer_strip(label: str, n_layers: int) -> str:
+    """`■ ■■□□□□`; empty for an unknown label or an encoder with more than `MOST_LAYERS` layers."""
+    found = frozen_parts(label, n_layers) if 0 < n_layers <= MOST_LAYERS else None
+    if found is None:
+        return ""
+    layers = "".join(FROZEN if layer in found.layers else TRAINED for layer in range(n_layers))
+    return f"{FROZEN if found.embeddings else TRAINED} {layers}"
+
+
+def strip_in_words(label: str, n_layers: int) -> str:
+    """`layers 1 to 2 of 6 and the embeddings frozen`, for those who hear it; the label itself if it is unknown."""
+    found = frozen_parts(label, n_layers)
+    if found is None:
+        return label
+    if len(found.layers) == n_layers:
+        layers = f"all {n_layers} layers"
+    elif found.layers:
+        layers = f"{'layers' if len(found.layers) > 1 else 'layer'} {_ranges(sorted(found.layers))} of {n_layers}"
+    else:
+        layers = ""
+    words = " and ".join(filter(None, [layers, "the embeddings" if found.embeddings else ""]))
+    return f"{words or f'none of {n_layers} layers'} frozen"
+
+
+def _ranges(layers: list[int]) -> str:
+    """`1 to 4`, `1, 3, 5`: counted from 1."""
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and layer == runs[-1][-1] + 1:
+            runs[-1].append(layer)
+        else:
+            runs.append([layer])
+    return ", ".join(f"{run[0] + 1}" if len(run) == 1 else f"{run[0] + 1} to {run[-1] + 1}" for run in runs)

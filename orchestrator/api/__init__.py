@@ -1,0 +1,47 @@
+"""Permafrost from Python: plan and launch sweeps, ask for answers, choose a freeze for your own data.
+
+    from orchestrator import api
+
+    print(api.choose("my-treebank", tolerance=0.5).answers)
+    api.launch({"name": "mine", "trial": {...}, "space": {...}, "seeds": [0, 1, 2]}, store="results")
+    api.answer("results")
+
+The commands call these functions. Progress goes to stderr as from the commands. Errors are `PermafrostError`s whose
+message says what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orchestrator.api.answering import Answers, answer
+    from orchestrator.api.choosing import Choice, choose
+    from orchestrator.api.exporting import export_model
+    from orchestrator.api.launching import Launched, launch, plan
+    from orchestrator.store import open_store
+    from orchestrator.sweeps.sweep import SweepSpec as Sweep
+
+__all__ = ["Answers", "Choice", "Launched", "Sweep", "answer", "choose", "export_model", "launch", "open_store", "plan"]
+
+_PLACES = {
+    "Answers": "orchestrator.api.answering:Answers",
+    "Choice": "orchestrator.api.choosing:Choice",
+    "Launched": "orchestrator.api.launching:Launched",
+    "Sweep": "orchestrator.sweeps.sweep:SweepSpec",
+    "answer": "orchestrator.api.answering:answer",
+    "choose": "orchestrator.api.choosing:choose",
+    "export_model": "orchestrator.api.exporting:export_model",
+    "launch": "orchestrator.api.launching:launch",
+    "open_store": "orchestrator.store:open_store",
+    "plan": "orchestrator.api.launching:plan",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: a reader of a store needs nothing that runs trials."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _PLACES[name].partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,132 @@
+"""Plan and launch a sweep that a file, a mapping or a `Sweep` declares."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.api.answering import Answers, answers_of
+from orchestrator.config.console import DEFAULT_STORE, download_progress
+from orchestrator.config.yaml_document import Document
+from orchestrator.session.budget import Bounds
+from orchestrator.session.outcome import Outcome, trials_of
+from orchestrator.session.run_plan import Ended, run_plan
+from orchestrator.store import ResultStore, open_store
+from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
+from orchestrator.sweeps.plan import Plan, make_plan
+from orchestrator.sweeps.sweep import SweepSpec, declared_sweep, load_sweep
+from trials.draft import Lookup
+from trials.errors import ConfigError
+from trials.spec import TrialSpec
+
+SweepLike = SweepSpec | Mapping[str, Any] | Path | str
+"""A sweep, the content of its file, or the file's path."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A launch that has ended; its rows are in the store.
+
+    Attributes:
+        plan: What it was to do.
+        outcome: Its trials, counted.
+        exit_code: As of `permafrost launch`: 0 complete, 1 some failed, 130 interrupted, 143 terminated or at a limit.
+        found: What a search or a goal found, in lines.
+        store: The store.
+    """
+
+    plan: Plan
+    outcome: Outcome
+    exit_code: int
+    found: tuple[str, ...]
+    store: ResultStore
+
+    @classmethod
+    def of(cls, ended: Ended, store: ResultStore) -> Launched:
+        """From the end of a launch."""
+        return cls(ended.plan, ended.outcome, ended.exit_code, ended.found, store)
+
+    @property
+    def trials(self) -> list[TrialSpec]:
+        """All trials of the sweep."""
+        return trials_of(self.plan, self.store)
+
+    def answers(self, tolerance: float = 1.0) -> Answers:
+        """What to freeze; `tolerance` is the acceptable loss in points."""
+        return answers_of(self.store, self.trials, tolerance)
+
+
+def plan(sweep: SweepLike, *, store: str = DEFAULT_STORE, cluster: str = "local", offline: bool = False) -> Plan:
+    """The trials of a sweep, and which of them the store lacks. Nothing is written.
+
+    Args:
+        sweep: The sweep.
+        store: A folder, s3://bucket/prefix or gs://bucket/prefix; it need not exist.
+        cluster: As of `permafrost launch --cluster`.
+        offline: Refuse to download.
+
+    Raises:
+        ConfigError: All errors of the sweep, each with its key.
+        StoreError: The store cannot be read.
+    """
+    return planned(sweep, open_store(store, must_exist=False), find_cluster(cluster), offline=offline)
+
+
+def planned(sweep: SweepLike, results: ResultStore, cluster: ClusterSpec, *, offline: bool) -> Plan:
+    """The plan of a sweep on a store. Raises as `plan`."""
+    declared, document = _declared(sweep)
+    with download_progress() as progress:
+        return make_plan(cluster.over(declared), document, results, Lookup(offline=offline, progress=progress))
+
+
+def launch(
+    sweep: SweepLike,
+    *,
+    store: str = DEFAULT_STORE,
+    cluster: str = "local",
+    max_hours: float | None = None,
+    max_trials: int | None = None,
+    offline: bool = False,
+) -> Launched:
+    """Run the trials of a sweep that the store lacks; Ctrl-C, or a notebook's stop button, ends it in order.
+
+    Args:
+        sweep: The sweep.
+        store: A folder, s3://bucket/prefix or gs://bucket/prefix; created if there is none.
+        cluster: `local` for Ray on this machine, `inline` for this process, `auto` for the Ray cluster of this
+            machine, or a cluster file. A remote cluster takes the command `permafrost launch`.
+        max_hours: Limit of this launch; launch again to go on.
+        max_trials: The most trials that it runs.
+        offline: Refuse to download.
+
+    Raises:
+        ConfigError: All errors of the sweep, each with its key; or the cluster is a remote one.
+        RefusedError: Another driver runs this sweep.
+        StoreError: The store cannot be read or written.
+    """
+    began, where, bounds = time.monotonic(), here(cluster), Bounds(max_hours, max_trials)
+    bounds.check(where.prices)
+    results = open_store(store, must_exist=False)
+    ended = run_plan(
+        planned(sweep, results, where, offline=offline), where, results, bounds, forecast=None, began=began
+    )
+    return Launched.of(ended, results)
+
+
+def here(cluster: str) -> ClusterSpec:
+    """The cluster that a word or file names. Raises ConfigError if this process cannot drive it."""
+    where = find_cluster(cluster)
+    if where.is_remote:
+        raise ConfigError(f"{cluster}: is a remote cluster. Submit the sweep with `permafrost launch --cluster`.")
+    return where
+
+
+def _declared(sweep: SweepLike) -> tuple[SweepSpec, Document]:
+    if isinstance(sweep, str | Path):
+        return load_sweep(Path(sweep), [])
+    content = sweep.model_dump(exclude_unset=True) if isinstance(sweep, SweepSpec) else dict(sweep)
+    document = Document(Path(str(content.get("name", "sweep"))), content, {})
+    return (sweep if isinstance(sweep, SweepSpec) else declared_sweep(document)), document

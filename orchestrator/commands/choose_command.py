@@ -1,0 +1,174 @@
+"""Choose a freeze for your own data, or write the sweep that does.
+
+permafrost choose my-treebank
+permafrost choose reviews.csv --model hub:distilbert/distilbert-base-cased@REVISION --tolerance 0.5 --max-hours 4
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.api.choosing import Choice, write_question
+from orchestrator.api.choosing import choose as choose_for
+from orchestrator.commands.answer import show_answers
+from orchestrator.config.console import (
+    DEFAULT_STORE,
+    ClusterOption,
+    DebugOption,
+    JsonOption,
+    OfflineOption,
+    StoreOption,
+    reported,
+    say,
+    sibling_command,
+    stdout,
+)
+from orchestrator.own_data.corpus_guess import Ask
+
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A folder, a file, a bundled sample, ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION.",
+    ),
+]
+TaskOption = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
+ModelOption = Annotated[
+    str, typer.Option("--model", help="`starter`, a folder that transformers loads, or hub:OWNER/NAME@REVISION.")
+]
+ToleranceOption = Annotated[float, typer.Option("--tolerance", help="Acceptable loss of quality in points.")]
+TextOption = Annotated[
+    str | None,
+    typer.Option("--text", metavar="COLUMN", help="A table's column of texts: name, or position from 0."),
+]
+LabelOption = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="A table's column of labels.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Where sweep files go.", show_default="beside the store"),
+]
+
+
+def choose(
+    data: DataArgument,
+    task: TaskOption = None,
+    model: ModelOption = "starter",
+    tolerance: ToleranceOption = 1.0,
+    max_hours: Annotated[
+        float,
+        typer.Option("--max-hours", metavar="H", help="Limit of the launch; a part of train is used if need be."),
+    ] = 1.0,
+    store: StoreOption = DEFAULT_STORE,
+    out: OutOption = None,
+    text: TextOption = None,
+    label: LabelOption = None,
+    cluster: ClusterOption = "local",
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FOLDER", help="Also write the chosen model to a new folder.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the sweep and forecast it; run nothing.")] = False,
+    offline: OfflineOption = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Find out how deep to freeze on your data: plan, run and answer in one command. Run it again to resume.
+
+    Examples:
+        permafrost choose UD_Naija-NSC-sample
+
+        permafrost choose reviews.csv --text review --label stars --tolerance 0.5 --export my-model
+
+    Exit codes: 0 done, 1 some trials failed, 2 invalid option, 3 missing or broken file, 130 interrupted,
+    143 terminated or at the limit.
+    """
+    with reported(debug=debug):
+        found = choose_for(
+            data, task=task, model=model, tolerance=tolerance, max_hours=max_hours, store=store, out=out, text=text,
+            label=label, cluster=cluster, export=export, dry_run=dry_run, offline=offline, ask=_ask(),
+        )  # fmt: skip
+        if as_json:
+            print(json.dumps(_as_json(found)))
+        elif dry_run:
+            _show_forecast(found)
+        elif found.answers:
+            show_answers(found.answers)
+        _say_next(found, store, dry_run=dry_run)
+    raise typer.Exit(found.exit_code)
+
+
+def init(
+    data: DataArgument,
+    task: TaskOption = None,
+    model: ModelOption = "starter",
+    tolerance: ToleranceOption = 1.0,
+    out: OutOption = None,
+    text: TextOption = None,
+    label: LabelOption = None,
+    offline: OfflineOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Write the sweep file that `permafrost choose` would run, with comments, to be edited.
+
+    Examples:
+        permafrost init my-treebank
+
+        permafrost init reviews.csv --text review --label stars --out sweeps
+    """
+    with reported(debug=debug):
+        path = write_question(
+            data, out or Path(), task=task, model=model, tolerance=tolerance, text=text, label=label, offline=offline,
+            ask=_ask(),
+        )  # fmt: skip
+        stdout.print_line(f"sweep   {path}")
+        say(f"next    {sibling_command('launch', '--sweep', str(path))}")
+
+
+def _ask() -> Ask | None:
+    """A prompt on a terminal."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+
+    def ask(question: str, choices: Sequence[str]) -> str:
+        while (word := str(typer.prompt(f"{question} ({', '.join(choices)})", err=True))) not in choices:
+            say(f"there is no column {word!r}")
+        return word
+
+    return ask
+
+
+def _show_forecast(found: Choice) -> None:
+    from orchestrator.forecast.text import forecast_tables
+
+    assert found.forecast is not None
+    for part in forecast_tables(found.forecast):
+        stdout.print(part)
+
+
+def _as_json(found: Choice) -> dict[str, object]:
+    return {
+        "answers": [each.as_json() for each in found.answers],
+        "sweep_file": str(found.sweep_file),
+        "training_file": None if found.training_file is None else str(found.training_file),
+        "model": None if found.model is None else str(found.model),
+        "outcome": None if found.outcome is None else asdict(found.outcome),
+    }
+
+
+def _say_next(found: Choice, store: str, *, dry_run: bool) -> None:
+    if dry_run:
+        say(f"next    the same command without --dry-run, or edit {found.sweep_file} and launch it")
+        return
+    if found.model is not None:
+        say(f"model   {found.model}")
+    if found.training_file is not None:
+        words = ("launch", "--sweep", str(found.training_file), "--store", store)
+        say(f"train   on all of train with this freeze: {sibling_command(*words)}")
+    if found.exit_code in (130, 143):
+        say("resume  with the same command; finished trials are in the store")
+    say(f"look    {sibling_command('dashboard', store)}")

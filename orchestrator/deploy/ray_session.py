@@ -1,0 +1,102 @@
+"""The folder of a local Ray: sockets, logs, spilled objects and the token, closed to other users.
+
+`/tmp/pf-UID/0` belongs to the first launch of a user, `/tmp/pf-UID/1` to a second at the same time, and so on. A lock
+tells which are in use, so a launch removes what the one before left, even one that was killed. Ray opens its folder to
+all users, so the one above it is closed. The names are short because the paths of sockets have to be.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from trials.errors import ConfigError, MissingError, RefusedError
+
+TOKEN_NAME = "token"  # noqa: S105  # the name of a file
+LONGEST_ADDRESS = 107  # bytes of a Unix socket's path
+
+
+@contextmanager
+def session_folder(environment: Mapping[str, str] = os.environ) -> Iterator[Path]:
+    """An empty folder for one launch, which no other user can enter; its files stay until the next launch.
+
+    Raises:
+        ConfigError: as `user_folder`.
+        MissingError: as `user_folder`, or it cannot be written.
+        RefusedError: somebody else has made a folder of that name.
+    """
+    user = _private_folder(user_folder(environment))
+    for number in itertools.count():
+        with (user / f"{number}.lock").open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            folder = user / str(number)
+            shutil.rmtree(folder, ignore_errors=True)
+            yield _private_folder(folder)
+            return
+
+
+def new_token(folder: Path) -> Path:
+    """A file with a new token, which only this user can read, in a folder of `session_folder`."""
+    path = folder / TOKEN_NAME
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secrets.token_hex(32))
+    return path
+
+
+def user_folder(environment: Mapping[str, str]) -> Path:
+    """The folder that holds those of this user's launches.
+
+    It lies in RAY_TMPDIR, else in the folder for temporary files, else in `/tmp` if that one's name is too long.
+
+    Raises:
+        ConfigError: the name of RAY_TMPDIR is too long for Ray's sockets.
+        MissingError: no folder for temporary files can be written.
+    """
+    return _root(environment).absolute() / f"pf-{os.getuid()}"
+
+
+def _root(environment: Mapping[str, str]) -> Path:
+    if given := environment.get("RAY_TMPDIR"):
+        if excess := _excess(given):
+            raise ConfigError(
+                f"RAY_TMPDIR={given[:40]}...: the name is {excess} bytes too long for Ray's sockets, whose paths have "
+                f"at most {LONGEST_ADDRESS}. Name a shorter folder, or unset it."
+            )
+        return Path(given)
+    try:
+        usual = Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        raise MissingError(f"no folder for temporary files can be written ({error}); name one in RAY_TMPDIR.") from None
+    return Path("/tmp") if _excess(usual) else usual  # noqa: S108  # a private folder is made in it
+
+
+def _excess(root: str | Path) -> int:
+    """By how many bytes the longest name of a socket would be too long."""
+    session = f"session_2026-01-01_00-00-00_000000_{os.getpid()}"
+    socket = f"{Path(root).absolute()}/pf-{os.getuid()}/99/{session}/sockets/dash_MetricsHead"
+    return max(0, len(os.fsencode(socket)) - LONGEST_ADDRESS)
+
+
+def _private_folder(path: Path) -> Path:
+    """The folder, made if it is not there, and closed to others."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+        if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+            raise RefusedError(f"{path} is not a folder of this user; remove it, or name another place in RAY_TMPDIR.")
+        path.chmod(0o700)
+    except OSError as error:
+        raise MissingError(f"{path} cannot be written ({error.strerror}); name another place in RAY_TMPDIR.") from error
+    return path

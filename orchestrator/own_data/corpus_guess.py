@@ -1,0 +1,220 @@
+"""Find out what a folder, file, treebank or dataset holds: its splits, format, columns and task."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.own_data.table_preview import first_rows
+from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
+from trials.draft import Lookup
+from trials.errors import ConfigError, DataError, MissingError
+from trials.escaping.untrusted_text import quoted
+from trials.settings import Columns
+from trials.sources.corpus_draft import TABLES, DataDraft, named_corpus
+from trials.tasks import TASKS
+
+HELD_OUT = 0.1  # of train, where there is no dev split
+_N_ITEMS = 400  # that the task is guessed from
+_MOST_CLASSES = 0.2  # of the rows: a column with more distinct values is no class
+_ALIASES = {
+    "text": ("text", "sentence", "sentence1", "premise", "question1", "question", "review", "comment", "tweet",
+             "utterance", "content", "body", "message", "document"),
+    "pair": ("sentence2", "hypothesis", "question2", "text2", "text_b"),
+    "label": ("label", "labels", "class", "category", "target", "sentiment", "intent", "polarity", "gold_label", "y"),
+    "tokens": ("tokens", "words", "forms"),
+    "tags": ("tags", "ner_tags", "pos_tags", "upos", "labels"),
+}  # fmt: skip
+_SPAN_TAG = re.compile(r"O|[BIESLU]-.+")
+
+Ask = Callable[[str, Sequence[str]], str]
+"""Ask a person for one of several columns; returns its name or position."""
+
+
+@dataclass(frozen=True)
+class CorpusGuess:
+    """What a name stands for.
+
+    Attributes:
+        data: The key `data` of a sweep file.
+        task: The task to train.
+        lines: What was taken, and how to say otherwise; a sentence each.
+    """
+
+    data: Mapping[str, Any]
+    task: str
+    lines: tuple[str, ...]
+
+
+def guess_corpus(
+    name: str,
+    lookup: Lookup,
+    *,
+    task: str | None = None,
+    text: str | None = None,
+    label: str | None = None,
+    ask: Ask | None = None,
+) -> CorpusGuess:
+    """What a name holds, read and validated.
+
+    Args:
+        name: A folder, a file, a bundled sample, `ud:NAME@RELEASE` or `hub:OWNER/NAME[/CONFIG]@REVISION`.
+        lookup: Looks files up.
+        task: The task; by default by what the files hold.
+        text: Column of a table with the texts, by name or position.
+        label: Column with their labels.
+        ask: Asks a person where columns are not clear; None for nobody there.
+
+    Raises:
+        ConfigError: Unknown task, or nobody can say which column is which.
+        DataError, MissingError: The files are absent, broken, or do not fit the task.
+    """
+    draft, lines = _draft_of(name), []
+    try:
+        data = draft.resolve()
+    except DataError as error:
+        if draft.held_out is not None:
+            raise
+        draft = draft.model_copy(update={"held_out": HELD_OUT})
+        try:
+            data = draft.resolve()
+        except DataError:
+            raise error from None
+    if draft.held_out is not None:
+        lines.append(
+            f"no dev split: {draft.held_out:.0%} of train serve as dev, the same on every machine "
+            "(a file with `dev` in its name beside it is taken instead)"
+        )
+    columns = _columns_given(text, label)
+    if data.format in TABLES and columns is None and (task is None or TASKS[task].columns == Columns()):
+        columns = _guess_columns(Path(data.train[0]), data.format, ask)
+    elif data.format in TABLES and columns is None and task is not None:
+        columns = TASKS[task].columns
+    items = CORPUS_FORMATS[data.format](Path(data.train[0]), columns or Columns(), _N_ITEMS)[:_N_ITEMS]
+    if task is None:
+        task = _task_of(items, data.format)
+        lines.append(f"task {task}, by its {'labels' if task == 'classification' else 'tags'} (--task for another)")
+    if columns is not None:
+        named = ", ".join(f"{key} = {value!r}" for key, value in columns if value is not None)
+        header = "; no header line" if isinstance(columns.label, int) else ""
+        lines.append(f"columns {named}{header} (--text and --label for others)")
+        draft = draft.model_copy(update={"columns": columns})
+    found = lookup.data(draft, task)
+    assert found.sizes is not None
+    n_train, n_dev, n_test = found.sizes
+    files = ", ".join(Path(p).name for p in (*found.train, *found.dev, *found.test)[:4])
+    unit = "sentences" if TASKS[task].head == "tokens" else "texts"
+    first = f"{found.name} ({files}): {n_train:,} {unit} for training, {n_dev:,} dev, {n_test:,} test"
+    return CorpusGuess(draft.model_dump(mode="json", exclude_defaults=True), task, (first, *lines))
+
+
+def _draft_of(name: str) -> DataDraft:
+    path = Path(name).expanduser()
+    if path.is_file():
+        words = "".join(c if c.isalnum() or c in "_.+-" else "-" for c in path.name.split(".")[0])
+        return DataDraft(train=(name,), held_out=HELD_OUT, name=words or "data")
+    draft = named_corpus(name)
+    if draft.folder is not None and not path.exists():
+        raise MissingError(
+            f"{name}: no such file or folder. Give one, a bundled sample, ud:NAME@RELEASE or hub:OWNER/NAME@REVISION."
+        )
+    return draft
+
+
+def _columns_given(text: str | None, label: str | None) -> Columns | None:
+    if text is None and label is None:
+        return None
+    if text is None or label is None:
+        raise ConfigError("--text and --label go together. Give both, by name or by position from 0.")
+    return Columns(text=name_or_position(text), label=name_or_position(label))
+
+
+def name_or_position(word: str) -> str | int:
+    """A column as a command line names it: a position is a number."""
+    return int(word) if word.lstrip("-").isdigit() else word
+
+
+# --- Tables
+
+
+def _guess_columns(path: Path, format_: str, ask: Ask | None) -> Columns:
+    rows = first_rows(path, format_)
+    if not rows:
+        raise DataError(f"{path}: is empty. Give a file with a row per text.")
+    if isinstance(rows[0], Mapping):
+        names = list(rows[0])
+        body = [[row.get(name) for name in names] for row in rows if isinstance(row, Mapping)]
+        return _named(path, names, body, ask)
+    header, *rest = [list(row) for row in rows]
+    if _is_header(header, rest):
+        return _named(path, header, rest, ask)
+    return _by_content(path, list(range(len(header))), [header, *rest], ask)
+
+
+def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row names the columns: by a known name, by words above numbers, or above classes that lack it."""
+    if {cell.strip().lower() for cell in first} & {name for names in _ALIASES.values() for name in names}:
+        return True
+    for at, cell in enumerate(first):
+        below = [row[at] for row in rest if len(row) > at]
+        if below and all(map(_is_number, below)) and not _is_number(cell):
+            return True
+        if 2 <= len(set(below)) <= _MOST_CLASSES * len(below) and cell not in below:
+            return True
+    return False
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _named(path: Path, names: Sequence[str], rows: Sequence[Sequence[Any]], ask: Ask | None) -> Columns:
+    """The columns by their names, else by what they hold."""
+    lower = {name.strip().lower(): name for name in reversed(names)}
+    known = {key: lower[alias] for key, aliases in _ALIASES.items() for alias in reversed(aliases) if alias in lower}
+    holds_lists = bool(rows) and isinstance(rows[0][names.index(known["tokens"])], list) if "tokens" in known else False
+    if holds_lists and "tags" in known:
+        return Columns(tokens=known["tokens"], tags=known["tags"])
+    if "text" in known and "label" in known:
+        return Columns(text=known["text"], pair=known.get("pair"), label=known["label"])
+    return _by_content(path, list(names), rows, ask)
+
+
+def _by_content(path: Path, keys: Sequence[str | int], rows: Sequence[Sequence[Any]], ask: Ask | None) -> Columns:
+    """The text is the column with the longest cells; the label the one with few distinct short values."""
+    whole = [row for row in rows if len(row) == len(keys)]
+    cells = {key: [str(row[at]) for row in whole] for at, key in enumerate(keys)}
+    length = {key: sum(map(len, column)) for key, column in cells.items()}
+    text = max(keys, key=lambda key: length[key])
+    most = max(2.0, _MOST_CLASSES * len(whole))
+    labels = [
+        key for key in keys if key != text and 2 <= len(set(cells[key])) <= most and max(map(len, cells[key])) <= 60
+    ]
+    if len(labels) == 1:
+        return Columns(text=text, label=labels[0])
+    choices = [str(key) for key in keys]
+    if ask is None or not choices:
+        seen = "no column looks like a label" if not labels else f"several could be: {', '.join(map(str, labels))}"
+        raise ConfigError(
+            f"{path}: which columns hold the text and its label? {seen}. Say it with --text COLUMN --label COLUMN, by "
+            f"name or by position from 0; it has {', '.join(map(quoted, choices))}."
+        )
+    chosen = name_or_position(ask("Which column holds the text?", choices))
+    return Columns(text=chosen, label=name_or_position(ask("Which column holds its label?", choices)))
+
+
+# --- The task
+
+
+def _task_of(items: Sequence[Sentence] | Sequence[Text], format_: str) -> str:
+    tags = {tag for item in items if isinstance(item, Sentence) for tag in item.tags}
+    if not tags:
+        return "classification"
+    return "ner" if format_ != "conllu" and all(map(_SPAN_TAG.fullmatch, tags)) else "pos"

@@ -1,0 +1,53 @@
+"""Training settings that suit a model, where nobody gave any."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trials.datasets.corpus import Corpus, Item, Text
+from trials.settings import ModelSpec
+from trials.starter import model_path
+
+_WIDTHS = ("hidden_size", "dim", "d_model", "n_embd")
+_BASE_WIDTH = 512  # of BERT-sized encoders and above
+_FEW = 5_000  # train items, up to which an epoch is short
+_SUBWORDS_A_WORD = 1.5  # English text in a vocabulary of 30,000; other languages have more
+_LENGTHS = (128, 256, 512)
+
+
+def recipe(model: ModelSpec, corpus: Corpus) -> dict[str, Any]:
+    """The key `trial` of a sweep file without task, data and model.
+
+    The starter is trained as its own sweeps are. Encoders of BERT's width take 5e-5, the largest of the rates that
+    Devlin et al. 2019 (appendix A.3) searched; narrower ones 1e-4, from the rates that Turc et al. 2019 searched for
+    compact models (3e-5 to 3e-4). Frozen layers run without dropout, so that their output is computed once.
+    """
+    epochs = 5 if len(corpus.train) <= _FEW else 3
+    optim: dict[str, Any] = {"batch_size": 16, "epochs": epochs}
+    settings: dict[str, Any] = {}
+    if Path(model.path) == model_path():
+        settings["lowercase"] = True
+        optim = {"lr": 1e-3, "head_lr": 5e-3, **optim, "epochs": 3, "embedding_updates": "lazy"}
+    else:
+        optim = {"lr": 5e-5 if _width(model) >= _BASE_WIDTH else 1e-4, **optim, "warmup": 0.1}
+    return {**settings, "max_length": _max_length(model, corpus), "frozen_dropout": False, "optim": optim}
+
+
+def _width(model: ModelSpec) -> int:
+    config: Mapping[str, Any] = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))
+    return int(next((config[key] for key in _WIDTHS if isinstance(config.get(key), int)), _BASE_WIDTH))
+
+
+def _max_length(model: ModelSpec, corpus: Corpus) -> int:
+    """The shortest of the usual lengths that about 99 % of the train items fit in, within the model's positions."""
+    words = sorted(map(_n_words, corpus.train))
+    needed = _SUBWORDS_A_WORD * words[int(0.99 * (len(words) - 1))] + 2
+    fitting = next((length for length in _LENGTHS if length >= needed), _LENGTHS[-1])
+    return min(fitting, model.n_positions)
+
+
+def _n_words(item: Item) -> int:
+    return len(f"{item.text} {item.pair or ''}".split()) if isinstance(item, Text) else len(item.forms)

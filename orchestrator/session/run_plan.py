@@ -1,0 +1,88 @@
+"""Run what a plan has left, to its end or a limit: the part that the commands and `orchestrator.api` share."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from orchestrator.config.console import say
+from orchestrator.execution.stop_request import StopRequest, leaving_on_sigterm
+from orchestrator.forecast.archive import save_forecast
+from orchestrator.forecast.values import Forecast
+from orchestrator.lease import take_lease
+from orchestrator.session.budget import Bounds, hourly_price
+from orchestrator.session.outcome import Outcome, outcome_of
+from orchestrator.session.session import Running
+from orchestrator.store import ResultStore
+from orchestrator.store.garbage import remove_temporary_files
+from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps.plan import Plan, brought_up_to_date
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A launch that has ended.
+
+    Attributes:
+        plan: The plan, brought up to date at its start.
+        outcome: Its trials, counted.
+        stop: Whether and why it stopped early.
+        found: What a search or a goal found, in lines; empty for a grid.
+    """
+
+    plan: Plan
+    outcome: Outcome
+    stop: StopRequest
+    found: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 complete, 1 some trials failed, else that of what stopped it."""
+        return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
+
+
+def run_plan(
+    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, forecast: Forecast | None, began: float
+) -> Ended:
+    """Run the trials that the store lacks.
+
+    Args:
+        plan: The plan.
+        cluster: Where they run; not a remote one, to which a sweep is submitted.
+        results: The store; created if there is none.
+        bounds: Limits of this launch.
+        forecast: Is kept in the store, to be compared with what happens; None keeps none.
+        began: Start of the launch on the monotonic clock.
+
+    Raises:
+        RefusedError: Another driver holds the sweep.
+        StoreError: The store cannot be read or written.
+    """
+    stop = StopRequest()
+    results.create()
+    with leaving_on_sigterm(), take_lease(results.storage, plan.sweep.name, say=say) as lease:
+        remove_temporary_files(results.storage, plan.sweep.name)
+        results.add_plan(plan.declared())
+        plan = brought_up_to_date(plan, results)  # another driver may have run trials until now
+        running = Running.of(plan, cluster, results, lease, stop, most=bounds.trials or None)
+        _run(running, bounds, forecast, began)
+    outcome = outcome_of(plan, results, time.monotonic() - began, dry_run=False)
+    bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
+    return Ended(plan, outcome, stop, tuple(running.source.found()))
+
+
+def _run(running: Running, bounds: Bounds, forecast: Forecast | None, began: float) -> None:
+    if not running.has_work:
+        what = "every trial of this sweep is" if running.plan.runs_all else "all trials that this sweep needs are"
+        say(f"nothing to do: {what} complete in the store.")
+        return
+    if forecast is not None:
+        save_forecast(running.results.storage, replace(forecast, time=time.time()))
+    running.go(bounds, hourly=price_of_an_hour(running.plan, running.cluster), began=began)
+
+
+def price_of_an_hour(plan: Plan, cluster: ClusterSpec) -> float:
+    """The price of one hour of one trial."""
+    resources = plan.sweep.resources
+    gpus = 1.0 if resources.gpus == "packed" else resources.gpus
+    return hourly_price(cluster.prices, resources.cpus, gpus, resources.device)

@@ -1,0 +1,23 @@
+"""Every page of a dashboard, and the screens and colour schemes in which it must be fit to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dashboards.data.frames import Snapshot
+from dashboards.views.registry import VIEWS
+
+SIZES = ((1440, 900), (1024, 768), (390, 844))
+SCHEMES = ("light", "dark")
+
+
+def paths(snapshot: Snapshot) -> Iterator[str]:
+    """The views in the order of the navigation, and the page of a completed trial of the newest sweep."""
+    yield from VIEWS
+    trials = next(iter(snapshot.sweeps.values())).trials
+    yield f"/trial/{trials.loc[trials['state'] == 'completed', 'trial_id'].iloc[0]}"
+
+
+def screens(sizes: Sequence[tuple[int, int]] = SIZES) -> Iterator[tuple[tuple[int, int], str]]:
+    """Every size in every scheme."""
+    return ((size, scheme) for size in sizes for scheme in SCHEMES)

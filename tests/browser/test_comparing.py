@@ -1,0 +1,84 @@
+"""What matters, and picked trials side by side, each in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from dashboards.app.app import make_app
+from dashboards.data.frames import Frames
+from orchestrator.store import ResultStore
+from tests.browser.harness import Watched, axe, drawn, serving, wait_until_drawn, watching
+from tests.dashboards.stores import specs, write_store
+
+pytestmark = pytest.mark.browser
+
+TRIALS = specs(train_sizes=(800,))
+TWO = ",".join(spec.trial_id for spec in TRIALS[:6:3])  # of one seed
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    return write_store(tmp_path_factory.mktemp("comparing") / "store", TRIALS)
+
+
+@pytest.fixture(scope="module")
+def url(store: ResultStore) -> Iterator[str]:
+    with serving(make_app(Frames(store))) as address:
+        yield address.rstrip("/")
+
+
+def test_a_bar_per_setting_says_what_matters_and_each_trial_is_a_line(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/matters")
+    bars = drawn(page, '[data-part="matters-importance"]')[0]
+    assert bars["type"] == "bar"
+    assert page.locator('[data-part="matters-importance"] .ytick').first.text_content() == "frozen layers"
+    lines = drawn(page, '[data-part="matters-parallel"]')
+    named = {point[0] for trace in lines if trace["mode"] == "lines" for point in trace["customdata"]}
+    assert named == {spec.trial_id for spec in TRIALS}
+
+
+def test_ticked_trials_go_into_the_address_and_are_compared(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/trials")
+    assert page.get_by_text("Tick two to six trials").is_visible()
+    for row in (0, 3):
+        page.locator(f'.ag-row[row-index="{row}"] input[type=checkbox]').click()
+    page.wait_for_url(f"**/trials?trials={TWO}")
+    assert page.get_by_text("2 trials ticked.").is_visible()
+    page.get_by_role("link", name="Compare", exact=True).last.click()
+    page.wait_for_url(f"**/compare?trials={TWO}")
+    wait_until_drawn(page)
+    assert page.get_by_text("yes, by seed").is_visible()
+    assert page.get_by_text("freeze.layers").is_visible()
+    assert len([t for t in drawn(page, '[data-part="compare-curves"]') if t["mode"] == "lines+markers"]) == 4
+
+
+def test_ticks_are_as_the_address_says_and_back_unticks(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/trials?trials={TWO}")
+    boxes = page.locator(".ag-row input[type=checkbox]")
+    page.wait_for_function("() => document.querySelectorAll('.ag-row input:checked').length === 2")
+    boxes.nth(1).click()
+    page.wait_for_url("**/trials?trials=*,*,*")
+    page.go_back()
+    page.wait_for_function("() => document.querySelectorAll('.ag-row input:checked').length === 2")
+
+
+def test_a_comparison_without_trials_says_where_to_pick_them(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/compare?trials=nonsense")
+    assert page.get_by_text("This store has no trial 'nonsense'").first.is_visible()
+    page.get_by_role("link", name="Open Trials").click()
+    page.wait_for_url("**/trials*")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1440, 900), (1024, 768), (390, 844)])
+def test_axe_finds_nothing_serious_and_no_page_is_wider_than_the_screen(
+    url: str, browser: Browser, size: tuple[int, int], scheme: str
+) -> None:
+    with watching(browser, viewport={"width": size[0], "height": size[1]}, color_scheme=scheme) as watched:
+        for path in ("/matters", f"/compare?trials={TWO}"):
+            page = watched.open(f"{url}{path}")
+            assert page.evaluate("document.documentElement.scrollWidth") <= size[0], path
+            assert axe(page) == []

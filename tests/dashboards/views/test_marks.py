@@ -1,0 +1,92 @@
+"""What every figure keeps to: distinct marks, axes from zero, full tick labels, and zeros in the colour of the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dashboards.views.drawing import log_axis
+from dashboards.views.part import compute
+from dashboards.views.registry import PARTS
+from dashboards.views.theme import DARK, LIGHT, LOOKS
+from tests.dashboards.stores import STRATEGIES, specs, write_store
+from tests.dashboards.views.made import selected, strictly
+
+MORE = (
+    ("first_k", (0,)),
+    ("first_k", (0, 1, 2)),
+    ("last_k", (4, 5)),
+    ("last_k", (2, 3, 4, 5)),
+    ("alternating", (1, 3)),
+)
+FROM_ZERO = ("epoch", "time (s)", "optimiser steps", "(J)", "(GiB)", "TFLOPs", "parameters")
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Every figure of ten settings at two train sizes, in every look."""
+    trials = specs(strategies=(*STRATEGIES, *MORE))
+    selection = selected(write_store(tmp_path_factory.mktemp("marks") / "store", trials))
+    drawn = {(part, look): compute(PARTS[part], selection, LOOKS[look]) for part in PARTS for look in LOOKS}
+    return {f"{part} {look}": strictly(each.figure) for (part, look), each in drawn.items()
+            if each.figure is not None and not each.why_empty}  # fmt: skip
+
+
+def _mark(trace: dict[str, Any]) -> str:
+    """What tells a trace from others of its panel."""
+    marker = {key: trace.get("marker", {}).get(key) for key in ("color", "symbol", "pattern")}
+    line = {key: trace.get("line", {}).get(key) for key in ("color", "dash")}
+    return str((trace["type"], trace.get("xaxis", "x"), trace.get("yaxis", "y"), marker, line))
+
+
+def test_no_two_traces_of_a_panel_share_colour_dash_and_symbol(figures: dict[str, dict[str, Any]]) -> None:
+    assert len(figures) > 40
+    for name, figure in figures.items():
+        named = {(trace["name"], _mark(trace)) for trace in figure["data"] if trace.get("showlegend", True)
+                 and trace.get("name") and not isinstance(trace.get("marker", {}).get("color"), list)}  # fmt: skip
+        assert len({mark for _, mark in named}) == len(named), name
+
+
+def test_times_and_epochs_begin_at_zero_or_above(figures: dict[str, dict[str, Any]]) -> None:
+    for name, figure in figures.items():
+        for key, axis in figure["layout"].items():
+            words = axis.get("title", {}).get("text", "") if key.startswith(("xaxis", "yaxis")) else ""
+            if any(word in words for word in FROM_ZERO) and "saved" not in words:
+                assert axis.get("rangemode") in ("tozero", "nonnegative") or axis.get("type") == "log" or (
+                    "range" in axis and min(axis["range"]) >= 0
+                ), f"{name}: {words}"  # fmt: skip
+
+
+def test_every_tick_of_a_log_axis_has_its_number_in_full(figures: dict[str, dict[str, Any]]) -> None:
+    for name, figure in figures.items():
+        for key, axis in figure["layout"].items():
+            if key.startswith(("xaxis", "yaxis")) and axis.get("type") == "log":
+                assert len(axis["ticktext"]) == len(axis["tickvals"]) >= 2, name
+    assert log_axis("parameters", [2_193, 2_232_465])["ticktext"] == ["1k", "10k", "100k", "1M"]
+    assert log_axis("seconds", [20, 700])["ticktext"] == ["20", "50", "100", "200", "500", "1k"]
+
+
+def test_zeros_of_maps_are_the_background() -> None:
+    for look in (LIGHT, DARK):
+        assert look.scale()[0] == [0.0, look.paper]
+        assert look.diverging()[1] == [0.5, look.paper]
+
+
+@pytest.mark.parametrize("n_layers", [6, 12, 24])
+def test_each_depth_has_a_colour_of_its_own_that_stands_out(n_layers: int) -> None:
+    for look in (LIGHT, DARK):
+        colours = [look.depth(depth, n_layers) for depth in range(n_layers + 1)]
+        assert len(set(colours)) == n_layers + 1
+        assert min(_contrast(colour, look.paper) for colour in colours) > 2
+
+
+def _contrast(first: str, second: str) -> float:
+    """The ratio of WCAG 2."""
+    lights = []
+    for colour in (first, second):
+        shares = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+        lights.append(float(linear @ [0.2126, 0.7152, 0.0722]))
+    return (max(lights) + 0.05) / (min(lights) + 0.05)

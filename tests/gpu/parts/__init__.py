@@ -1,0 +1,1 @@
+"""The parts of the GPU run; each module has a `run` that fills in its record."""

@@ -1,0 +1,97 @@
+"""Permafrost from Python: one call from data to an answer, and the calls that the commands make."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from dashboards.cli import app
+from orchestrator import api
+from tests.small_sweeps import write_bank
+from trials.errors import ConfigError, NothingMatchedError
+
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "trial": {"data": {"folder": "bank"}, "lowercase": True, "optim": {"lr": 1e-3, "head_lr": 1e-2, "epochs": 1}},
+    "space": {"freeze": ["none", {"strategy": "all_encoder", "embeddings": True}]},
+    "seeds": [0, 1],
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_bank(tmp_path / "bank", train=60, dev=30, test=10)
+
+
+def test_a_sweep_is_built_planned_launched_and_answered_in_python(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(api.plan(SMALL).to_run) == 4
+    assert not Path("results").exists()
+    ended = api.launch(api.Sweep(**SMALL), cluster="inline")
+    assert (ended.outcome.completed, ended.exit_code) == (4, 0)
+    assert api.launch(SMALL, cluster="inline").outcome.skipped == 4
+    answers = api.answer(sweep="small")
+    assert [each.sentence for each in ended.answers()] == [each.sentence for each in answers]
+    out = CliRunner().invoke(app, ["answer", "--json"])
+    assert [each.as_json() for each in answers] == json.loads(out.stdout)
+
+
+def test_errors_name_the_key_as_those_of_a_file_do() -> None:
+    with pytest.raises(ConfigError, match=r"small: trial\.optim\.epoch: "):
+        api.plan({**SMALL, "trial": {**SMALL["trial"], "optim": {"epoch": 3}}})
+
+
+def test_a_sweep_that_a_store_lacks_matches_nothing() -> None:
+    api.launch(SMALL, cluster="inline", max_trials=1)
+    with pytest.raises(NothingMatchedError, match="has no sweep 'other'; it has small"):
+        api.answer(sweep="other")
+
+
+def test_a_remote_cluster_is_left_to_the_command() -> None:
+    with pytest.raises(ConfigError, match="permafrost launch --cluster"):
+        api.launch(SMALL, cluster="http://head:8265")
+
+
+def test_answers_read_as_text_and_as_html_without_markup_of_their_data() -> None:
+    (Path("bank")).rename("<b>bank")
+    content = {**SMALL, "trial": {**SMALL["trial"], "data": {"folder": "<b>bank"}}}
+    answers = api.launch(content, cluster="inline").answers()
+    assert "<b>bank (pos), starter, train size 60" in str(answers)
+    assert "&lt;b&gt;bank (pos), starter, train size 60" in answers._repr_html_()
+
+
+@pytest.mark.slow
+def test_a_dry_run_writes_the_sweep_and_runs_nothing() -> None:
+    found = api.choose("bank", cluster="inline", dry_run=True, max_hours=10)
+    assert (found.sweep_file, found.answers, Path("results").exists()) == (
+        Path("choose-bank.yaml").resolve(),
+        (),
+        False,
+    )
+    assert len(api.plan(found.sweep_file).to_run) == 80
+
+
+@pytest.mark.slow
+def test_what_does_not_end_in_time_uses_a_part_of_train() -> None:
+    write_bank(Path("large"), train=800, dev=20, test=10)
+    found = api.choose("large", cluster="inline", dry_run=True, max_hours=0.01)
+    assert found.plan is not None
+    assert found.plan.to_run[0].train_size < 800
+
+
+@pytest.mark.slow
+def test_one_command_goes_from_a_folder_to_an_answer_a_sweep_to_train_with_and_a_model() -> None:
+    words = ["choose", "bank", "--cluster", "inline", "--tolerance", "60", "--export", "model", "--json"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["answers"][0]["freeze"] == "first 6+E"
+    assert json.loads(Path("model/config.json").read_text())["model_type"]
+    training = api.launch(found["training_file"], cluster="inline")
+    assert training.trials[0].freeze.label == "layers 0,1,2,3,4,5+E"
+    again = CliRunner().invoke(app, [*words[:-3], "--json"])
+    assert json.loads(again.stdout)["outcome"]["skipped"] >= 3

@@ -1,0 +1,73 @@
+"""`permafrost answer`: one object for each corpus, model and train size, in words and as JSON, without Ray."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dashboards.cli import app
+from tests.dashboards.stores import Invented, specs, write_store
+
+CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.03 if spec.freeze.depth > 2 else 0.001 * spec.freeze.depth))
+FIELDS = [
+    "task", "corpus", "model", "train_size", "setup", "tolerance", "decided", "freeze", "loss", "low", "high",
+    "saved_flops", "saved_time", "collapsed", "n_seeds", "n_sentences", "further_seeds", "sentence", "yaml",
+    "runner_up",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two train sizes, five freezes, five seeds, with contributions of 300 sentences."""
+    folder, trials = tmp_path_factory.mktemp("answer") / "store", specs(seeds=range(5))
+    made = write_store(folder, trials, CLEAR)
+    rng, shared = np.random.default_rng(0), np.random.default_rng(1).normal(0, 0.2, 300)
+    for row in made.trials().to_pylist():
+        values = shared + rng.normal(0, 0.02, 300)
+        values += row["best_score"] - values.mean()
+        key = {"trial_id": row["trial_id"], "attempt": row["attempt"], "split": "dev"}
+        made.append("contributions", [{**key, "values": values.tolist()}])
+    return folder
+
+
+def run(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["answer", *words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_json_has_an_object_for_each_train_size(store: Path) -> None:
+    found = json.loads(run("--store", str(store), "--json"))
+    assert [(each["train_size"], each["freeze"], each["decided"]) for each in found] == [
+        (800, "first 2", True),
+        (200, "first 2", True),
+    ]
+    first = found[0]
+    assert list(first) == FIELDS
+    assert first["low"] < first["loss"] < first["high"] <= 1.0
+    assert (first["n_seeds"], first["n_sentences"], first["yaml"]) == (
+        5,
+        300,
+        "trial:\n  freeze: {strategy: first_k, depth: 2}\n",
+    )
+
+
+def test_the_words_are_those_of_the_json(store: Path) -> None:
+    words = " ".join(run("--store", str(store)).split())
+    for each in json.loads(run("--store", str(store), "--json")):
+        assert each["sentence"] in words
+
+
+def test_a_tighter_tolerance_may_leave_it_undecided(store: Path) -> None:
+    found = json.loads(run("--store", str(store), "--json", "--tolerance", "0.25"))
+    assert not any(each["decided"] for each in found)
+    assert all(each["sentence"].startswith("Not decided: no setting is shown") for each in found)
+
+
+def test_a_sweep_that_is_not_there_and_an_unknown_cost_are_refused(store: Path) -> None:
+    assert "has no sweep 'other'; it has made-up." in run("--store", str(store), "--sweep", "other", code=5)
+    assert "--cost: 'money' is not one of" in run("--store", str(store), "--cost", "money", code=2)

@@ -1,0 +1,117 @@
+"""The folder that a local Ray has to itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.deploy.ray_session import new_token, session_folder, user_folder
+from trials.errors import ConfigError, MissingError, RefusedError
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose name leaves room for those of sockets."""
+    with tempfile.TemporaryDirectory(prefix="pf-", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_the_token_is_the_owners_alone_whatever_the_umask(short: Path) -> None:
+    before = os.umask(0)
+    try:
+        with session_folder({"RAY_TMPDIR": str(short)}) as folder:
+            token = new_token(folder)
+            assert (mode(token), mode(folder.parent)) == (0o600, 0o700)
+    finally:
+        os.umask(before)
+
+
+def test_a_folder_that_was_open_is_closed(short: Path) -> None:
+    world = {"RAY_TMPDIR": str(short)}
+    user_folder(world).mkdir(mode=0o777)
+    with session_folder(world) as folder:
+        assert mode(folder.parent) == 0o700
+
+
+def test_launches_at_the_same_time_have_a_folder_and_a_token_each(short: Path) -> None:
+    world = {"RAY_TMPDIR": str(short)}
+    with session_folder(world) as one, session_folder(world) as other:
+        assert one != other
+        assert new_token(one).read_text() != new_token(other).read_text()
+
+
+def test_a_launch_removes_what_a_dead_one_left(short: Path) -> None:
+    world = {"RAY_TMPDIR": str(short)}
+    with session_folder(world) as folder:
+        (folder / "session" / "logs").mkdir(parents=True)
+    assert (folder / "session").exists()  # for whoever wants to know why a launch failed
+    with session_folder(world) as again:
+        assert (again, list(again.iterdir())) == (folder, [])
+
+
+def fits(folder: Path) -> bool:
+    try:
+        return bool(user_folder({"RAY_TMPDIR": str(folder)}))
+    except ConfigError:
+        return False
+
+
+def test_the_longest_folder_that_is_accepted_has_just_room_for_rays_sockets(short: Path) -> None:
+    longest = next(short / ("x" * n) for n in range(1, 60) if not fits(short / ("x" * (n + 1))))
+    name = f"session_2026-11-23_01-18-47_978669_{os.getpid()}/sockets/dash_MetricsHead"
+    address = user_folder({"RAY_TMPDIR": str(longest)}) / "10" / name
+    address.parent.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(address))
+        with pytest.raises(OSError, match="too long"):
+            one.bind(f"{address}x")
+    shutil.rmtree(longest)
+
+
+def test_a_folder_that_is_named_too_long_is_refused() -> None:
+    with pytest.raises(ConfigError, match="bytes too long for Ray's sockets") as caught:
+        user_folder({"RAY_TMPDIR": "/tmp/" + "x" * 60})
+    assert caught.value.exit_code == 2
+
+
+def test_a_long_folder_for_temporary_files_is_left_alone(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(short / ("x" * 60)))
+    assert user_folder({}).parent == Path("/tmp")
+
+
+def test_a_place_that_cannot_be_written_is_named(short: Path) -> None:
+    (short / "file").write_text("")
+    with pytest.raises(MissingError, match="cannot be written"), session_folder({"RAY_TMPDIR": str(short / "file")}):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder of another user")
+def test_a_folder_that_another_user_has_put_there_is_refused(short: Path) -> None:
+    world = {"RAY_TMPDIR": str(short)}
+    user_folder(world).mkdir()
+    os.chown(user_folder(world), NOBODY, NOBODY)
+    with pytest.raises(RefusedError, match="not a folder of this user"), session_folder(world):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a command as another user")
+def test_another_user_cannot_read_the_token(short: Path) -> None:
+    short.chmod(0o755)
+    with session_folder({"RAY_TMPDIR": str(short)}) as folder:
+        token = new_token(folder)
+        folder.chmod(0o777)  # as Ray does
+        done = subprocess.run(["cat", str(token)], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True)
+    assert (done.returncode, done.stdout) == (1, b"")

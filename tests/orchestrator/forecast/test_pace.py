@@ -1,0 +1,160 @@
+"""The time left of a sweep and of its trials, by a clock that the tests set."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.forecast.pace import Pace
+from tests.builders import make_record, make_spec
+from trials.spec import TrialSpec
+
+FROZEN = {"strategy": "first_k", "layers": (0, 1, 2, 3, 4, 5), "embeddings": True}
+
+
+def spec_of(seed: int, epochs: int = 9, **changes: object) -> TrialSpec:
+    return make_spec(**({"seed": seed, "optim": {"epochs": epochs}} | changes))
+
+
+def run(pace: Pace, spec: TrialSpec, epoch_s: float, epochs: int | None = None, *, since: float = 0.0) -> None:
+    """Evaluate a trial after each of its epochs, the first of which begins at `since`."""
+    for epoch in range(1, (epochs or spec.optim.epochs) + 1):
+        record = make_record(epoch=float(epoch), setup_s=0.0, prefix_s=0.0, train_s=epoch_s, eval_s=0.0)
+        pace.evaluated(spec, record, since + epoch * epoch_s)
+
+
+def run_whole(pace: Pace, spec: TrialSpec, epoch_s: float, *, since: float = 0.0) -> None:
+    pace.started(spec, since)
+    run(pace, spec, epoch_s, since=since)
+    pace.ended(spec, is_complete=True)
+
+
+def test_before_any_has_ended_work_is_epochs_times_sentences() -> None:
+    small, large = spec_of(0, train_size=100), spec_of(0, train_size=300)
+    pace = Pace([small, large])
+    run(pace, small, 1.0)
+    assert pace.share_done() == pytest.approx(0.25)
+
+
+def test_a_frozen_cell_counts_by_its_own_pace_once_it_is_known() -> None:
+    slow, fast, later = spec_of(0), spec_of(0, freeze=FROZEN), spec_of(1, freeze=FROZEN)
+    pace = Pace([slow, fast, later])
+    for spec, seconds in ((slow, 10.0), (fast, 1.0)):
+        run(pace, spec, seconds)
+        pace.ended(spec, is_complete=True)
+    assert pace.share_done() == pytest.approx(11 / 12)
+
+
+def test_a_trial_that_failed_is_over_but_tells_no_pace() -> None:
+    one, other = spec_of(0), spec_of(1)
+    pace = Pace([one, other])
+    run(pace, one, 100.0, epochs=1)
+    pace.ended(one, is_complete=False)
+    assert pace.share_done() == pytest.approx(0.5)
+
+
+def test_what_is_left_of_a_trial_is_told_by_its_own_epochs() -> None:
+    spec = spec_of(0)
+    pace = Pace([spec])
+    assert pace.seconds_left(spec, 0.0) is None
+    run(pace, spec, 2.0, epochs=3)
+    assert pace.seconds_left(spec, 6.0) == pytest.approx(12.0)
+    assert pace.seconds_left(spec, 7.5) == pytest.approx(10.5)
+    pace.forget(spec)
+    assert pace.seconds_left(spec, 8.0) is None
+
+
+def test_nothing_to_run_is_done() -> None:
+    assert Pace([]).share_done() == 1.0
+
+
+# --- The end of all trials
+
+
+def test_one_minute_before_the_end_about_one_minute_is_left() -> None:
+    """Two of three trials of ten minutes have ended, one after the other; of the third nine minutes have passed."""
+    specs = [spec_of(seed, epochs=10) for seed in range(3)]
+    pace = Pace(specs)
+    for n, spec in enumerate(specs[:2]):
+        run_whole(pace, spec, 60.0, since=600.0 * n)
+    pace.started(specs[2], 1200.0)
+    run(pace, specs[2], 60.0, epochs=9, since=1200.0)
+    assert pace.seconds_to_end(1740.0) == pytest.approx(60.0)
+    assert pace.seconds_to_end(1770.0) == pytest.approx(30.0)
+
+
+def test_a_long_last_trial_is_awaited_although_others_were_short() -> None:
+    """Eight workers have ended seven short trials; the mean of what ran says that little is left."""
+    short, long = [spec_of(seed, freeze=FROZEN) for seed in range(7)], spec_of(8)
+    pace = Pace([*short, long])
+    for spec in (*short, long):
+        pace.started(spec, 0.0)
+    for spec in short:
+        run(pace, spec, 1.0)
+        pace.ended(spec, is_complete=True)
+    run(pace, long, 100.0, epochs=2)
+    assert pace.seconds_to_end(200.0) == pytest.approx(700.0)
+
+
+def test_work_that_waits_is_shared_by_those_that_run() -> None:
+    """Two trials of 90 s run, half done, and four more wait: 2 x 45 s + 4 x 90 s for two workers."""
+    specs = [spec_of(seed, epochs=10) for seed in range(6)]
+    pace = Pace(specs)
+    for spec in specs[:2]:
+        pace.started(spec, 0.0)
+        run(pace, spec, 9.0, epochs=5)
+    assert pace.seconds_to_end(45.0) == pytest.approx(225.0)
+
+
+def test_when_a_trial_has_ended_its_worker_counts_until_the_next_one_starts() -> None:
+    first, second = spec_of(0), spec_of(1)
+    pace = Pace([first, second])
+    run_whole(pace, first, 10.0)
+    assert pace.seconds_to_end(90.0) == pytest.approx(90.0)
+
+
+def test_a_trial_before_its_first_evaluation_counts_by_its_kind() -> None:
+    first, second = spec_of(0), spec_of(1)
+    pace = Pace([first, second])
+    run_whole(pace, first, 10.0)
+    pace.started(second, 90.0)
+    assert pace.seconds_to_end(94.0) == pytest.approx(86.0)
+    assert pace.seconds_to_end(500.0) == pytest.approx(80.0)  # its first evaluation has not come
+
+
+def test_rows_of_a_store_give_the_end_that_the_events_gave() -> None:
+    """A store knows neither starts nor trials in set-up."""
+    specs = [spec_of(seed) for seed in range(4)]
+    events, rows = Pace(specs), Pace(specs)
+    for spec in specs[:2]:
+        run_whole(events, spec, 10.0)
+        rows.add_ended(spec, 9.0, 90.0, is_complete=True)
+    for spec in specs[2:]:
+        events.started(spec, 90.0)
+        run(events, spec, 10.0, epochs=3, since=90.0)
+        rows.add_running(spec, 3.0, 30.0, 120.0)
+    assert rows.seconds_to_end(125.0) == events.seconds_to_end(125.0) == pytest.approx(55.0)
+
+
+def test_trials_that_a_store_never_sees_running_are_counted_by_the_mean() -> None:
+    """Four trials of 9 s in 18 s are two at a time."""
+    specs = [spec_of(seed) for seed in range(8)]
+    pace = Pace(specs)
+    for spec in specs[:4]:
+        pace.add_ended(spec, 9.0, 9.0, is_complete=True)
+    assert pace.seconds_to_end(18.0) == pytest.approx(18.0)
+
+
+def test_without_an_evaluation_there_is_no_estimate() -> None:
+    pace = Pace([spec_of(0)])
+    assert pace.seconds_to_end(5.0) is None
+    pace.started(spec_of(0), 5.0)
+    assert pace.seconds_to_end(10.0) is None
+    pace.ended(spec_of(0), is_complete=False)
+    assert pace.seconds_to_end(20.0) is None
+
+
+def test_at_the_end_nothing_is_left() -> None:
+    spec = spec_of(0)
+    pace = Pace([spec])
+    run_whole(pace, spec, 1.0)
+    assert pace.seconds_to_end(9.0) == 0.0

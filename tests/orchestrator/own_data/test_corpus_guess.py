@@ -1,0 +1,137 @@
+"""What a name of somebody's data is taken for: splits, format, columns and task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.own_data.corpus_guess import CorpusGuess, guess_corpus
+from tests.builders import write_treebank
+from trials.draft import Lookup
+from trials.errors import ConfigError, DataError, MissingError
+
+TEXTS = [(f"a rather long review with the number {n}", "good" if n % 3 else "bad") for n in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def guess(name: str, **options: Any) -> CorpusGuess:
+    return guess_corpus(name, Lookup(offline=True), **options)
+
+
+def write(name: str, rows: Sequence[Sequence[str]], separator: str = "\t") -> str:
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).write_text("".join(separator.join(row) + "\n" for row in rows), encoding="utf-8")
+    return name
+
+
+def columns(found: CorpusGuess) -> dict[str, Any]:
+    return {key: value for key, value in found.data["columns"].items() if value is not None}
+
+
+# --- Splits
+
+
+def test_a_bundled_sample_needs_no_guess_but_the_task() -> None:
+    found = guess("UD_Naija-NSC-sample")
+    assert (dict(found.data), found.task) == ({"bundled": "UD_Naija-NSC-sample"}, "pos")
+    assert found.lines[0].endswith("800 sentences for training, 500 dev, 500 test")
+
+
+def test_a_folder_without_dev_holds_a_tenth_of_train_out_and_says_so() -> None:
+    (write_treebank(Path("bank"), train=300) / "dev.conllu").unlink()
+    found = guess("bank")
+    assert found.data == {"folder": "bank", "held_out": 0.1}
+    assert found.lines[1].startswith("no dev split: 10% of train serve as dev, the same on every machine")
+
+
+def test_a_single_file_is_the_train_split() -> None:
+    (write_treebank(Path("bank"), train=300) / "train.conllu").rename("all words.conllu")
+    found = guess("all words.conllu")
+    assert found.data == {"train": ["all words.conllu"], "held_out": 0.1, "name": "all-words"}
+
+
+def test_what_is_not_there_is_missing() -> None:
+    with pytest.raises(MissingError, match="nowhere: no such file or folder"):
+        guess("nowhere")
+
+
+def test_a_broken_folder_is_reported_as_it_is_and_not_as_one_without_dev() -> None:
+    Path("empty").mkdir()
+    with pytest.raises(DataError, match="needs one file with 'train' in its name"):
+        guess("empty")
+
+
+# --- Columns
+
+TABLES: dict[str, tuple[Sequence[Sequence[str]], dict[str, Any]]] = {
+    "a header with known names": ([("id", "sentence", "label"), *((str(i), *r) for i, r in enumerate(TEXTS))],
+                                  {"text": "sentence", "label": "label"}),
+    "known names in capitals": ([("Review", "Sentiment"), *TEXTS], {"text": "Review", "label": "Sentiment"}),
+    "a header with other names": ([("note", "n", "stars"), *((t, str(i), "5" if k == "good" else "1")
+                                                             for i, (t, k) in enumerate(TEXTS))],
+                                  {"text": "note", "label": "stars"}),
+    "no header": (TEXTS, {"text": 0, "label": 1}),
+    "no header, label first": ([(label, text) for text, label in TEXTS], {"text": 1, "label": 0}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_columns_of_a_table_are_found_by_name_or_by_what_they_hold(name: str) -> None:
+    rows, expected = TABLES[name]
+    found = guess(write("reviews.tsv", rows))
+    assert (columns(found), found.task) == (expected, "classification")
+
+
+def test_a_csv_file_and_json_lines_are_tables_too() -> None:
+    csv = guess(write("reviews.csv", [("text", "label"), *((f'"{t}, indeed"', k) for t, k in TEXTS)], ","))
+    Path("reviews.jsonl").write_text("".join(json.dumps({"body": t, "intent": k}) + "\n" for t, k in TEXTS))
+    assert columns(csv) == {"text": "text", "label": "label"}
+    assert columns(guess("reviews.jsonl")) == {"text": "body", "label": "intent"}
+
+
+def test_words_and_tags_in_lists_are_sentences() -> None:
+    rows = [{"tokens": ["Ann", "sleeps", str(n)], "ner_tags": ["B-PER", "O", "O"]} for n in range(60)]
+    Path("names.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = guess("names.jsonl")
+    assert (columns(found), found.task) == ({"tokens": "tokens", "tags": "ner_tags"}, "ner")
+
+
+def test_columns_that_nobody_can_tell_apart_are_asked_for() -> None:
+    rows = [("note", "mood", "place"), *((t, k, "here" if n % 2 else "there") for n, (t, k) in enumerate(TEXTS))]
+    with pytest.raises(ConfigError, match=r"several could be: mood, place\. Say it with --text COLUMN --label COLUMN"):
+        guess(write("reviews.tsv", rows))
+
+
+def test_on_a_terminal_a_person_says_which_column_it_is() -> None:
+    answers = iter(["note", "place"])
+    rows = [("note", "mood", "place"), *((t, k, "here" if n % 2 else "there") for n, (t, k) in enumerate(TEXTS))]
+    name = write("reviews.tsv", [(*row, "7") if row[0] != "note" else (*row, "n") for row in rows])
+    assert columns(guess(name, ask=lambda _question, _choices: next(answers))) == {"text": "note", "label": "place"}
+
+
+def test_given_columns_are_taken() -> None:
+    found = guess(write("reviews.tsv", [(t, k, "x" if n % 2 else "y") for n, (t, k) in enumerate(TEXTS)]),
+                  text="0", label="2")  # fmt: skip
+    assert columns(found) == {"text": 0, "label": 2}
+
+
+def test_a_task_of_glue_brings_its_columns() -> None:
+    found = guess(write("sst.tsv", [("sentence", "label"), *((t, str(len(k) % 2)) for t, k in TEXTS)]), task="sst2")
+    assert (columns(found), found.task) == ({"text": "sentence", "label": "label"}, "sst2")
+
+
+# --- Tasks
+
+
+@pytest.mark.parametrize(("tags", "task"), [(("B-PER", "O"), "ner"), (("NOUN", "VERB"), "pos")])
+def test_a_column_file_is_for_entities_where_its_tags_are_spans(tags: tuple[str, str], task: str) -> None:
+    Path("words.conll").write_text("".join(f"Ann {tags[0]}\nsleeps{n} {tags[1]}\n\n" for n in range(80)))
+    assert guess("words.conll").task == task

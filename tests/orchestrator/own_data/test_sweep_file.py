@@ -1,0 +1,68 @@
+"""The sweep file that a question becomes is one that `launch` takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.config.yaml_document import Document
+from orchestrator.own_data.corpus_guess import guess_corpus
+from orchestrator.own_data.recipe import recipe
+from orchestrator.own_data.sweep_file import Question, sweep_text, training_text, write_sweep
+from orchestrator.sweeps.sweep import declared_sweep, expand
+from trials.draft import Lookup
+from trials.errors import ConfigError
+from trials.settings import FreezeSpec
+from trials.sources.local_models import ModelDraft
+from trials.spec import TrialSpec
+from trials.tasks.reading import read_corpus
+
+LOOKUP = Lookup(offline=True)
+MODEL = LOOKUP.model(ModelDraft(folder="starter"))
+
+
+@pytest.fixture(scope="module")
+def question() -> Question:
+    corpus = guess_corpus("UD_Naija-NSC-sample", LOOKUP)
+    settings = recipe(MODEL, read_corpus("pos", expanded(sweep_text(Question(corpus, "starter", {}, 1.0)))[0].data))
+    return Question(corpus, "starter", settings, 0.5, 400, asked="permafrost choose UD_Naija-NSC-sample")
+
+
+def expanded(text: str) -> list[TrialSpec]:
+    document = Document.of_text(Path("my.yaml"), text)
+    return expand(declared_sweep(document), document, LOOKUP)
+
+
+def test_it_tries_nothing_the_embeddings_and_every_depth_with_ten_seeds(question: Question) -> None:
+    trials = expanded(sweep_text(question))
+    assert sorted({(spec.freeze.depth, spec.freeze.embeddings) for spec in trials}) == [
+        (0, False), *((depth, True) for depth in range(MODEL.n_layers + 1))
+    ]  # fmt: skip
+    assert {spec.seed for spec in trials} == set(range(10))
+    assert {(spec.train_size, spec.lowercase) for spec in trials} == {(400, True)}
+
+
+def test_its_goal_is_the_tolerance_asked_for(question: Question) -> None:
+    goal = declared_sweep(Document.of_text(Path("my.yaml"), sweep_text(question))).goal
+    assert goal is not None
+    assert goal.choose_depth.tolerance == 0.5
+
+
+@pytest.mark.parametrize(("layers", "embeddings"), [((), False), ((), True), ((0, 1), True), ((0, 2), False)])
+def test_the_training_file_trains_the_chosen_freeze_on_all_of_train(
+    question: Question, layers: tuple[int, ...], embeddings: bool
+) -> None:
+    freeze = FreezeSpec(strategy="layers", layers=layers, embeddings=embeddings)
+    (trial,) = expanded(training_text(question, freeze))
+    assert (trial.freeze.layers, trial.freeze.embeddings, trial.train_size) == (layers, embeddings, 800)
+
+
+def test_a_file_that_the_same_command_wrote_is_left_and_another_is_refused(question: Question, tmp_path: Path) -> None:
+    path, text = tmp_path / "sweeps" / "my.yaml", sweep_text(question)
+    assert write_sweep(path, text)
+    path.write_text(path.read_text() + "# mine\n")
+    assert not write_sweep(path, text)
+    assert path.read_text().endswith("# mine\n")
+    with pytest.raises(ConfigError, match="already exists and asks something else"):
+        write_sweep(path, text.replace("choose UD", "choose --task pos UD"))

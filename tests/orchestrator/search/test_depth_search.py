@@ -1,0 +1,121 @@
+"""`goal: choose_depth` on made-up trials: what it concludes, and that a store tells it as much as a run does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.execution.recorder import Recorder
+from orchestrator.search.depth_search import Depths, DepthSearch
+from orchestrator.search.simulate import RecordedTrials, recorded_trials, simulate
+from orchestrator.search.trial_results import StoredTrials
+from orchestrator.store import ResultStore
+from orchestrator.store.schema import State
+from orchestrator.sweeps.search_spec import DepthGoalSpec
+from tests.builders import make_record, make_spec
+from tests.orchestrator.search.worlds import nothing_known
+from trials.record import EpochRecord, SplitReport
+from trials.spec import TrialSpec
+
+SEEDS = range(6)
+LOSSES = (0.0, 0.001, 0.03)  # of freezing none, one layer, two layers
+CONSTANT = 0.2
+
+
+def spec_of(depth: int, seed: int) -> TrialSpec:
+    return make_spec(freeze={"strategy": "first_k" if depth else "none", "layers": tuple(range(depth))}, seed=seed)
+
+
+DEPTHS = Depths.of([spec_of(depth, seed) for depth in range(len(LOSSES)) for seed in SEEDS])
+
+
+def record_of(depth: int, seed: int, *, sentences: bool = True, collapsed: bool = False) -> EpochRecord:
+    """A trial whose score is about 0.9 less its depth's loss; of 300 dev and 200 test sentences."""
+    rng = np.random.default_rng([depth, seed])
+    score = CONSTANT if collapsed else 0.9 - LOSSES[depth] + 0.001 * rng.standard_normal()
+    values = {split: score + 0.05 * rng.standard_normal(n) for split, n in (("dev", 300), ("test", 200))}
+    values = {split: each + (score - each.mean()) for split, each in values.items()}
+    reports = [SplitReport(split, (), tuple(each) if sentences else (), CONSTANT) for split, each in values.items()]
+    return make_record(score=score, test_score=score, reports=tuple(reports), step_losses=(2.0, 1.0))
+
+
+def trials(**changes: bool) -> RecordedTrials:
+    pairs = [(depth, seed) for depth in range(len(LOSSES)) for seed in SEEDS]
+    return {spec_of(*pair).trial_id: [record_of(*pair, **changes)] for pair in pairs}
+
+
+def searched(folder: Path, table: RecordedTrials, tolerance: float = 1.0) -> DepthSearch:
+    source = DepthSearch(DepthGoalSpec(tolerance=tolerance), DEPTHS, nothing_known(folder))
+    simulate(source, table)
+    assert source.is_over
+    return source
+
+
+def test_the_answer_is_over_seeds_and_sentences_and_says_what_it_rests_on(tmp_path: Path) -> None:
+    lines = searched(tmp_path, trials()).found()
+    assert lines[0] == (
+        "chosen  □ ■□□□□□ first 1: the deepest freeze shown to lose at most 1 point at 95 % confidence, "
+        "over seeds and sentences"
+    )
+    assert lines[1] == (
+        "        it holds for runs that do not collapse (0 of 3 runs collapsed; up to 63 % could, 95 % bound)"
+    )
+    assert lines[2].startswith("        on test, which took no part in the choice, it loses 0.")
+    assert "first 2 is shown to lose more" in lines[3]
+    assert "3 seeds and 300 sentences, look 1 of up to 4: shown to lose at most the tolerance" in lines[-2]
+
+
+def test_without_contributions_of_sentences_the_answer_is_one_on_this_dev_set(tmp_path: Path) -> None:
+    lines = searched(tmp_path, trials(sentences=False)).found()
+    assert lines[0].endswith("at 95 % confidence, on this dev set")
+    assert lines[2].endswith("seeds on this test set")
+    assert "seeds on this dev set, look" in lines[-2]
+
+
+def test_an_undecided_depth_says_how_many_seeds_or_sentences_would_decide(tmp_path: Path) -> None:
+    text = "\n".join(searched(tmp_path, trials(), tolerance=0.4).found())
+    assert "chosen  none: no freeze is shown to lose at most 0.4 points at 95 % confidence" in text
+    assert "more dev sentences would decide it; more seeds alone would not" in text
+
+
+def test_a_run_that_collapsed_is_left_out_and_reported(tmp_path: Path) -> None:
+    table = {**trials(), spec_of(1, 1).trial_id: [record_of(1, 1, collapsed=True)]}
+    source = searched(tmp_path, table)
+    assert source.answer().chosen == 0
+    assert source.answer().known[0].mean < 0.01
+    assert any("1 of 4 runs collapsed" in line for line in source.found())
+
+
+def test_a_freeze_whose_runs_mostly_collapse_is_judged_by_them(tmp_path: Path) -> None:
+    collapsed = {spec_of(1, seed).trial_id: [record_of(1, seed, collapsed=True)] for seed in SEEDS if seed != 3}
+    assert searched(tmp_path, {**trials(), **collapsed}).answer().chosen is None
+
+
+@pytest.mark.parametrize("n_stored", [3, 18])
+def test_a_search_that_finds_trials_in_the_store_gives_the_same_answer(tmp_path: Path, n_stored: int) -> None:
+    table, store = trials(), ResultStore(tmp_path / "stored")
+    every = [spec for cell in (DEPTHS.baseline, *DEPTHS.freezes) for spec in cell.values()]
+    recorder = Recorder(store)
+    for spec in every[:n_stored]:
+        recorder.started(spec, 1)
+        recorder.evaluated(spec, table[spec.trial_id][0])
+        recorder.ended(spec, State.COMPLETED, None)
+    recorder.close()
+    resumed = DepthSearch(DepthGoalSpec(tolerance=1.0), DEPTHS, StoredTrials(store))
+    spent = simulate(resumed, table)
+    assert resumed.found() == searched(tmp_path, table).found()
+    assert resumed.answer() == searched(tmp_path, table).answer()
+    assert (spent.trials == 0) == (n_stored == 18)
+
+
+def test_a_finished_store_is_replayed_with_its_contributions(tmp_path: Path) -> None:
+    store, table = ResultStore(tmp_path / "stored"), trials()
+    recorder = Recorder(store)
+    for spec in [spec for cell in (DEPTHS.baseline, *DEPTHS.freezes) for spec in cell.values()]:
+        recorder.started(spec, 1)
+        recorder.evaluated(spec, table[spec.trial_id][0])
+        recorder.ended(spec, State.COMPLETED, None)
+    recorder.close()
+    assert searched(tmp_path, recorded_trials(store)).found() == searched(tmp_path, table).found()

@@ -1,0 +1,72 @@
+"""A plan says where the results of a sweep would mislead, and says nothing of a sound one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.store import open_store
+from orchestrator.sweeps.plan import make_plan
+from orchestrator.sweeps.sweep import load_sweep
+from tests.builders import write_conllu, write_sweep, write_tagged_treebank
+from tests.trials.conftest import save_tiny_model
+from trials.draft import Lookup
+
+GOAL = ("space.freeze=[none,{strategy: first_k,depth: 1}]", "goal={choose_depth: {tolerance: 1}}")
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    write_tagged_treebank(tmp_path / "tiny", train=20, dev=10, test=5)
+    text = f"trial: {{data: {{folder: {tmp_path / 'tiny'}}}}}\nspace: {{freeze: [none, all_encoder]}}\nseeds: [0, 1, 2]"
+    return write_sweep(tmp_path / "s.yaml", text)
+
+
+def notes(sweep: Path, *settings: str) -> tuple[str, ...]:
+    store = open_store(sweep.parent / "results", must_exist=False)
+    return make_plan(*load_sweep(sweep, list(settings)), store, Lookup(offline=True)).notes
+
+
+def test_a_sound_sweep_has_none(sweep: Path) -> None:
+    assert notes(sweep) == ()
+
+
+def test_fewer_than_three_seeds_give_no_interval(sweep: Path) -> None:
+    assert notes(sweep, "seeds=[0]") == ("1 seed: no loss gets an interval worth its name below 3.",)
+
+
+def test_a_sweep_without_a_baseline_compares_nothing(sweep: Path) -> None:
+    (note,) = notes(sweep, "space.freeze=[all_encoder]")
+    assert note == "no setting trains everything, so nothing can be compared: add `none` to `freeze`."
+
+
+def test_lowercase_does_not_fit_a_vocabulary_with_capitals(sweep: Path, tmp_path: Path) -> None:
+    settings = (f"trial.model={save_tiny_model('bert', tmp_path / 'cased')}", "trial.max_length=32")
+    assert notes(sweep, *settings) == ()
+    (note,) = notes(sweep, *settings, "trial.lowercase=true")
+    assert note.startswith("cased: tells capitals from small letters, but `lowercase: true` removes them.")
+
+
+def test_a_vocabulary_without_capitals_wants_lowercase(sweep: Path, tmp_path: Path) -> None:
+    file = save_tiny_model("bert", tmp_path / "uncased") / "tokenizer.json"
+    content = json.loads(file.read_text())
+    words = content["model"]["vocab"].items()
+    content["model"]["vocab"] = {word if word[0] == "[" or word.lower() == word else f"<{n}>": n for word, n in words}
+    file.write_text(json.dumps(content))
+    (note,) = notes(sweep, f"trial.model={file.parent}", "trial.max_length=32")
+    assert note == "uncased: its vocabulary has no capital letters. Set `lowercase: true`."
+
+
+def test_words_beyond_the_longest_input_are_counted(sweep: Path) -> None:
+    write_conllu(sweep.parent / "tiny" / "dev.conllu", [[("a", "A")] * 30, [("b", "B")] * 4])
+    cut = "tiny: `max_length: 16` cuts off at least 16 of 34 words of dev, which count as errors."
+    assert cut in notes(sweep, "trial.max_length=16")
+
+
+def test_a_dev_split_too_small_for_the_tolerance_is_named(sweep: Path) -> None:
+    (note,) = notes(sweep, *GOAL)
+    assert note.startswith("tiny: dev has ")
+    assert note.endswith("the tolerance is 1. Use a larger dev split.")
+    assert notes(sweep, GOAL[0], "goal={choose_depth: {tolerance: 20}}") == ()

@@ -1,0 +1,96 @@
+"""Files that are not the corpus: none is quoted, and none is written to as a log."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from orchestrator.monitoring.json_log import JsonLog
+from orchestrator.sweeps.notification_spec import WatchSpec
+from tests.builders import write_treebank
+from tests.examples import first
+from trials.errors import ConfigError, DataError
+from trials.escaping.untrusted_text import MAX_QUOTED
+from trials.sources.corpus_draft import DataDraft
+
+
+@pytest.mark.parametrize("form", first(1, ["columns", "tsv", "conllu"]))
+def test_a_file_of_proc_is_no_corpus_and_not_quoted(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "hunter22")
+    draft = DataDraft(train=("/proc/self/environ",), dev=("/proc/self/status",), format=form)
+    with pytest.raises(DataError, match="not a regular file") as caught:
+        draft.resolve()
+    assert "hunter22" not in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["/proc/self/environ", "../secret.conllu", "loop"])
+def test_a_link_out_of_a_corpus_folder_is_refused_by_name(target: str, tmp_path: Path) -> None:
+    bank = write_treebank(tmp_path / "bank")
+    (tmp_path / "secret.conllu").write_text("hunter22\n")
+    train = next(path for path in bank.iterdir() if "train" in path.name)
+    train.unlink()
+    train.symlink_to(train if target == "loop" else target)
+    with pytest.raises(DataError) as caught:
+        DataDraft(folder=str(bank)).resolve()
+    assert train.name in str(caught.value) or "is not a path" in str(caught.value)
+    assert "hunter22" not in str(caught.value)
+
+
+def test_a_link_inside_of_a_corpus_folder_is_followed(tmp_path: Path) -> None:
+    bank = write_treebank(tmp_path / "bank")
+    train = next(path for path in bank.iterdir() if "train" in path.name)
+    train.rename(bank / "data")
+    train.symlink_to("data")
+    assert DataDraft(folder=str(bank)).resolve().name == "bank"
+
+
+@pytest.mark.parametrize("form", first(1, ["columns", "tsv", "csv", "jsonl", "conllu"]))
+def test_an_error_quotes_little_of_a_file(form: str, tmp_path: Path) -> None:
+    from trials.datasets.corpus import CORPUS_FORMATS
+    from trials.settings import Columns
+
+    secret = "".join(f"{n:04}" for n in range(500))
+    path = tmp_path / f"a.{form}"
+    path.write_text(f'{secret}\n"{secret}\t{secret}\n')
+    columns = Columns(text="text", label="label") if form in ("tsv", "csv", "jsonl") else Columns()
+    with pytest.raises(DataError) as caught:
+        CORPUS_FORMATS[form](path, columns)
+    assert secret[: MAX_QUOTED + 1] not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "path", [".bashrc", "a/.ssh/x.jsonl", ".x.jsonl", "log", "/etc/passwd", "x.jsonl/", "~/.a.jsonl"]
+)
+def test_only_a_jsonl_that_is_no_dot_file_may_be_a_log(path: str) -> None:
+    with pytest.raises(ValidationError, match=r"ends in \.jsonl"):
+        WatchSpec(log=path)
+    assert WatchSpec(log="../logs/sweep.jsonl").log == "../logs/sweep.jsonl"
+
+
+@pytest.mark.parametrize("content", ["a", "[]\n", "{}\n", '{"time": 1}\n', "\xff", "9" * 5000 + "\n", "[" * 9999])
+def test_a_file_that_is_no_log_of_a_sweep_is_not_written_to(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(ConfigError, match="is not a log of a sweep"):
+        JsonLog(path, "tiny", print)
+    assert path.read_text(encoding="latin-1") == content
+
+
+def test_neither_is_a_link_or_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "new")
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    for name in ("link.jsonl", "pipe.jsonl"):
+        with pytest.raises(ConfigError, match="is not a log of a sweep"):
+            JsonLog(tmp_path / name, "tiny", print)
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_earlier_log_is_continued(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    for _ in range(2):
+        JsonLog(path, "tiny", print).launched(planned=1, skipped=0, store="results")
+    assert [json.loads(line)["event"] for line in path.read_text().splitlines()] == ["launched"] * 2

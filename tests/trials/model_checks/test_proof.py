@@ -1,0 +1,62 @@
+"""A model cut at a layer is compared with the whole one, and a difference is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import torch
+
+from tests.examples import first
+from tests.trials.conftest import save_tiny_model
+from trials.model_checks import proof
+from trials.model_checks.proof import difference_when_cut
+from trials.models.family import MODEL_FAMILIES, Head, ModelFamily
+from trials.settings import ModelSpec
+from trials.sources.local_models import ModelDraft, find_model
+
+
+def tiny(family: str, folder: Path, **changes: Any) -> ModelSpec:
+    return find_model(ModelDraft(folder=str(save_tiny_model(family, folder / family, **changes))))
+
+
+@pytest.mark.parametrize("head", get_args(Head))
+@pytest.mark.parametrize(
+    "family", first(3, ["modernbert", "ernie", "eurobert", "megatron-bert", "esm", *MODEL_FAMILIES])
+)
+def test_these_families_can_be_cut_at_every_layer(family: str, head: Head, tmp_path: Path) -> None:
+    model = tiny(family, tmp_path)
+    assert [difference_when_cut(model, head, depth) for depth in (1, 2, 3, 4)] == [None] * 4
+
+
+# Their convolutions see the padding, of which cached states have none.
+@pytest.mark.parametrize("family", ["convbert", "nystromformer"])
+def test_a_cut_model_that_computes_something_else_is_found(family: str, tmp_path: Path) -> None:
+    difference = difference_when_cut(tiny(family, tmp_path), "tokens", 2)
+    assert difference == "the cut model's output differs by more than 1e-05"
+
+
+def test_a_cut_model_that_fails_is_found(tmp_path: Path) -> None:
+    model = tiny("layoutlmv3", tmp_path)
+    assert difference_when_cut(model, "tokens", 2) == "the cut model fails (AttributeError)"
+
+
+@pytest.mark.parametrize("lost", [{"after": ()}, {"embeddings": ("embeddings.tok_embeddings",)}], ids=str)
+def test_a_family_registered_wrongly_is_found(
+    lost: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = MODEL_FAMILIES["modernbert"]
+    monkeypatch.setattr(proof, "family_of", lambda spec: ModelFamily(**(vars(right) | lost)))
+    assert difference_when_cut(tiny("modernbert", tmp_path), "tokens", 2)
+
+
+def test_weights_too_large_to_load_are_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof, "MOST_BYTES", 1_000)
+    assert "too large to try" in str(difference_when_cut(tiny("ernie", tmp_path), "tokens", 1))
+
+
+def test_the_proof_leaves_torchs_global_stream_alone(tmp_path: Path) -> None:
+    state = torch.get_rng_state()
+    difference_when_cut(tiny("ernie", tmp_path), "tokens", 1)
+    assert torch.equal(state, torch.get_rng_state())

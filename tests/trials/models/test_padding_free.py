@@ -1,0 +1,222 @@
+"""A row of sentences gives the numbers of the padded batch, in every family whose attention lets it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from tests.examples import first
+from tests.trials.conftest import TrialMaker
+from trials.encoding.tokenize import encode_for
+from trials.models import padding_free
+from trials.models.family import MODEL_FAMILIES
+from trials.models.load import LoadedModel
+from trials.models.padding_free import Spans, attend, attending_within
+from trials.prefix.use import take_prefix
+from trials.run import new_model, new_training, run_trial, train_subset
+from trials.spec import TrialSpec
+from trials.tasks.task import Example
+from trials.training.batching import collate, laid_end_to_end
+from trials.training.freezing import train_mode
+from trials.training.loop import Training, evaluate, mean_loss, one_step, train_steps
+
+CPU = torch.device("cpu")
+ROWS = [name for name in MODEL_FAMILIES if MODEL_FAMILIES[name].padding_free]
+FREEZES: dict[str, Any] = {
+    "nothing": {},
+    "two layers and embeddings": {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}},
+    "a cached prefix": {
+        "freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False,
+    },
+}  # fmt: skip
+
+
+def loaded_for(spec: TrialSpec) -> LoadedModel:
+    return new_model(spec, len(encode_for(spec).labels), CPU)
+
+
+def both(spec: TrialSpec) -> tuple[Training, Training]:
+    """A training on rows, and one that starts from the same weights on padded batches of the same order."""
+    trainings = []
+    for is_padded in (False, True):
+        data = encode_for(spec)
+        loaded, subset = new_model(spec, len(data.labels), CPU), train_subset(spec, data.train)
+        data = take_prefix(spec, loaded, data, subset.tolist(), CPU).data
+        loaded = replace(loaded, first_position=None) if is_padded else loaded
+        trainings.append(new_training(spec, loaded, data, subset, CPU))
+        train_mode(loaded.model, loaded.parts, spec.freeze, frozen_dropout=spec.frozen_dropout)
+    return trainings[0], trainings[1]
+
+
+@pytest.mark.parametrize("family", list(MODEL_FAMILIES))
+def test_a_family_takes_rows_if_its_attention_goes_through_the_interface(family: str, make_trial: TrialMaker) -> None:
+    assert (loaded_for(make_trial(family)).first_position is not None) == MODEL_FAMILIES[family].padding_free
+
+
+def test_a_decoder_takes_padded_texts(make_trial: TrialMaker, texts: Path) -> None:
+    spec = make_trial("gpt2", task="mrpc", data={"folder": str(texts)})
+    assert loaded_for(spec).first_position is None
+
+
+@pytest.mark.parametrize(
+    ("task", "family"),
+    [
+        *(("pos", family) for family in ROWS),
+        *(pytest.param("mrpc", name, marks=pytest.mark.slow) for name in ROWS if not MODEL_FAMILIES[name].causal),
+    ],
+)
+def test_loss_and_gradients_are_those_of_the_padded_batch(
+    task: str, family: str, make_trial: TrialMaker, texts: Path
+) -> None:
+    spec = make_trial(family, task=task, dropout=0.0, **({"data": {"folder": str(texts)}} if task == "mrpc" else {}))
+    loaded, examples = loaded_for(spec), encode_for(spec).train.examples[:6]
+    losses, gradients = [], []
+    assert loaded.first_position is not None
+    for batch in (laid_end_to_end(examples, loaded.first_position), collate(examples, 0, CPU)):
+        loss = mean_loss(loaded.model.train(), batch)
+        loaded.model.zero_grad()
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append({name: p.grad.clone() for name, p in loaded.model.named_parameters() if p.grad is not None})
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    for name, gradient in gradients[1].items():
+        torch.testing.assert_close(gradients[0][name], gradient, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", first(1, ["distilbert", "roberta", *ROWS]))
+@pytest.mark.parametrize("frozen", FREEZES)
+def test_twenty_steps_have_the_losses_of_padded_batches(family: str, frozen: str, make_trial: TrialMaker) -> None:
+    optim = {"lr": 1e-3, "batch_size": 4, "epochs": 4}
+    rows, padded = both(make_trial(family, dropout=0.0, optim=optim, **FREEZES[frozen]))
+    assert (rows.padding_free, padded.padding_free) == (True, False)
+    assert train_steps(rows, 20) == pytest.approx(train_steps(padded, 20), abs=1e-5)
+
+
+def test_with_dropout_losses_have_the_same_mean(make_trial: TrialMaker) -> None:
+    """Not the same numbers, as fewer are drawn: means of 200 draws, within four standard errors."""
+    spec = make_trial("bert", dropout=0.3)
+    loaded, examples = loaded_for(spec), encode_for(spec).train.examples[:6]
+    assert loaded.first_position is not None
+    batches = laid_end_to_end(examples, loaded.first_position), collate(examples, 0, CPU)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        drawn = np.array([[mean_loss(loaded.model.train(), batch).item() for batch in batches] for _ in range(200)])
+    difference = drawn[:, 0] - drawn[:, 1]
+    assert abs(difference.mean()) < 4 * difference.std() / np.sqrt(200)
+    assert drawn[:, 0].std() == pytest.approx(drawn[:, 1].std(), rel=0.3)
+
+
+def test_a_sentence_has_the_same_bits_beside_any_other(make_trial: TrialMaker) -> None:
+    spec = make_trial("bert")
+    model, examples = loaded_for(spec).model.eval(), encode_for(spec).train.examples
+    with torch.no_grad():
+        beside = [laid_end_to_end([examples[0], examples[i]], 0).logits(model) for i in (1, 2)]
+    n = len(examples[0].ids)
+    torch.testing.assert_close(beside[0][:, :n], beside[1][:, :n], atol=1e-6, rtol=1e-6)
+    assert beside[0].shape != beside[1].shape
+
+
+def test_an_evaluation_gives_the_predictions_of_padded_batches(make_trial: TrialMaker) -> None:
+    spec = make_trial("bert")
+    rows, padded = both(spec)
+    found = [evaluate(training, encode_for(spec).dev) for training in (rows, padded)]
+    assert found[0].loss == pytest.approx(found[1].loss, rel=1e-5)
+    np.testing.assert_array_equal(found[0].predicted, found[1].predicted)
+    np.testing.assert_allclose(found[0].probability, found[1].probability, rtol=1e-4)
+
+
+@pytest.mark.parametrize("accumulation", [2, 3, 9])
+def test_a_row_in_parts_takes_the_same_step(accumulation: int, make_trial: TrialMaker) -> None:
+    whole, parts = (both(make_trial("bert", dropout=0.0))[0] for _ in range(2))
+    parts.accumulation = accumulation
+    losses = [one_step(training, next(training.device_batches)).item() for training in (whole, parts)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+def test_a_trial_records_whether_its_batches_were_padded(make_trial: TrialMaker) -> None:
+    recorded = [next(run_trial(make_trial(family), device=CPU)).padding_free for family in ("bert", "deberta-v2")]
+    assert recorded == [1, 0]
+
+
+# --- The attention
+
+
+def row(lengths: tuple[int, ...], key_heads: int = 2) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(1)
+    n = sum(lengths)
+    return torch.randn(1, 2, n, 8), torch.randn(1, key_heads, n, 8), torch.randn(1, key_heads, n, 8)
+
+
+def seen(lengths: tuple[int, ...], window: int, causal: bool) -> torch.Tensor:
+    """(subwords, subwords) what each one of a row may attend to, written down from the definition."""
+    places = [(sentence, i) for sentence, n in enumerate(lengths) for i in range(n)]
+    return torch.tensor(
+        [
+            [s == t and (not window or abs(i - j) < window) and (not causal or j <= i) for t, j in places]
+            for s, i in places
+        ]
+    )
+
+
+@pytest.mark.parametrize("window", [0, 3, 50])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("key_heads", [1, 2])
+def test_attention_is_that_of_a_mask_between_sentences(window: int, causal: bool, key_heads: int) -> None:
+    lengths = (4, 1, 9)
+    query, key, value = row(lengths, key_heads=key_heads)
+    with attending_within(Spans.of(lengths, 0)):
+        found, _ = attend(torch.nn.Identity(), query, key, value, sliding_window=window or None, is_causal=causal)
+    keys, values = (x.repeat_interleave(2 // key_heads, 1) for x in (key, value))
+    expected = scaled_dot_product_attention(query, keys, values, attn_mask=seen(lengths, window, causal))
+    torch.testing.assert_close(found, expected.transpose(1, 2), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_give_the_same_attention() -> None:
+    lengths = (4, 1, 9)
+    query, key, value = row(lengths)
+    spans = Spans.of(lengths, 0)
+    one_by_one = padding_free._one_by_one(query, key, value, spans, None, 0.0, 0, False)
+    nested = padding_free._by_nested_tensors(query, key, value, spans, None, 0.0, False)
+    torch.testing.assert_close(nested, one_by_one, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("window", [0, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_on_a_gpu_attention_is_that_of_the_cpu(window: int, dtype: torch.dtype) -> None:
+    lengths = (40, 1, 90)
+    (q, k, v), spans = row(lengths), Spans.of(lengths, 0)
+    expected = padding_free._one_by_one(q, k, v, spans, None, 0.0, window, False)
+    there = replace(spans, positions=spans.positions.cuda(), offsets=spans.offsets.cuda())
+    with attending_within(there):
+        query, key, value = (x.cuda().to(dtype) for x in (q, k, v))
+        found, _ = attend(torch.nn.Identity(), query, key, value, sliding_window=window or None, is_causal=False)
+    tolerance = 1e-5 if dtype is torch.float32 else 0.02
+    torch.testing.assert_close(found.float().cpu(), expected, atol=tolerance, rtol=tolerance)
+
+
+def test_positions_restart_at_each_sentence() -> None:
+    spans = Spans.of((3, 2), 2)
+    assert spans.positions.tolist() == [[2, 3, 4, 2, 3]]
+    assert spans.offsets.tolist() == [0, 3, 5]
+    assert spans.mask.tolist() == [[1, 1, 1], [1, 1, 0]]
+
+
+def test_an_architecture_that_looks_past_its_sentence_stays_padded(make_trial: TrialMaker) -> None:
+    """Attention of its own, without the interface: the tried batch differs, and the model is left as it was."""
+    model: Any = loaded_for(make_trial("deberta-v2")).model
+    assert model.config._attn_implementation != padding_free.NAME
+
+
+def test_an_example_of_a_text_keeps_its_one_label() -> None:
+    examples = [Example(np.arange(n), np.array([1]), np.array([1]), np.zeros(1, np.int64)) for n in (3, 5)]
+    batch = laid_end_to_end(examples, 0)
+    assert (batch.ids.shape, batch.labels.shape) == ((1, 8), (2, 1))
+    assert batch.starts.tolist() == [0, 1]

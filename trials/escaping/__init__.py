@@ -1,0 +1,1 @@
+"""Text from outside, made safe for the places where it is shown."""

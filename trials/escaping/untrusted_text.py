@@ -1,0 +1,90 @@
+"""Text from outside: names of folders and files, labels, words, messages of libraries and services.
+
+Every surface passes it through one of these functions, so that no character of it acts: in a terminal or log
+(`escaped`), an error (`quoted`, `beginning`), LaTeX (`latex`, `latex_comment`), HTML (`html`), Markdown (`markdown`),
+a spreadsheet (`csv_cell`), a link (`web_address`). Names that a sweep declares obey a pattern; those of folders and
+hubs are shown escaped rather than refused, as existing stores hold them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from html import escape
+from urllib.parse import urlsplit
+
+MAX_QUOTED = 40  # characters of a file's content in a message
+
+_JOINERS = "\u200c\u200d"  # letters of Persian and Hindi, and emoji, need them
+_TEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+    }
+)  # fmt: skip
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|])")
+_FORMULA = tuple("=+-@\t\r\n")  # https://owasp.org/www-community/attacks/CSV_Injection
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def escaped(text: str) -> str:
+    r"""One line of visible characters: all others, such as `\n`, ESC or an override of direction, as in a literal."""
+    return text if text.isprintable() else "".join(c if _is_visible(c) else repr(c)[1:-1] for c in text)
+
+
+def _is_visible(character: str) -> bool:
+    return character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"
+
+
+def quoted(value: object) -> str:
+    """A value from a file, for a message: what `beginning` leaves of it, text in quotation marks."""
+    if not isinstance(value, str):
+        return beginning(repr(value))
+    text = beginning(value)
+    return f'"{text}"' if "'" in text else f"'{text}'"
+
+
+def beginning(text: str) -> str:
+    """The first `MAX_QUOTED` characters of a text from a file, escaped."""
+    text = escaped(text[: MAX_QUOTED + 1])
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
+
+
+def html(text: str) -> str:
+    """Text for HTML, in an element or a quoted attribute."""
+    return escape(escaped(text))
+
+
+def latex(text: str) -> str:
+    """Text for LaTeX."""
+    return escaped(text).translate(_TEX)
+
+
+def latex_comment(text: str) -> str:
+    """A line of LaTeX that is a comment."""
+    return f"% {escaped(text)}\n"
+
+
+def markdown(text: str) -> str:
+    """Text for Markdown, in a paragraph or a table."""
+    return _MARKDOWN.sub(r"\\\1", escaped(text))
+
+
+def csv_cell(value: object) -> object:
+    """A cell of a CSV file: text that a spreadsheet would run as a formula gets a leading apostrophe.
+
+    Numbers remain numbers, as text too.
+    """
+    if isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
+
+
+def web_address(text: str) -> str | None:
+    """The address of a link if it is one of the web; None for `javascript:` and everything else that is not."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return None
+    return text if parts.scheme in ("http", "https") and parts.netloc and text.isprintable() else None

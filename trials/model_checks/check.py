@@ -1,0 +1,58 @@
+"""Check a model for a task once per content: files, tokenizer, and a training step of a small copy.
+
+What is found is remembered in the cache under the model's revision, so that the next plan costs nothing:
+
+    <cache>/models/<key>.json     the notes on a model that passed; refusals are not remembered
+
+Of the starter model a plan checks only whether its weights are whole: the tests do the rest, and a plan of it loads no
+torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+from pathlib import Path
+
+from trials.models.family import Head
+from trials.settings import ModelSpec
+from trials.sources.cache import cache_root
+from trials.sources.local_models import attention_note, weight_shapes
+from trials.starter import model_path
+
+VERSION = 1  # of the checks: increment it when a model that passed might not pass again
+_LIBRARIES = ("transformers", "tokenizers", "torch")
+
+
+def check_model(spec: ModelSpec, head: Head) -> tuple[str, ...]:
+    """Sentences about a model that the user should read, such as the padding token chosen for it.
+
+    Raises:
+        ModelError: a trial of it would fail; says why in one line.
+    """
+    if Path(spec.path) == model_path():
+        weight_shapes(model_path())
+        return ()
+    path = cache_root() / "models" / f"{_key(spec, head)}.json"
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        return tuple(map(str, json.loads(path.read_text(encoding="utf-8"))["notes"]))
+    from trials.model_checks.rehearsal import rehearse  # a plan of models that passed before needs no torch
+
+    notes = tuple(filter(None, (attention_note(Path(spec.path)), *rehearse(spec, head))))
+    with contextlib.suppress(OSError):  # the next plan checks again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_text(json.dumps({"notes": notes}), encoding="utf-8")
+        part.replace(path)
+    return notes
+
+
+def _key(spec: ModelSpec, head: Head) -> str:
+    # The tokenizer reads this file too, which older plans' revisions do not cover.
+    specials = Path(spec.path) / "special_tokens_map.json"
+    beside = hashlib.sha256(specials.read_bytes()).hexdigest() if specials.is_file() else None
+    content = [VERSION, spec.revision, beside, head, spec.pickle, *map(importlib.metadata.version, _LIBRARIES)]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
