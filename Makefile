@@ -6,6 +6,8 @@ STORE ?= results
 GPU_OUT ?= gpu
 PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
 COVER := --cov --cov-append --cov-report= --cov-fail-under=0
+# What failed runs once more by itself, so that an hour is not lost to a busy machine; the first failure stays printed.
+AGAIN := --last-failed --last-failed-no-failures none
 unexport PYTHONDONTWRITEBYTECODE  # else every process of a test compiles the whole project again
 
 .DEFAULT_GOAL := help
@@ -35,9 +37,10 @@ test-browser: .venv/ready ## every promise of the dashboard in a Chromium (apt i
 
 coverage: .venv/ready ## all tests with all examples, under coverage and its floor; an hour, what CI runs
 	rm -f .coverage .coverage.*
-	PERMAFROST_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m "not cluster and not browser" $(PARALLEL) $(COVER)
-	$(BIN)/python -m pytest -m browser $(COVER)
-	$(BIN)/python -m pytest -m cluster $(COVER)
+	export PERMAFROST_ALL_EXAMPLES=1; each="$(BIN)/python -m pytest $(PARALLEL) $(COVER)"; \
+	  $$each -m "not cluster and not browser" || $$each -m "not cluster and not browser" $(AGAIN)
+	$(BIN)/python -m pytest -m browser $(COVER) || $(BIN)/python -m pytest -m browser $(COVER) $(AGAIN)
+	$(BIN)/python -m pytest -m cluster $(COVER) || $(BIN)/python -m pytest -m cluster $(COVER) $(AGAIN)
 	$(BIN)/coverage report
 
 bench: .venv/ready ## our sweep against the same work in transformers.Trainer and Ray Tune; an idle machine, half an hour

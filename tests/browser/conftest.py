@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 import dash
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.browser.harness import FLAGS, Served, Watched, chromium, serving
+from tests.browser.harness import FLAGS, PATIENCE_MS, Served, Watched, chromium, serving
 from tests.browser.harness import watching as watching_page
 
 
@@ -19,6 +19,7 @@ def browser() -> Iterator[Browser]:
     `asyncio.run` of any other test would fail.
     """
     path = chromium()
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         yield launched

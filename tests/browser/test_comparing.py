@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
@@ -34,7 +34,7 @@ def test_a_bar_per_setting_says_what_matters_and_each_trial_is_a_line(url: str, 
     page = watched.open(f"{url}/matters")
     bars = drawn(page, '[data-part="matters-importance"]')[0]
     assert bars["type"] == "bar"
-    assert page.locator('[data-part="matters-importance"] .ytick').first.text_content() == "frozen layers"
+    expect(page.locator('[data-part="matters-importance"] .ytick').first).to_have_text("frozen layers")
     lines = drawn(page, '[data-part="matters-parallel"]')
     named = {point[0] for trace in lines if trace["mode"] == "lines" for point in trace["customdata"]}
     assert named == {spec.trial_id for spec in TRIALS}
@@ -42,16 +42,16 @@ def test_a_bar_per_setting_says_what_matters_and_each_trial_is_a_line(url: str, 
 
 def test_ticked_trials_go_into_the_address_and_are_compared(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/trials")
-    assert page.get_by_text("Tick two to six trials").is_visible()
+    expect(page.get_by_text("Tick two to six trials")).to_be_visible()
     for row in (0, 3):
         page.locator(f'.ag-row[row-index="{row}"] input[type=checkbox]').click()
     page.wait_for_url(f"**/trials?trials={TWO}")
-    assert page.get_by_text("2 trials ticked.").is_visible()
+    expect(page.get_by_text("2 trials ticked.")).to_be_visible()
     page.get_by_role("link", name="Compare", exact=True).last.click()
     page.wait_for_url(f"**/compare?trials={TWO}")
     wait_until_drawn(page)
-    assert page.get_by_text("yes, by seed").is_visible()
-    assert page.get_by_text("freeze.layers").is_visible()
+    expect(page.get_by_text("yes, by seed")).to_be_visible()
+    expect(page.get_by_text("freeze.layers")).to_be_visible()
     assert len([t for t in drawn(page, '[data-part="compare-curves"]') if t["mode"] == "lines+markers"]) == 4
 
 
@@ -67,7 +67,7 @@ def test_ticks_are_as_the_address_says_and_back_unticks(url: str, watched: Watch
 
 def test_a_comparison_without_trials_says_where_to_pick_them(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/compare?trials=nonsense")
-    assert page.get_by_text("This store has no trial 'nonsense'").first.is_visible()
+    expect(page.get_by_text("This store has no trial 'nonsense'").first).to_be_visible()
     page.get_by_role("link", name="Open Trials").click()
     page.wait_for_url("**/trials*")
 

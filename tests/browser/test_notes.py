@@ -9,7 +9,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
@@ -50,11 +50,11 @@ def test_a_note_is_written_and_appears_for_another_visitor_and_in_the_grid(
         for each in (page, other):  # the other one sits on the page of another seed
             each.get_by_text(NASTY).wait_for()
             each.get_by_text("[odd] [rerun]").wait_for()
-    assert page.get_by_label("New note").input_value() == ""
+    expect(page.get_by_label("New note")).to_have_value("")
     page.get_by_role("link", name="Trials", exact=True).click()
     wait_until_drawn(page)
-    assert page.locator(".ag-cell[col-id=notes]", has_text=NASTY).count() == 2
-    assert page.locator('[data-part="trials-notes"]').get_by_text("odd, rerun").is_visible()
+    expect(page.locator(".ag-cell[col-id=notes]", has_text=NASTY)).to_have_count(2)
+    expect(page.locator('[data-part="trials-notes"]').get_by_text("odd, rerun")).to_be_visible()
 
 
 def test_the_grid_is_filtered_by_label(store: ResultStore, served: Served, watched: Watched) -> None:
@@ -64,13 +64,13 @@ def test_the_grid_is_filtered_by_label(store: ResultStore, served: Served, watch
     page.locator(".ag-filter input[type=text]").first.fill("[odd]")
     page.wait_for_function("() => document.querySelectorAll('.ag-center-cols-container .ag-row').length === 1")
     wait_until_drawn(page)
-    assert page.locator(".ag-center-cols-container .ag-row").count() == 1
+    expect(page.locator(".ag-center-cols-container .ag-row")).to_have_count(1)
 
 
 def test_a_note_that_is_removed_elsewhere_disappears(store: ResultStore, served: Served, watched: Watched) -> None:
     note = write_note(store, ID, "not for long")
     page = watched.open(f"{served(make_app(Frames(store)))}trial/{ID}")
-    assert page.get_by_text("not for long").is_visible()
+    expect(page.get_by_text("not for long")).to_be_visible()
     remove_note(store, note)
     page.get_by_text("No note on this trial or its setting yet.").wait_for()
 
@@ -83,7 +83,7 @@ def test_what_is_wrong_with_a_note_is_said_and_the_words_stay(
     page.get_by_label("Labels, separated by commas").fill("x" * 41)
     page.get_by_role("button", name="Save note").click()
     page.get_by_role("status").get_by_text("is longer than 40 characters").wait_for()
-    assert page.get_by_label("New note").input_value() == "kept"
+    expect(page.get_by_label("New note")).to_have_value("kept")
     assert len(store.notes()) == 0
 
 
@@ -106,8 +106,8 @@ def test_a_dashboard_that_only_reads_has_no_form_and_refuses_notes(
     _write(page, "allowed")
     body = next(body for body in sent if "note-save" in body and "allowed" in body)
     page = watched.open(f"{closed}trial/{ID}")
-    assert page.get_by_text("allowed").is_visible()
-    assert page.get_by_role("button", name="Save note").count() == 0
+    expect(page.get_by_text("allowed")).to_be_visible()
+    expect(page.get_by_role("button", name="Save note")).to_have_count(0)
     assert "This dashboard only reads." in _post(closed, body.replace("allowed", "forged"))
     assert [note.text for note in notes_in(store.notes())] == ["allowed"]
     # A trial that is none, another site, and values of other types.

@@ -9,7 +9,7 @@ import dash_ag_grid
 import dash_mantine_components as dmc
 import pytest
 from dash import Input, Output, dcc, html
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from dashboards.serving.access import Access
 from tests.browser.harness import Served, Watched, axe, drawn, serving, wait_until_drawn, watching
@@ -70,7 +70,7 @@ def test_the_policy_blocks_nothing_of_chart_controls_and_grid(served: Served, wa
     page.get_by_role("option", name="500").click()
     wait_until_drawn(page)
     assert drawn(page, "#bars")[0]["y"] == [1, 500]
-    assert page.locator(".ag-cell[col-id=score]").nth(3).inner_text() == "0.300"
+    expect(page.locator(".ag-cell[col-id=score]").nth(3)).to_have_text("0.300")
     assert page.locator(".ag-cell[col-id=score]").nth(3).evaluate("cell => cell.style.color") == "rgb(0, 114, 178)"
     page.get_by_text("bars", exact=True).click()
     page.get_by_role("columnheader", name="depth").hover()
