@@ -16,7 +16,7 @@ from orchestrator.commands.answer import show_answers
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, say, stderr, step_progress
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.specs import stored_spec
-from trials.errors import ConfigError
+from trials.errors import ConfigError, RefusedError
 
 _NO_PICTURES = "--no-pictures"
 
@@ -48,7 +48,7 @@ def report(
 
         permafrost report starter --store results -o report --tolerance 0.5
 
-    Exit codes: 0 success, 2 invalid option, 3 no store, 5 no such sweep.
+    Exit codes: 0 success, 2 invalid option, 3 no store, 4 the folder holds something else, 5 no such sweep.
     """
     with reported(debug=debug):
         from dashboards.data.frames import Frames
@@ -60,6 +60,7 @@ def report(
         frames = Frames(open_store(store))
         name = sweep or next(iter(frames.refresh().sweeps), "")
         folder = out or Path("report") / (name or "empty")
+        _refuse_other_files(folder)
         query = PageQuery(sweep=name, tolerance=tolerance)
         query = query if cost is None else query.but(cost=cost)
         replaced = ", which replace an older report" if (folder / "report.html").exists() else ""
@@ -71,6 +72,12 @@ def report(
             _say_answers(frames.store, name, tolerance, cost)
         say(f"{len(written.files)} files in {folder}{replaced}; open:")
         print(written.html.resolve())
+
+
+def _refuse_other_files(folder: Path) -> None:
+    """Raise RefusedError if a folder holds something, but no older report, which would be replaced."""
+    if folder.exists() and not (folder / "report.html").exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RefusedError(f"{folder} already exists and holds no report. Choose another folder with -o.")
 
 
 def _say_answers(store: ResultStore, sweep: str, tolerance: float, cost: str | None) -> None:

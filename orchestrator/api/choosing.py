@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,12 +12,22 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.exporting import export_model, refuse_folder
 from orchestrator.api.launching import here
-from orchestrator.config.console import DEFAULT_STORE, download_progress, say
+from orchestrator.config.console import download_progress, say
 from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document
-from orchestrator.own_data.corpus_guess import Ask, guess_corpus
+from orchestrator.own_data.choose_options import ChooseOptions
+from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
 from orchestrator.own_data.recipe import recipe
-from orchestrator.own_data.sweep_file import Question, sweep_text, training_text, write_sweep
+from orchestrator.own_data.sweep_file import (
+    Question,
+    refuse_edited,
+    refuse_others,
+    sweep_name,
+    sweep_text,
+    train_name,
+    training_text,
+    write_sweep,
+)
 from orchestrator.session.budget import Bounds
 from orchestrator.session.outcome import Outcome, trials_of
 from orchestrator.session.run_plan import run_plan
@@ -28,12 +37,11 @@ from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import declared_sweep
 from trials.draft import Lookup
-from trials.errors import ConfigError
+from trials.errors import ConfigError, RefusedError
 from trials.settings import FreezeSpec
 from trials.sources.corpus_draft import DataDraft
-from trials.sources.local_models import STARTER, ModelDraft
+from trials.sources.local_models import ModelDraft
 from trials.spec import TrialSpec
-from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus
 
 if TYPE_CHECKING:
@@ -72,97 +80,78 @@ class Choice:
     forecast: Forecast | None = None
 
 
-def choose(
-    data: str,
-    *,
-    task: str | None = None,
-    model: str = STARTER,
-    tolerance: float = 1.0,
-    max_hours: float = 1.0,
-    store: str = DEFAULT_STORE,
-    out: str | Path | None = None,
-    text: str | None = None,
-    label: str | None = None,
-    cluster: str = "local",
-    export: str | Path | None = None,
-    dry_run: bool = False,
-    offline: bool = False,
-    ask: Ask | None = None,
-) -> Choice:
-    """Find the deepest freeze that loses at most `tolerance` points on somebody's data.
+def choose(options: ChooseOptions | str, **others: Any) -> Choice:
+    """Find the deepest freeze that loses at most the tolerance on somebody's data.
 
     Args:
-        data: A folder, a file, a bundled sample, `ud:NAME@RELEASE` or `hub:OWNER/NAME[/CONFIG]@REVISION`.
-        task: A registered task; None for what the files hold.
-        model: `starter`, a folder, or `hub:OWNER/NAME@REVISION`.
-        tolerance: Acceptable loss in points, above 0.
-        max_hours: Limit of this launch. If all trials would take longer, a part of train is used.
-        store: The results store.
-        out: Folder of the sweep files; None for the one that holds the store, or the current one.
-        text: Column of a table with the texts, by name or position; None for what they hold.
-        label: Column with their labels.
-        cluster: As of `launch`.
-        export: A new folder for the model; None for none.
-        dry_run: Write and forecast the sweep only.
-        offline: Refuse to download.
-        ask: Asks a person for columns; None for nobody there.
+        options: The data and how to look at it; a bare word is `ChooseOptions.data`.
+        others: Further attributes of `ChooseOptions`, beside a bare word: `choose("my-corpus", tolerance=0.5)`.
 
     Raises:
         ConfigError, DataError, ModelError, MissingError, StoreError: Says what is wrong and what to do.
+        RefusedError: A file that would be overwritten is not one of this question; nothing has run.
     """
-    began, where, bounds = time.monotonic(), here(cluster), Bounds(hours=max_hours)
+    asked = ChooseOptions(data=options, **others) if isinstance(options, str) else options
+    began, where, bounds = time.monotonic(), here(asked.cluster), Bounds(hours=asked.max_hours)
     bounds.check(where.prices)
-    if export is not None:
-        refuse_folder(Path(export))
-    results = open_store(store, must_exist=False)
+    results = open_store(asked.store, must_exist=False)
+    folder = _folder(asked, results)
+    _check(asked, folder)
     with download_progress() as progress:
-        lookup = Lookup(offline=offline, progress=progress)
-        question = _question(data, lookup, task, model, tolerance, text, label, ask, keep=export is not None)
-        path = _folder(out, results) / f"{question.name}.yaml"
-        plan, forecast, question = _fitting(question, path, results, where, max_hours, lookup)
-    written = write_sweep(path, sweep_text(question))
-    say(f"sweep   {'wrote' if written else 'as the same command wrote it:'} {path}")
+        lookup = Lookup(offline=asked.offline, progress=progress)
+        question = _question(asked, lookup)
+        path = folder / f"{question.name}.yaml"
+        if path.exists():
+            refuse_edited(path, question)
+        plan, forecast, question = _fitting(question, path, results, where, asked.max_hours, lookup)
+    if path.exists():
+        say(f"sweep   as the same command wrote it: {path}")
+    else:
+        write_sweep(path, sweep_text(question))
+        say(f"sweep   wrote {path}")
     for line in plan_lines(plan, results.address)[1:]:
         say(line)
-    if dry_run:
+    if asked.dry_run:
         return Choice(Answers(), path, plan=plan, forecast=forecast)
     ended = run_plan(plan, where, results, bounds, forecast=forecast if forecast.is_known else None, began=began)
     trials = trials_of(ended.plan, results)
-    found = answers_of(results, trials, tolerance)
+    found = answers_of(results, trials, asked.tolerance)
+    choice = Choice(found, path, outcome=ended.outcome, exit_code=ended.exit_code, plan=ended.plan, forecast=forecast)
     chosen = next((each for each in found if each.decided), None)
-    training = folder = None
-    if chosen is not None:
-        training = path.with_name(f"{question.name.replace('choose-', 'train-', 1)}.yaml")
-        training.write_text(training_text(question, _freeze_of(chosen, trials)), encoding="utf-8")
-        if export is not None:
-            folder = export_model(_best(chosen, trials, results), export, store=store)
-    return Choice(found, path, training, folder, ended.outcome, ended.exit_code, ended.plan, forecast)
+    if chosen is None:
+        return choice
+    training = path.with_name(f"{train_name(question.name)}.yaml")
+    write_sweep(training, training_text(question, _freeze_of(chosen, trials)))
+    model = None
+    if asked.export is not None:
+        model = export_model(_best(chosen, trials, results), asked.export, store=asked.store)
+    return replace(choice, training_file=training, model=model)
 
 
-def write_question(
-    data: str,
-    out: Path,
-    *,
-    task: str | None = None,
-    model: str = STARTER,
-    tolerance: float = 1.0,
-    text: str | None = None,
-    label: str | None = None,
-    offline: bool = False,
-    ask: Ask | None = None,
-) -> Path:
+def write_question(options: ChooseOptions) -> Path:
     """Write the sweep file that `choose` would launch on all of train, to be edited; returns its path.
 
     Raises:
-        ConfigError: The file exists, or as `choose`.
+        RefusedError: The file exists.
+        ConfigError, DataError, ModelError, MissingError: As `choose`.
     """
+    path = Path(options.out or "") / f"{sweep_name(draft_of(options.data).model_dump())}.yaml"
+    options.check()
+    if path.exists():
+        raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
     with download_progress() as progress:
-        lookup = Lookup(offline=offline, progress=progress)
-        question = _question(data, lookup, task, model, tolerance, text, label, ask, keep=False)
-    path = out / f"{question.name}.yaml"
-    if not write_sweep(path, sweep_text(question)):
-        raise ConfigError(f"{path}: already exists. Give --out another folder, or delete it.")
+        question = _question(options, Lookup(offline=options.offline, progress=progress))
+    write_sweep(path, sweep_text(question))
     return path
+
+
+def _check(asked: ChooseOptions, folder: Path) -> None:
+    """Raise ConfigError, MissingError or RefusedError for whatever can be known before anything is read or run."""
+    asked.check()
+    named_model(asked.model)
+    if asked.export is not None:
+        refuse_folder(Path(asked.export))
+    refuse_others(folder, sweep_name(draft_of(asked.data).model_dump()), asked.question)
 
 
 def named_model(name: str) -> str | dict[str, str]:
@@ -176,38 +165,22 @@ def named_model(name: str) -> str | dict[str, str]:
     return {"hub": repository, "revision": revision}
 
 
-def _question(
-    data: str,
-    lookup: Lookup,
-    task: str | None,
-    model: str,
-    tolerance: float,
-    text: str | None,
-    label: str | None,
-    ask: Ask | None,
-    *,
-    keep: bool,
-) -> Question:
-    if task is not None:
-        TASKS[task]
-    if not 0 < tolerance < 100:
-        raise ConfigError(f"--tolerance {tolerance:g}: must be above 0 and below 100 points.")
-    corpus = guess_corpus(data, lookup, task=task, text=text, label=label, ask=ask)
+def _question(asked: ChooseOptions, lookup: Lookup) -> Question:
+    corpus = guess_corpus(asked, lookup)
     for line in corpus.lines:
         say(f"data    {line}")
-    key = named_model(model)
+    key = named_model(asked.model)
     spec = lookup.model(ModelDraft(folder=key) if isinstance(key, str) else ModelDraft(**key))
     found = lookup.data(DataDraft.model_validate(corpus.data), corpus.task)
     settings = recipe(spec, read_corpus(corpus.task, found))
-    options = {"--task": task, "--model": model, "--tolerance": f"{tolerance:g}", "--text": text, "--label": label}
-    words = ["permafrost", "choose", data, *(w for name, value in options.items() if value for w in (name, value))]
-    return Question(corpus, key, settings, tolerance, keep_weights=keep, asked=shlex.join(words))
+    keep = asked.export is not None
+    return Question(corpus, key, settings, asked.tolerance, keep_weights=keep, asked=asked.question)
 
 
-def _folder(out: str | Path | None, results: ResultStore) -> Path:
+def _folder(asked: ChooseOptions, results: ResultStore) -> Path:
     """Where the sweep's file goes: beside a store in a folder."""
-    if out is not None:
-        return Path(out)
+    if asked.out is not None:
+        return Path(asked.out)
     address = str(results.address)
     return Path() if "://" in address else Path(address).parent
 

@@ -10,7 +10,7 @@ from orchestrator.config.quantities import duration, points
 from orchestrator.execution.rerun import find_trial, rerun
 from orchestrator.store import open_store
 from orchestrator.store.weights import find_weights
-from trials.errors import ConfigError
+from trials.errors import RefusedError
 from trials.record import EpochRecord
 
 
@@ -27,7 +27,7 @@ def export_model(trial: str, out: str | Path, *, store: str = DEFAULT_STORE, lic
         licence: The licence for the card; None for the encoder's.
 
     Raises:
-        ConfigError: The folder already exists.
+        RefusedError: The folder already exists.
         StoreError: The store has no such completed trial, or several.
     """
     folder = Path(out)
@@ -54,9 +54,9 @@ def export_model(trial: str, out: str | Path, *, store: str = DEFAULT_STORE, lic
 
 
 def refuse_folder(folder: Path) -> None:
-    """Raise ConfigError if a folder exists and is not empty."""
+    """Raise RefusedError if a folder exists and is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} already exists. Choose a new folder with -o.")
+        raise RefusedError(f"{folder} already exists. Choose a new folder with -o.")
 
 
 def _line(record: EpochRecord) -> str:

@@ -30,7 +30,7 @@ from orchestrator.config.console import (
     sibling_command,
     stdout,
 )
-from orchestrator.own_data.corpus_guess import Ask
+from orchestrator.own_data.choose_options import Ask, ChooseOptions
 
 DataArgument = Annotated[
     str,
@@ -84,21 +84,22 @@ def choose(
 
         permafrost choose reviews.csv --text review --label stars --tolerance 0.5 --export my-model
 
-    Exit codes: 0 done, 1 some trials failed, 2 invalid option, 3 missing or broken file, 130 interrupted,
-    143 terminated or at the limit.
+    Exit codes: 0 done, 1 some trials failed, 2 invalid option, 3 missing or broken file, 4 a file or folder would be
+    overwritten, 130 interrupted, 143 terminated or at the limit.
     """
     with reported(debug=debug):
-        found = choose_for(
-            data, task=task, model=model, tolerance=tolerance, max_hours=max_hours, store=store, out=out, text=text,
-            label=label, cluster=cluster, export=export, dry_run=dry_run, offline=offline, ask=_ask(),
+        asked = ChooseOptions(
+            data=data, task=task, model=model, tolerance=tolerance, text=text, label=label, max_hours=max_hours,
+            store=store, out=out, cluster=cluster, export=export, dry_run=dry_run, offline=offline, ask=_ask(),
         )  # fmt: skip
+        found = choose_for(asked)
         if as_json:
             print(json.dumps(_as_json(found)))
         elif dry_run:
             _show_forecast(found)
         elif found.answers:
             show_answers(found.answers)
-        _say_next(found, store, dry_run=dry_run)
+        _say_next(found, asked)
     raise typer.Exit(found.exit_code)
 
 
@@ -119,12 +120,15 @@ def init(
         permafrost init my-treebank
 
         permafrost init reviews.csv --text review --label stars --out sweeps
+
+    Exit codes: 0 written, 2 invalid option, 3 missing or broken file, 4 the sweep file exists.
     """
     with reported(debug=debug):
-        path = write_question(
-            data, out or Path(), task=task, model=model, tolerance=tolerance, text=text, label=label, offline=offline,
+        asked = ChooseOptions(
+            data=data, task=task, model=model, tolerance=tolerance, text=text, label=label, out=out, offline=offline,
             ask=_ask(),
         )  # fmt: skip
+        path = write_question(asked)
         stdout.print_line(f"sweep   {path}")
         say(f"next    {sibling_command('launch', '--sweep', str(path))}")
 
@@ -160,15 +164,15 @@ def _as_json(found: Choice) -> dict[str, object]:
     }
 
 
-def _say_next(found: Choice, store: str, *, dry_run: bool) -> None:
-    if dry_run:
+def _say_next(found: Choice, asked: ChooseOptions) -> None:
+    if asked.dry_run:
         say(f"next    the same command without --dry-run, or edit {found.sweep_file} and launch it")
         return
     if found.model is not None:
         say(f"model   {found.model}")
     if found.training_file is not None:
-        words = ("launch", "--sweep", str(found.training_file), "--store", store)
+        words = ("launch", "--sweep", str(found.training_file), "--store", asked.store)
         say(f"train   on all of train with this freeze: {sibling_command(*words)}")
     if found.exit_code in (130, 143):
         say("resume  with the same command; finished trials are in the store")
-    say(f"look    {sibling_command('dashboard', store)}")
+    say(f"look    {sibling_command('dashboard', asked.store)}")

@@ -30,6 +30,8 @@ def export_model(
 
     Examples:
         permafrost export-model --trial 9f2c51d0 -o my-tagger
+
+    Exit codes: 0 written, 3 no store, 4 the folder exists, 5 no such trial.
     """
     with reported(debug=debug):
         stdout.print_line(f"model   {write_model(trial, out, store=store, licence=licence)}")

@@ -31,7 +31,7 @@ from orchestrator.sweeps.samplers import points_of
 from orchestrator.sweeps.space import LayersError, Point, again
 from orchestrator.sweeps.sweep import SweepSpec, layers_of, load_sweep, replicates
 from trials.draft import DraftError, Lookup
-from trials.errors import ConfigError
+from trials.errors import RefusedError
 
 if TYPE_CHECKING:
     from orchestrator.search.optuna_search import PastCell
@@ -50,13 +50,13 @@ def study(
     Examples:
         permafrost study --sweep my.yaml --store results -o study.db
 
-    Exit codes: 0 written, 2 invalid setting, 3 missing or broken file.
+    Exit codes: 0 written, 2 invalid setting, 3 missing or broken file, 4 the file exists.
     """
     with reported(debug=debug):
         declared, _ = load_sweep(sweep, settings or [])
         results = open_store(store)
         if out.exists():
-            raise ConfigError(f"{out} already exists. Choose another file with --out, or delete it.")
+            raise RefusedError(f"{out} already exists. Choose another file with --out, or delete it.")
         from orchestrator.search.optuna_search import write_study  # importing Optuna takes a second
 
         past = list(past_cells(declared, results, Lookup(offline=offline)))

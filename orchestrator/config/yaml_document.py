@@ -106,8 +106,7 @@ def _text(path: Path) -> str:
             data = file.read(MAX_BYTES + 1)
         text = data.decode("utf-8")
     except OSError as error:
-        code = 3 if isinstance(error, FileNotFoundError) else 2
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}).", exit_code=code) from error
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}).", exit_code=3) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text.") from error
     if len(data) > MAX_BYTES:

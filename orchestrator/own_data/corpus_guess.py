@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from orchestrator.own_data.choose_options import Ask, ChooseOptions
 from orchestrator.own_data.table_preview import first_rows
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
 from trials.draft import Lookup
@@ -30,9 +31,6 @@ _ALIASES = {
 }  # fmt: skip
 _SPAN_TAG = re.compile(r"O|[BIESLU]-.+")
 
-Ask = Callable[[str, Sequence[str]], str]
-"""Ask a person for one of several columns; returns its name or position."""
-
 
 @dataclass(frozen=True)
 class CorpusGuess:
@@ -49,30 +47,18 @@ class CorpusGuess:
     lines: tuple[str, ...]
 
 
-def guess_corpus(
-    name: str,
-    lookup: Lookup,
-    *,
-    task: str | None = None,
-    text: str | None = None,
-    label: str | None = None,
-    ask: Ask | None = None,
-) -> CorpusGuess:
+def guess_corpus(asked: ChooseOptions, lookup: Lookup) -> CorpusGuess:
     """What a name holds, read and validated.
 
     Args:
-        name: A folder, a file, a bundled sample, `ud:NAME@RELEASE` or `hub:OWNER/NAME[/CONFIG]@REVISION`.
+        asked: The data, and the task and columns that somebody has said.
         lookup: Looks files up.
-        task: The task; by default by what the files hold.
-        text: Column of a table with the texts, by name or position.
-        label: Column with their labels.
-        ask: Asks a person where columns are not clear; None for nobody there.
 
     Raises:
         ConfigError: Unknown task, or nobody can say which column is which.
         DataError, MissingError: The files are absent, broken, or do not fit the task.
     """
-    draft, lines = _draft_of(name), []
+    draft, task, lines = draft_of(asked.data), asked.task, []
     try:
         data = draft.resolve()
     except DataError as error:
@@ -88,9 +74,9 @@ def guess_corpus(
             f"no dev split: {draft.held_out:.0%} of train serve as dev, the same on every machine "
             "(a file with `dev` in its name beside it is taken instead)"
         )
-    columns = _columns_given(text, label)
+    columns = _columns_given(asked.text, asked.label)
     if data.format in TABLES and columns is None and (task is None or TASKS[task].columns == Columns()):
-        columns = _guess_columns(Path(data.train[0]), data.format, ask)
+        columns = _guess_columns(Path(data.train[0]), data.format, asked.ask)
     elif data.format in TABLES and columns is None and task is not None:
         columns = TASKS[task].columns
     items = CORPUS_FORMATS[data.format](Path(data.train[0]), columns or Columns(), _N_ITEMS)[:_N_ITEMS]
@@ -111,7 +97,8 @@ def guess_corpus(
     return CorpusGuess(draft.model_dump(mode="json", exclude_defaults=True), task, (first, *lines))
 
 
-def _draft_of(name: str) -> DataDraft:
+def draft_of(name: str) -> DataDraft:
+    """The corpus that a name stands for, unread. Raises ConfigError, or MissingError for a path that is not there."""
     path = Path(name).expanduser()
     if path.is_file():
         words = "".join(c if c.isalnum() or c in "_.+-" else "-" for c in path.name.split(".")[0])
@@ -127,8 +114,8 @@ def _draft_of(name: str) -> DataDraft:
 def _columns_given(text: str | None, label: str | None) -> Columns | None:
     if text is None and label is None:
         return None
-    if text is None or label is None:
-        raise ConfigError("--text and --label go together. Give both, by name or by position from 0.")
+    assert text is not None
+    assert label is not None
     return Columns(text=name_or_position(text), label=name_or_position(label))
 
 

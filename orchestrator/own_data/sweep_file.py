@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.corpus_guess import CorpusGuess
-from trials.errors import ConfigError
+from trials.errors import ConfigError, RefusedError
 from trials.settings import FreezeSpec
 
 SEEDS = 10
 _ASKED = "# Made by: "
+_WAY_OUT = "Give --out another folder, or delete the file."
+_TRAINS = "# The chosen freeze on the whole train split, its weights kept for `permafrost export-model`."
 _COMMENTS = {
     "task": "pos, ner, classification, or a task of GLUE",
     "data": "paths are relative to the folder you launch from",
@@ -50,18 +53,22 @@ class Question:
 
     @property
     def name(self) -> str:
-        """The name of its sweep: `choose-` and the corpus."""
-        data = self.corpus.data
-        word = data.get("name") or data.get("bundled") or data.get("ud") or data.get("config") or data.get("hub")
-        word = Path(str(word or Path(str(data["folder"])).resolve().name)).name
-        safe = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "-" for c in word)
-        return f"choose-{safe or 'data'}"[:80]
+        """The name of its sweep."""
+        return sweep_name(self.corpus.data)
 
     @property
     def trial(self) -> dict[str, Any]:
         """The key `trial`."""
         size = {} if self.train_size is None else {"train_size": self.train_size}
         return {"task": self.corpus.task, "data": self.corpus.data, "model": self.model, **size, **self.recipe}
+
+
+def sweep_name(data: Mapping[str, Any]) -> str:
+    """The name of the sweep that asks about the key `data` of a sweep file: `choose-` and the corpus."""
+    word = data.get("name") or data.get("bundled") or data.get("ud") or data.get("config") or data.get("hub")
+    word = Path(str(word or Path(str(data["folder"])).resolve().name)).name
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "-" for c in word)
+    return f"choose-{safe or 'data'}"[:80]
 
 
 def sweep_text(question: Question) -> str:
@@ -97,8 +104,8 @@ def training_text(question: Question, freeze: FreezeSpec) -> str:
     else:
         settings["freeze"]["embeddings"] = freeze.embeddings
     settings.pop("train_size", None)
-    return f"""# The chosen freeze on the whole train split, its weights kept for `permafrost export-model`.
-name: {question.name.replace("choose-", "train-", 1)}
+    return f"""{_TRAINS}
+name: {train_name(question.name)}
 
 trial:
 {_lines(settings)}
@@ -117,16 +124,58 @@ def _lines(settings: Mapping[str, Any]) -> str:
     )
 
 
-def write_sweep(path: Path, text: str) -> bool:
-    """Write a sweep file; whether it was written: one that the same command made before is left as it is.
+def train_name(name: str) -> str:
+    """The name of the sweep that trains with the answer of a sweep `choose-...`."""
+    return name.replace("choose-", "train-", 1)
+
+
+def refuse_others(folder: Path, name: str, asked: str) -> None:
+    """Check, before anything runs, that the files of a question replace none that another command or person wrote.
+
+    Args:
+        folder: Where they go.
+        name: The sweep's.
+        asked: The command that asks.
 
     Raises:
-        ConfigError: Another file is there.
+        RefusedError: A file is there that asks something else, or that trains something else.
     """
-    if path.exists():
-        if path.read_text(encoding="utf-8").partition("\n")[0] == text.partition("\n")[0]:
-            return False
-        raise ConfigError(f"{path}: already exists and asks something else. Give --out another folder, or delete it.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return True
+    for path, first in ((folder / f"{name}.yaml", _ASKED + asked), (folder / f"{train_name(name)}.yaml", _TRAINS)):
+        if path.exists() and _first_line(path) != first:
+            raise RefusedError(f"{path}: already exists and was not written by this command. {_WAY_OUT}")
+
+
+def refuse_edited(path: Path, question: Question) -> None:
+    """Check that a sweep file holds a question, apart from comments; its train size and kept weights may differ.
+
+    Raises:
+        ConfigError: It is not YAML.
+        RefusedError: Somebody has edited it.
+    """
+    known = Document.read(path).content
+    expected = Document.of_text(path, sweep_text(question)).content
+    for content in (known, expected):
+        content.pop("keep", None)
+        if isinstance(trial := content.get("trial"), dict):
+            trial.pop("train_size", None)
+    if known != expected:
+        raise RefusedError(
+            f"{path}: was edited since `permafrost choose` wrote it. Run it with `permafrost launch --sweep`, give "
+            "--out another folder, or delete the file."
+        )
+
+
+def _first_line(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+    except OSError as error:
+        raise RefusedError(f"{path}: already exists and cannot be read ({error.strerror}). {_WAY_OUT}") from error
+
+
+def write_sweep(path: Path, text: str) -> None:
+    """Write a sweep file. Raises ConfigError: it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}). Give --out another folder.") from error

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from orchestrator.store.columns import dictionary
 from orchestrator.store.results import ResultStore
-from trials.errors import StoreError
+from trials.errors import RefusedError, StoreError
 from trials.escaping.untrusted_text import csv_cell
 
 Row = dict[str, Any]
@@ -39,7 +39,8 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
     """Write every table and a description of the columns into a folder; the number of rows of each table.
 
     Raises:
-        StoreError: one of the files exists already, or the folder cannot be written.
+        RefusedError: one of the files already exists.
+        StoreError: the folder cannot be written.
     """
     tables: dict[str, Callable[[], pa.Table]] = {
         "trials": store.trials, "epochs": store.epochs, "tags": store.tags, "predictions": store.predictions,
@@ -48,7 +49,7 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
     paths = {name: folder / f"{name}.{form}" for name in tables} | {DICTIONARY: folder / DICTIONARY}
     there = [path for path in paths.values() if path.exists()]
     if there:
-        raise StoreError(f"{there[0]}: exists already. Give another folder.")
+        raise RefusedError(f"{there[0]}: already exists. Give another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         rows = {name: _export(read(), paths[name], form) for name, read in tables.items()}

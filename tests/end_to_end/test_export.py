@@ -203,7 +203,7 @@ def test_a_licence_may_be_given_and_an_empty_folder_used(exported: Exported, tmp
 def test_a_folder_that_holds_something_is_not_written_to(exported: Exported, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     done = exported.export("tagger", tmp_path)
-    assert (done.exit_code, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (4, "")
     assert "already exists. Choose a new folder with -o" in done.stderr
     assert "again" not in done.stderr.partition("error")[0]  # nothing was trained in vain
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

@@ -36,7 +36,14 @@ def test_a_report_ends_with_the_path_of_the_file_to_open(tmp_path: Path) -> None
     assert said.splitlines()[-1] == str(tmp_path / "r" / "report.html")
     again = _run("report", "--store", store, "-o", str(tmp_path / "r"), "--no-pictures")[1]
     assert "which replace an older report" in again
-    assert "which replace" not in said
+
+
+def test_a_folder_with_something_else_is_not_reported_into(store: str, tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "report.md").write_text("mine")
+    code, said = _run("report", "--store", store, "-o", str(tmp_path / "thesis"), "--no-pictures")
+    assert (code, (tmp_path / "thesis" / "report.md").read_text()) == (4, "mine")
+    assert "already exists and holds no report" in said
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,34 @@ def test_answers_read_as_text_and_as_html_without_markup_of_their_data() -> None
     answers = api.launch(content, cluster="inline").answers()
     assert "<b>bank (pos), starter, train size 60" in str(answers)
     assert "&lt;b&gt;bank (pos), starter, train size 60" in answers._repr_html_()
+
+
+@pytest.mark.parametrize("command", ["choose", "init"])
+def test_a_sweep_file_of_somebody_else_is_refused_before_anything_is_read(command: str) -> None:
+    Path("choose-bank.yaml").write_text("name: choose-bank\n")
+    result = CliRunner().invoke(app, [command, "bank"])
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert re.match(r"error: \S*choose-bank\.yaml: already exists", result.stderr)  # no line on the data before it
+    assert Path("choose-bank.yaml").read_text() == "name: choose-bank\n"
+
+
+def test_a_folder_for_the_model_that_holds_something_is_refused_before_anything_is_read() -> None:
+    result = CliRunner().invoke(app, ["choose", "bank", "--export", "bank"])
+    assert (result.exit_code, result.stderr) == (4, "error: bank already exists. Choose a new folder with -o.\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("--tolerance", "0"), ("--text", "body"), ("--task", "poss"), ("--model", "hub:a/b")]
+)
+def test_an_option_of_choose_that_is_wrong_is_said_before_anything_is_read(words: tuple[str, str]) -> None:
+    result = CliRunner().invoke(app, ["choose", "bank", *words])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+
+
+def test_a_sweep_file_that_is_not_there_is_missing() -> None:
+    result = CliRunner().invoke(app, ["launch", "--sweep", "none.yaml"])
+    assert (result.exit_code, result.stdout) == (3, "")
 
 
 @pytest.mark.slow

@@ -298,8 +298,8 @@ def test_what_is_no_number_is_null_in_json_lines(tmp_path: Path) -> None:
 def test_nothing_is_written_over(store: ResultStore, tmp_path: Path) -> None:
     (tmp_path / "tags.csv").write_text("mine")
     done = command("export", tmp_path, "--store", store.address)
-    assert (done.exit_code, (tmp_path / "tags.csv").read_text()) == (3, "mine")
-    assert f"{tmp_path / 'tags.csv'}: exists already. Give another folder." in done.stderr
+    assert (done.exit_code, (tmp_path / "tags.csv").read_text()) == (4, "mine")
+    assert f"{tmp_path / 'tags.csv'}: already exists. Give another folder." in done.stderr
 
 
 def test_every_column_has_its_line_in_the_dictionary() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import CorpusGuess, guess_corpus
 from tests.builders import write_treebank
 from trials.draft import Lookup
@@ -23,7 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def guess(name: str, **options: Any) -> CorpusGuess:
-    return guess_corpus(name, Lookup(offline=True), **options)
+    return guess_corpus(ChooseOptions(data=name, **options), Lookup(offline=True))
 
 
 def write(name: str, rows: Sequence[Sequence[str]], separator: str = "\t") -> str:

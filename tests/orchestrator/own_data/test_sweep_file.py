@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from orchestrator.config.yaml_document import Document
+from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
 from orchestrator.own_data.recipe import recipe
-from orchestrator.own_data.sweep_file import Question, sweep_text, training_text, write_sweep
+from orchestrator.own_data.sweep_file import (
+    Question,
+    refuse_edited,
+    refuse_others,
+    sweep_text,
+    training_text,
+    write_sweep,
+)
 from orchestrator.sweeps.sweep import declared_sweep, expand
 from trials.draft import Lookup
-from trials.errors import ConfigError
+from trials.errors import RefusedError
 from trials.settings import FreezeSpec
 from trials.sources.local_models import ModelDraft
 from trials.spec import TrialSpec
@@ -24,7 +33,7 @@ MODEL = LOOKUP.model(ModelDraft(folder="starter"))
 
 @pytest.fixture(scope="module")
 def question() -> Question:
-    corpus = guess_corpus("UD_Naija-NSC-sample", LOOKUP)
+    corpus = guess_corpus(ChooseOptions(data="UD_Naija-NSC-sample"), LOOKUP)
     settings = recipe(MODEL, read_corpus("pos", expanded(sweep_text(Question(corpus, "starter", {}, 1.0)))[0].data))
     return Question(corpus, "starter", settings, 0.5, 400, asked="permafrost choose UD_Naija-NSC-sample")
 
@@ -58,11 +67,28 @@ def test_the_training_file_trains_the_chosen_freeze_on_all_of_train(
     assert (trial.freeze.layers, trial.freeze.embeddings, trial.train_size) == (layers, embeddings, 800)
 
 
-def test_a_file_that_the_same_command_wrote_is_left_and_another_is_refused(question: Question, tmp_path: Path) -> None:
-    path, text = tmp_path / "sweeps" / "my.yaml", sweep_text(question)
-    assert write_sweep(path, text)
-    path.write_text(path.read_text() + "# mine\n")
-    assert not write_sweep(path, text)
+def test_a_file_that_another_command_wrote_is_refused(question: Question, tmp_path: Path) -> None:
+    write_sweep(tmp_path / f"{question.name}.yaml", sweep_text(question))
+    refuse_others(tmp_path, question.name, question.asked)
+    with pytest.raises(RefusedError, match="already exists and was not written by this command"):
+        refuse_others(tmp_path, question.name, "permafrost choose --task pos UD_Naija-NSC-sample")
+
+
+def test_a_training_file_of_somebody_is_refused(question: Question, tmp_path: Path) -> None:
+    (tmp_path / "train-UD_Naija-NSC-sample.yaml").write_text("name: mine\n")
+    with pytest.raises(RefusedError, match=r"train-UD_Naija-NSC-sample\.yaml: already exists"):
+        refuse_others(tmp_path, question.name, question.asked)
+
+
+def test_a_file_with_a_comment_train_size_or_weights_of_its_own_is_kept(question: Question, tmp_path: Path) -> None:
+    path = tmp_path / "my.yaml"
+    write_sweep(path, sweep_text(replace(question, train_size=100, keep_weights=True)) + "# mine\n")
+    refuse_edited(path, question)
     assert path.read_text().endswith("# mine\n")
-    with pytest.raises(ConfigError, match="already exists and asks something else"):
-        write_sweep(path, text.replace("choose UD", "choose --task pos UD"))
+
+
+def test_a_file_that_was_edited_is_left_to_launch(question: Question, tmp_path: Path) -> None:
+    path = tmp_path / "my.yaml"
+    write_sweep(path, sweep_text(question).replace("tolerance: 0.5", "tolerance: 2"))
+    with pytest.raises(RefusedError, match=r"was edited since .* Run it with `permafrost launch --sweep`"):
+        refuse_edited(path, question)
