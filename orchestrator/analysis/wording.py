@@ -24,7 +24,6 @@ SAVED = {
 }
 NO_CANDIDATES = "Nothing to choose from: no setting freezes anything."
 NO_PAIRS = "Not decided: no completed trial has a completed baseline of the same seed."
-_MAX_LEFT_OUT = 4  # settings named in a sentence
 
 
 class Asked(NamedTuple):
@@ -160,35 +159,49 @@ def parts(label: str, n_layers: int | None = None) -> str:
     return f"{words} and the embeddings" if plus else words
 
 
+class _LeftOut(NamedTuple):
+    """Why a setting is not considered: in a word or two that it shares with others, and with its own figures."""
+
+    kind: str
+    why: str
+
+
 def left_out_sentence(table: pd.DataFrame, asked: Asked) -> str:
-    """Which settings the answer does not consider, and why; empty if none, else begins with a space."""
+    """Which settings the answer does not consider, and why; empty if none, else begins with a space.
+
+    A setting that is the only one with its reason is named, others are counted.
+    """
     looked = bool((table["n_run"] >= asked.looks.first).any())
-    out = [
-        f"{parts(row['freeze'])} ({why})"
-        for row in table.to_dict("records")
-        if (why := _why(row, asked) or (_incomplete(row, asked) if looked else ""))
-    ]
-    if not out:
+    groups: dict[str, list[str]] = {}
+    for row in table.to_dict("records"):
+        found = _why(row, asked) or (_incomplete(row, asked) if looked else None)
+        if found is not None:
+            groups.setdefault(found.kind, []).append(f"{parts(row['freeze'])} ({found.why})")
+    if not groups:
         return ""
-    more = f" and {len(out) - _MAX_LEFT_OUT} more" if len(out) > _MAX_LEFT_OUT else ""
-    return f" Not considered: {'; '.join(out[:_MAX_LEFT_OUT])}{more}."
+    words = [named[0] if len(named) == 1 else f"{len(named)} settings ({kind})" for kind, named in groups.items()]
+    return f" Not considered: {'; '.join(words)}."
 
 
-def _incomplete(row: Row, asked: Asked) -> str:
-    return f"incomplete: {number(int(row['n_run']), 'seed')}" if row["n_run"] < asked.looks.first else ""
+def _incomplete(row: Row, asked: Asked) -> _LeftOut | None:
+    if row["n_run"] >= asked.looks.first:
+        return None
+    return _LeftOut("too few seeds", f"only {number(int(row['n_run']), 'seed')}")
 
 
-def _why(row: Row, asked: Asked) -> str:
-    saving = asked.saving
+def _why(row: Row, asked: Asked) -> _LeftOut | None:
+    saving = SAVED[asked.saving]
     if not row["n_pairs"]:
-        return "every pair has a collapsed run" if row["n_run"] else "no seed has completed here and at the baseline"
+        if row["n_run"]:
+            return _LeftOut("every pair has a collapsed run", "every pair has a collapsed run")
+        return _LeftOut("not run yet", "no seed has completed here and at the baseline")
     if not row["in_budget"]:
-        return "over the budget"
+        return _LeftOut("over the budget", "over the budget")
     if pd.isna(row["saved"]):
-        return f"{SAVED[saving]} not known: {row['note']}" if row["note"] else f"{SAVED[saving]} not known"
-    if row["saved"] <= 0:
-        return f"{-100 * row['saved']:.0f} % more {SAVED[saving]}" if row["saved"] < 0 else f"saves no {SAVED[saving]}"
-    return ""
+        return _LeftOut(f"{saving} not known", f"{saving} not known" + (f": {row['note']}" if row["note"] else ""))
+    if row["saved"] < 0:
+        return _LeftOut(f"more {saving}", f"{-100 * row['saved']:.0f} % more {saving}")
+    return _LeftOut(f"no less {saving}", f"saves no {saving}") if row["saved"] == 0 else None
 
 
 def share_text(row: Row) -> str:

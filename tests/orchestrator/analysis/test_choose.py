@@ -140,8 +140,8 @@ def test_a_budget_leaves_out_what_costs_more() -> None:
     assert within.candidates["in_budget"].tolist() == [True, False]
     none = recommend(frame, TOLERANCE, budget={"trainable_params": 1.0})
     assert none.sentence == (
-        "Not decided: no setting within the budget is known to save trainable parameters. Not considered: the first 4 "
-        "layers (over the budget); the first 2 layers (over the budget)."
+        "Not decided: no setting within the budget is known to save trainable parameters. Not considered: 2 settings "
+        "(over the budget)."
     )
 
 
@@ -280,13 +280,21 @@ def test_settings_that_take_longer_or_exceed_the_budget_are_named() -> None:
     found = recommend(frame, TOLERANCE, "training_cost_s", budget={"train_s": 1000.0})
     assert "Not considered: the first 4 layers (15 % more training time)." in found.sentence
     tight = recommend(frame, TOLERANCE, budget={"trainable_params": 600.0}).sentence
-    assert "the first 2 layers (over the budget)" in tight
+    assert "Not considered: 2 settings (over the budget)." in tight
 
 
 def test_a_setting_with_too_few_seeds_is_named_as_incomplete() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0.0, "last 2": 0.0}, 8, 0.002)
     found = recommend(frame[(frame["cell"] != "last 2") | (frame["seed"] < 2)], TOLERANCE)
-    assert "Not considered: the last 2 layers (incomplete: 2 seeds)." in found.sentence
+    assert "Not considered: the last 2 layers (only 2 seeds)." in found.sentence
+
+
+def test_settings_left_out_for_one_reason_are_counted() -> None:
+    frame = sweep(np.random.default_rng(0), {"first 1": 0.0, "first 2": 0.0, "first 4": 0.0, "last 2": 0.0}, 8, 0.002)
+    frame.loc[frame["cell"] == "first 4", "training_cost_s"] = 70.0
+    few = (frame["cell"] == "none") | (frame["cell"] == "first 4") | (frame["seed"] < 2)
+    found = recommend(frame[few], TOLERANCE, "training_cost_s")
+    assert found.sentence.endswith("the first 4 layers (15 % more training time); 3 settings (too few seeds).")
 
 
 def test_a_small_saving_has_a_decimal_and_equal_ends_are_left_out() -> None:
