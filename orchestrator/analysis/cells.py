@@ -100,11 +100,12 @@ def setting(spec: TrialSpec, key: str) -> Any:
 def _settings(spec: TrialSpec) -> dict[str, Any]:
     shown = {"data", "model", "freeze", "train_size", "task", "score", "lora"} | SEEDS
     lora = spec.lora.label if spec.lora else None
-    return {"model.name": spec.model.name, **_flatten(spec.model_dump(mode="json", exclude=shown)), "lora": lora}
+    return {"model.name": spec.model.name, **flatten(spec.model_dump(mode="json", exclude=shown)), "lora": lora}
 
 
-def _flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, by dotted names."""
     flat: dict[str, Any] = {}
     for key, value in content.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat

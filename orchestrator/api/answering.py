@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.analysis.answer_text import NO_ANSWER as NO_ANSWER
+from orchestrator.analysis.answer_text import lines_of as lines_of
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
@@ -33,18 +35,6 @@ class Answers(tuple["Answer", ...]):
         return "<br>".join(cards) or f"<div>{NO_ANSWER}</div>"
 
 
-NO_ANSWER = "no answer: the sweep has no setting that freezes anything beside a baseline."
-
-
-def lines_of(each: Answer) -> list[str]:
-    """One answer in lines: the layer strip of what is recommended, the sentence, the runner-up."""
-    from orchestrator.analysis.layer_strip import layer_strip, strip_and_word
-
-    strip = layer_strip(each.freeze, each.n_layers) if each.freeze else ""
-    second = strip_and_word(each.runner_up, each.n_layers) if each.runner_up and each.decided else ""
-    return [*([strip] if strip else []), escaped(each.sentence), *([f"Runner-up: {second}."] if second else [])]
-
-
 def answer(
     store: str = DEFAULT_STORE,
     sweep: str | None = None,
@@ -68,12 +58,13 @@ def answer(
         StoreError: The store cannot be read.
     """
     results = open_store(store)
-    plan = _chosen(results, sweep)
+    plan = chosen_sweep(results, sweep)
     specs = [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
     return answers_of(results, specs, tolerance, cost, most_seeds)
 
 
-def _chosen(results: ResultStore, sweep: str | None) -> SweepPlan:
+def chosen_sweep(results: ResultStore, sweep: str | None) -> SweepPlan:
+    """A sweep of a store by its name; None for the newest. Raises NothingMatchedError: there is none."""
     plans = {plan.name: plan for plan in sorted(results.sweeps(), key=lambda plan: plan.time)}
     if not plans:
         raise NothingMatchedError(f"{results.address} holds no sweep.")

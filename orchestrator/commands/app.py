@@ -63,6 +63,10 @@ COMMANDS = {
     ),
 }
 GROUPS = {
+    "export-to": (
+        "orchestrator.commands.export_to:app",
+        "Write a sweep of a store to MLflow, TensorBoard or Weights & Biases.",
+    ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora."),
     "store": ("orchestrator.commands.store:app", "Verify, repair, compact, export and merge stores."),
     "note": ("orchestrator.commands.note:app", "Write, list and remove notes on trials and settings."),

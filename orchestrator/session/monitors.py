@@ -1,4 +1,4 @@
-"""Connect the monitors of a launch: progress, metrics, log and notifications.
+"""Connect the monitors of a launch: progress, metrics, log, notifications and trackers.
 
 with watched(plan, store, settings, cluster="local", stop=stop, say=say) as watch:
     recorder = Recorder(results, committed=watch.flushed)
@@ -9,7 +9,7 @@ with watched(plan, store, settings, cluster="local", stop=stop, say=say) as watc
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,10 +19,14 @@ from orchestrator.monitoring.json_log import JsonLog
 from orchestrator.monitoring.metrics import Launch, MetricsListener
 from orchestrator.monitoring.notify import Notifier, senders_of
 from orchestrator.monitoring.progress import Ending, Tally
+from orchestrator.session.outcome import trials_of
 from orchestrator.storage.address import scrubbed
 from orchestrator.storage.storage import FolderStorage, Storage
+from orchestrator.store import ResultStore
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.plan import Plan
+from orchestrator.trackers.live_tracker import LiveTracker
+from orchestrator.trackers.target import targets_of
 
 
 class Watch:
@@ -32,9 +36,16 @@ class Watch:
         listeners: For the driver, after the recorder, so that they report only recorded events.
     """
 
-    def __init__(self, tally: Tally, metrics: MetricsListener, log: JsonLog | None, stop: StopRequest) -> None:
+    def __init__(
+        self,
+        tally: Tally,
+        metrics: MetricsListener,
+        log: JsonLog | None,
+        stop: StopRequest,
+        trackers: Sequence[LiveTracker],
+    ) -> None:
         self._tally, self._metrics, self._stop = tally, metrics, stop
-        self.listeners: tuple[Listener, ...] = (tally, metrics, *([log] if log else []))
+        self.listeners: tuple[Listener, ...] = (tally, metrics, *([log] if log else []), *trackers)
 
     def flushed(self, seconds: float) -> None:
         """Note that the recorder took `seconds` to commit rows."""
@@ -78,7 +89,8 @@ def watched(
     """Monitor a launch until the end of the block, and report how it ended, errors included.
 
     Raises:
-        ConfigError: A secret that the settings name is missing; raised before the launch begins.
+        ConfigError: A secret that the settings name is missing, or a tracker cannot be used; raised before the launch
+            begins.
     """
     name, address = plan.sweep.name, store.address
     disk = store.folder if isinstance(store, FolderStorage) else None
@@ -87,7 +99,9 @@ def watched(
     log = JsonLog(Path(settings.log), name, say) if settings.log else None
     notify = settings.notify
     notifier = notify and Notifier(notify, senders_of(notify), tally, sweep=name, store=address, say=say)
-    watch = Watch(tally, metrics, log, stop)
+    results = ResultStore(store)
+    trackers = [LiveTracker(target, name, results, say) for target in targets_of(settings)]
+    watch = Watch(tally, metrics, log, stop, trackers)
     if log:
         log.launched(planned=len(plan.ahead), skipped=plan.n_skipped, store=address)
     if notifier:
@@ -104,3 +118,5 @@ def watched(
             log.over(ending)
         if notifier:
             notifier.over(ending)
+        for tracker in trackers:
+            tracker.over(trials_of(plan, results))

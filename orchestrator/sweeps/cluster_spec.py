@@ -73,7 +73,7 @@ class ClusterSpec(Frozen):
         limits: Those given override the sweep's.
         environment: Of a submitted sweep.
         prices: Its prices.
-        watch: Log and notifications; those given override the sweep's.
+        watch: Log, notifications and trackers; those given override the sweep's.
     """
 
     address: str = "local"
@@ -93,7 +93,7 @@ class ClusterSpec(Frozen):
     def over(self, sweep: SweepSpec) -> SweepSpec:
         """The sweep with this cluster's resources, limits and monitoring."""
         changes = {
-            name: getattr(sweep, name).model_copy(update=mine.model_dump(exclude_unset=True))
+            name: getattr(sweep, name).model_copy(update={key: getattr(mine, key) for key in mine.model_fields_set})
             for name in ("resources", "limits", "watch")
             if (mine := getattr(self, name)).model_fields_set
         }

@@ -1,4 +1,4 @@
-"""The `watch` key of a sweep or cluster file: log, notifications, and where their secrets come from.
+"""The `watch` key of a sweep or cluster file: log, notifications, trackers, and where their secrets come from.
 
     watch:
       log: sweep.jsonl                    # one line per event; see orchestrator.monitoring.json_log
@@ -8,6 +8,7 @@
                 user: sweeps, password_file: /run/secrets/mail}
         events: [done, failed, stalled]
         stalled_minutes: 30
+      tensorboard: runs                   # also mlflow and wandb: see `tracker_spec`
 
 The file contains no secret: it names an environment variable or another file. Anything that looks like a secret is
 refused, and the error does not repeat it.
@@ -23,6 +24,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from orchestrator.sweeps.tracker_spec import TRACKERS, MlflowSpec, WandbSpec
 from trials.errors import ConfigError
 from trials.settings import Frozen
 
@@ -43,6 +45,8 @@ def _holds_no_secret(value: Any) -> Any:
     for place, key in _PLACES.items():
         if isinstance(value.get(place), str):
             raise ValueError(f"{place}: must be a mapping; a plain text could be a secret. {_way_out(key)}")
+    if isinstance(value.get("mlflow"), str):
+        raise ValueError("mlflow: must be a mapping of uri and experiment; a plain text could be a secret")
     for key in ("url", "password"):
         if key in value:
             raise ValueError(f"{key} is not allowed in a sweep's file. {_way_out(key)}")
@@ -141,19 +145,39 @@ class WatchSpec(_Guarded):
     Attributes:
         log: File to which the log is appended, one JSON object per line, new or an earlier log; None for no log.
         notify: Recipients of messages about its end and stalls.
+        mlflow: A server that receives a run a trial; None for none.
+        tensorboard: Folder for TensorBoard's files; None for none.
+        wandb: A project of Weights & Biases that receives a run a trial; None for none.
     """
 
     log: Annotated[str, Field(min_length=1)] | None = None
     notify: NotifySpec | None = None
+    mlflow: MlflowSpec | None = None
+    tensorboard: Annotated[str, Field(min_length=1)] | None = None
+    wandb: WandbSpec | None = None
+
+    @property
+    def trackers(self) -> list[str]:
+        """The trackers that are named."""
+        return [name for name in TRACKERS if getattr(self, name) is not None]
 
     @field_validator("log")
     @classmethod
     def _is_log(cls, path: str | None) -> str | None:
-        if path is not None:
-            hidden = any(part.startswith(".") and part not in (".", "..") for part in Path(path).parts)
-            if hidden or not path.endswith(".jsonl"):
-                raise ValueError("name a file that ends in .jsonl; neither it nor a folder may start with a dot")
+        if path is not None and (_is_hidden(path) or not path.endswith(".jsonl")):
+            raise ValueError("name a file that ends in .jsonl; neither it nor a folder may start with a dot")
         return path
+
+    @field_validator("tensorboard")
+    @classmethod
+    def _is_visible(cls, path: str | None) -> str | None:
+        if path is not None and _is_hidden(path):
+            raise ValueError("no folder of the path may start with a dot")
+        return path
+
+
+def _is_hidden(path: str) -> bool:
+    return any(part.startswith(".") and part not in (".", "..") for part in Path(path).parts)
 
 
 def is_loopback(host: str) -> bool:

@@ -13,6 +13,7 @@ from orchestrator.sweeps.plan_notes import plan_notes
 from orchestrator.sweeps.search_checks import check_search
 from orchestrator.sweeps.space import again
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, replicates
+from orchestrator.sweeps.tracker_spec import check_installed
 from trials.draft import Lookup
 from trials.prefix.rule import prefix_depth
 from trials.spec import TrialSpec
@@ -90,6 +91,7 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
         ConfigError: all errors of the sweep.
         StoreError: the store cannot be read.
     """
+    check_installed(sweep.watch.trackers)
     expanded = tuple(expand(sweep, document, lookup))
     check_search(sweep, expanded, document)
     is_adaptive = sweep.search.is_adaptive

@@ -14,7 +14,7 @@
     checkpoint: auto            # when running trials save checkpoints: {epochs: 1}, {minutes: 10}, or off
     keep: weights               # store the trained tensors of each trial's best epoch, for `export-model`
     predictions: auto           # stored predictions: of tagging up to a size, or `all`, or `none`
-    watch: {log: sweep.jsonl}   # JSON log and notifications: see `notification_spec`
+    watch: {log: sweep.jsonl}   # JSON log, notifications, trackers: see `notification_spec`
 
 Settings that belong together vary as `cases`, each of which overrides `trial`:
 

@@ -1,0 +1,84 @@
+"""Write a sweep of a store to a tracker: the same runs as `watch` gives while a sweep runs.
+
+permafrost export-to tensorboard --dir runs --store results
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.api.answering import chosen_sweep
+from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, stdout, step_progress
+from orchestrator.config.quantities import counted
+from orchestrator.store import open_store
+from orchestrator.store.specs import stored_spec
+from orchestrator.sweeps.tracker_spec import check_installed
+from orchestrator.trackers.live_tracker import failure_text
+from orchestrator.trackers.replay import documents_of, replay
+from orchestrator.trackers.target import TrackerTarget, tensorboard_target
+from trials.errors import PermafrostError, StoreError
+
+app = typer.Typer(
+    help="Write a sweep of a store to MLflow, TensorBoard or Weights & Biases.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+SweepOption = Annotated[
+    str | None, typer.Option("--sweep", metavar="NAME", help="A sweep of the store.", show_default="the newest")
+]
+
+
+@app.callback()
+def _group() -> None:
+    pass
+
+
+@app.command()
+def tensorboard(
+    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder for `tensorboard --logdir`.")],
+    store: StoreOption = DEFAULT_STORE,
+    sweep: SweepOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Write scalars and hparams for TensorBoard, a folder a trial. Files of an earlier export are replaced.
+
+    Examples:
+        permafrost export-to tensorboard --dir runs --store results
+
+    Exit codes: 0 written, 2 tensorboard is not installed, 3 no store, or DIR cannot be written, 5 no such sweep.
+    """
+    with reported(debug=debug):
+        _export(tensorboard_target(folder), store, sweep)
+
+
+def _export(target: TrackerTarget, store: str, sweep: str | None) -> None:
+    check_installed([target.name])
+    results = open_store(store)
+    plan = chosen_sweep(results, sweep)
+    specs = [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
+    documents, n_done = documents_of(results, plan.name, specs), 0
+    with step_progress() as progress:
+
+        def done(_: object) -> None:
+            nonlocal n_done
+            n_done += 1
+            progress("trials", n_done, len(specs))
+
+        try:
+            tracker = target.open(plan.name)
+            n = replay(results, plan.name, specs, tracker, done)
+            tracker.finish(documents)
+        except PermafrostError:
+            raise
+        except Exception as error:  # whatever the tracker's client raises
+            raise ExportError(f"{target.name}: {failure_text(error)}. Run it again: no run is doubled.") from error
+    stdout.print_line(f"wrote {counted(n, 'trial')} of {plan.name} to {target.name}")
+
+
+class ExportError(StoreError):
+    """A tracker that cannot be reached or written."""

@@ -1,0 +1,108 @@
+"""The runs of a sweep, written to a tracker from its store."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from orchestrator.analysis.answer_text import NO_ANSWER, lines_of
+from orchestrator.analysis.cells import TRIAL_COLUMNS, cell_label, objective_group, varying_settings
+from orchestrator.analysis.summary import CellSummary, summarise
+from orchestrator.config.quantities import points
+from orchestrator.store import ResultStore
+from orchestrator.store.evidence import evidence
+from orchestrator.trackers.tracked_run import RunWriter, Tracker
+from trials.escaping.untrusted_text import markdown
+from trials.metrics.metric import metric_label
+from trials.spec import TrialSpec
+
+_HEAD = ("corpus", "train size", "metric", "frozen", "seeds", "dev score", "test score", "trainable", "saved", "time s",
+         "time saved")  # fmt: skip
+
+
+def replay(
+    results: ResultStore,
+    sweep: str,
+    specs: Sequence[TrialSpec],
+    tracker: Tracker,
+    done: Callable[[TrialSpec], None] = lambda spec: None,
+) -> int:
+    """Write the runs of some trials of a sweep; returns how many have rows. `done` is called after each of them.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    writer, n = RunWriter(tracker, sweep), 0
+    ids = pa.array([spec.trial_id for spec in specs], pa.string())
+    epochs, ended = _by_trial(results.epochs(), ids), _by_trial(results.trials(), ids)
+    for spec in specs:
+        for row in epochs[spec.trial_id]:
+            writer.evaluated(spec, row)
+        for row in ended[spec.trial_id]:
+            writer.ended(spec, row)
+        n += bool(epochs[spec.trial_id] or ended[spec.trial_id])
+        done(spec)
+    return n
+
+
+def documents_of(results: ResultStore, sweep: str, specs: Sequence[TrialSpec]) -> dict[str, str]:
+    """What the whole sweep found: `answer.json`, as `permafrost answer --json`, and `summary.md`.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    from orchestrator.analysis.answer import answers  # loads pandas
+
+    try:
+        trials = evidence(results, specs)
+        found = answers(trials.frame, trials.specs)
+        told = [line for each in found for line in (f"**{markdown(each.heading)}**", "", *_paragraphs(lines_of(each)))]
+    except ValueError as error:  # the trials cannot be compared
+        found, told = [], [markdown(f"no answer: {error}."), ""]
+    cells = summarise(specs, results.trials(list(TRIAL_COLUMNS)).to_pylist())
+    text = [f"# {markdown(sweep)}", "", *(told or [NO_ANSWER, ""]), *_table(cells)]
+    return {"answer.json": json.dumps([each.as_json() for each in found], indent=1), "summary.md": "\n".join(text)}
+
+
+def _by_trial(rows: pa.Table, ids: pa.Array) -> defaultdict[str, list[dict[str, Any]]]:
+    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows.filter(pc.is_in(rows["trial_id"], ids)).to_pylist():
+        found[row["trial_id"]].append(row)
+    return found
+
+
+def _paragraphs(lines: Sequence[str]) -> list[str]:
+    return [text for line in lines for text in (markdown(line), "")]
+
+
+def _table(cells: Sequence[CellSummary]) -> list[str]:
+    varying = varying_settings([cell.spec for cell in cells])
+    rows = [_HEAD, ("---",) * len(_HEAD), *(_figures(cell, varying) for cell in cells)]
+    return [f"| {' | '.join(row)} |" for row in rows] + [""]
+
+
+def _figures(cell: CellSummary, varying: Sequence[str]) -> tuple[str, ...]:
+    _, metric, corpus, size = objective_group(cell.spec)
+    std = f" ± {points(cell.score_std)}" if cell.score_std is not None else ""
+    return (
+        markdown(corpus),
+        f"{size:,}",
+        markdown(metric_label(metric)),
+        markdown(cell_label(cell.spec, varying)),
+        f"{cell.n}/{cell.planned}",
+        "" if cell.score_mean is None else points(cell.score_mean) + std,
+        "" if cell.test_mean is None else points(cell.test_mean),
+        "" if cell.trainable_params is None else f"{cell.trainable_params:,}",
+        _share(cell.saved_params),
+        "" if cell.training_cost_s is None else f"{cell.training_cost_s:.1f}",
+        _share(cell.saved_time),
+    )
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{round(100 * value, 1) + 0.0:.1f} %"  # never -0.0

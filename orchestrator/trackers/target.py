@@ -1,0 +1,44 @@
+"""The trackers that a sweep names, ready to be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.sweeps.notification_spec import WatchSpec
+from orchestrator.trackers.tracked_run import Tracker
+
+
+@dataclass(frozen=True)
+class TrackerTarget:
+    """A tracker that can be opened, again after it failed.
+
+    Attributes:
+        name: Its key under `watch`.
+        options: Those of `permafrost export-to NAME` that lead to it.
+        open: Imports its package, which takes seconds, and connects; its argument is the name of the sweep.
+    """
+
+    name: str
+    options: tuple[str, ...]
+    open: Callable[[str], Tracker]
+
+
+def targets_of(watch: WatchSpec) -> list[TrackerTarget]:
+    """The trackers that a sweep names; their packages are installed (`tracker_spec.check_installed`)."""
+    found = []
+    if watch.tensorboard is not None:
+        found.append(tensorboard_target(Path(watch.tensorboard)))
+    return found
+
+
+def tensorboard_target(folder: Path) -> TrackerTarget:
+    """TensorBoard's files below a folder."""
+
+    def opened(sweep: str) -> Tracker:
+        from orchestrator.trackers.tensorboard_tracker import TensorboardTracker
+
+        return TensorboardTracker(folder.expanduser(), sweep)
+
+    return TrackerTarget("tensorboard", ("--dir", str(folder)), opened)

@@ -1,0 +1,100 @@
+"""A tracker that fails, hangs or recovers: the sweep goes its way, and nothing is lost in silence."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from orchestrator.sweeps.notification_spec import WatchSpec
+from orchestrator.trackers import live_tracker
+from orchestrator.trackers.target import TrackerTarget
+from orchestrator.trackers.tracked_run import Measured, TrackedTrial, TrialEnd
+from tests.orchestrator.trackers.tracked_sweep import COMPLETE, RETRIED, SPECS, run_tracked
+
+
+class Listed:
+    """A tracker that lists what it got, once `broken` calls have failed."""
+
+    def __init__(self, broken: int = 0) -> None:
+        self.broken, self.runs, self.ended_runs = broken, dict[str, list[float]](), set[str]()
+        self.documents: Mapping[str, str] = {}
+
+    def begin(self, trial: TrackedTrial) -> None:
+        self.broken -= 1
+        if self.broken >= 0:
+            raise ConnectionError("no route to //me:pw@host\nat all")
+        self.runs[trial.trial_id] = []
+        self.ended_runs.discard(trial.trial_id)
+
+    def evaluated(self, trial: TrackedTrial, evaluation: Measured) -> None:
+        self.runs[trial.trial_id].append(evaluation.metrics["score"])
+
+    def ended(self, trial: TrackedTrial, end: TrialEnd) -> None:
+        self.ended_runs.add(trial.trial_id)
+
+    def finish(self, documents: Mapping[str, str]) -> None:
+        self.documents = documents
+
+
+class Stuck(Listed):
+    """A tracker that never answers."""
+
+    def begin(self, trial: TrackedTrial) -> None:
+        threading.Event().wait()
+
+
+def told(tracker: Listed, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a launch with this tracker says."""
+    target, said = TrackerTarget("mlflow", ("--uri", "http://host"), lambda sweep: tracker), list[str]()
+    monkeypatch.setattr("orchestrator.session.monitors.targets_of", lambda settings: [target])
+    results = run_tracked(folder, WatchSpec(), said.append)
+    assert results.completed_ids() == {COMPLETE.trial_id, RETRIED.trial_id}
+    return said
+
+
+def test_a_tracker_that_answers_gets_every_run_and_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = Listed()
+    assert told(tracker, tmp_path, monkeypatch) == []
+    assert tracker.runs[COMPLETE.trial_id] == [0.75, 0.875]
+    assert tracker.runs[RETRIED.trial_id] == [0.625, 0.75]
+    assert tracker.ended_runs == {spec.trial_id for spec in SPECS}
+    assert tracker.documents.keys() == {"answer.json", "summary.md"}
+
+
+def test_a_tracker_that_was_down_for_a_while_gets_the_rest_from_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = Listed(broken=1)
+    said = told(tracker, tmp_path, monkeypatch)
+    assert len(said) == 1
+    assert said[0].startswith("watch.mlflow: ConnectionError: no route to //***@host at all. The sweep continues")
+    assert (tracker.runs[COMPLETE.trial_id], tracker.runs[RETRIED.trial_id]) == ([0.75, 0.875], [0.625, 0.75])
+    assert tracker.ended_runs == {spec.trial_id for spec in SPECS}
+
+
+def test_a_tracker_that_stays_down_is_named_once_and_at_the_end_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, last = told(Listed(broken=10**9), tmp_path, monkeypatch)
+    assert "The sweep continues" in first
+    assert "4 of 4 trials and the summary were not sent (ConnectionError: no route to //***@host at all)" in last
+    assert last.endswith(f" export-to mlflow --uri http://host --sweep tiny --store {tmp_path / 'results'}")
+
+
+def test_a_tracker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_tracker, "WAIT_S", 0.1)
+    (last,) = told(Stuck(), tmp_path, monkeypatch)
+    assert "4 of 4 trials and the summary were not sent within 0 s. Send with:" in last
+
+
+def test_rows_beyond_the_queue_come_from_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_tracker, "MOST_QUEUED", 0)
+    tracker = Listed()
+    assert told(tracker, tmp_path, monkeypatch) == []
+    assert tracker.runs[COMPLETE.trial_id] == [0.75, 0.875]
+    assert tracker.ended_runs == {spec.trial_id for spec in SPECS}
