@@ -11,7 +11,7 @@ AGAIN := --last-failed --last-failed-no-failures none
 unexport PYTHONDONTWRITEBYTECODE  # else every process of a test compiles the whole project again
 
 .DEFAULT_GOAL := help
-.PHONY: help sweep dashboard test test-slow test-cluster test-browser coverage bench bench-dashboard gpu chaos fuzz calibration lint audit setup clean
+.PHONY: help sweep dashboard test test-slow test-cluster test-browser coverage bench bench-dashboard gpu chaos fuzz calibration lint docs audit setup clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17
@@ -67,6 +67,9 @@ calibration: .venv/ready ## simulated sweeps: coverage of the intervals, wrong v
 	$(BIN)/python -m tests.calibration
 	$(BIN)/python -m tests.calibration --answers 20
 
+docs: .venv/ready ## build the documentation into docs/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet -f docs/mkdocs.yml
+
 lint: .venv/ready ## style, types, and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -86,4 +89,4 @@ setup: .venv/ready ## make .venv with the pinned dependencies
 	docker/install.sh --dev --venv .venv --python $(PYTHON)
 
 clean: ## remove what was made, but no results
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist
+	rm -rf .venv docs/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist

@@ -115,7 +115,12 @@ class Columns(Frozen):
 
 
 class First(Frozen):
-    """How many items of each split are used, from its beginning; None for all, 0 for no test split."""
+    """How many items of each split are used, from its beginning.
+
+    Attributes:
+        train, dev: So many; None for all.
+        test: So many; None for all, 0 for no test split.
+    """
 
     train: Positive | None = None
     dev: Positive | None = None
@@ -241,6 +246,7 @@ class Recipe(Frozen):
         init_seed: Draws the initial head, and that of adapters, instead of `seed`; None means `seed`.
         order_seed: Draws the order of the training data and the dropout instead of `seed`; None means `seed`. Crossed
             with `init_seed` it shows how much each contributes to the variance of scores (Dodge et al. 2020).
+        optim: The optimiser.
         precision: ``fp32``; ``bf16`` or ``fp16`` for autocast, the latter with a scaled loss.
         max_length: Longest input in subwords, specials included; words beyond it count as errors.
         lowercase: Whether word forms are lower-cased before tokenization.

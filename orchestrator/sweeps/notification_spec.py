@@ -91,6 +91,9 @@ class EmailSpec(_Guarded):
     """An SMTP server and the recipients.
 
     Attributes:
+        host: Name or address of the server.
+        sender: Address of the sender.
+        to: Addresses of the recipients.
         port: Usually 587; on 465 the connection is TLS from its first byte.
         user: Account name; None to send without authentication.
         password_env: Environment variable with the password.
@@ -122,6 +125,8 @@ class NotifySpec(_Guarded):
     """Recipients and events of notifications.
 
     Attributes:
+        webhook: A webhook to post to; null for none.
+        email: Mail to send; null for none.
         events: `done`: all trials completed. `failed`: some did not, or the sweep gave up, broke, or got SIGTERM.
             `stalled`: trials run or wait, but none started, was evaluated or ended for `stalled_minutes`; sent once.
         stalled_minutes: Should exceed the duration of the slowest epoch, set-up included.

@@ -148,7 +148,11 @@ class DepthGoalSpec(Frozen):
 
 
 class GoalSpec(Frozen):
-    """A question; its answer decides which trials run."""
+    """A question; its answer decides which trials run.
+
+    Attributes:
+        choose_depth: How deep can be frozen within a tolerance?
+    """
 
     choose_depth: DepthGoalSpec
 

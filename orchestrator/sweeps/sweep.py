@@ -132,7 +132,25 @@ def _list_is_choice(value: object) -> object:
 
 
 class SweepSpec(Frozen):
-    """What a YAML file declares; see the module's example."""
+    """What a YAML file declares; see the module's example.
+
+    Attributes:
+        name: Its name in the store, in tables and for `permafrost stop`.
+        trial: Settings that all trials share: keys of a trial; nested ones as mappings.
+        space: What varies: keys of a trial, nested ones with dots, each with its values; `cases` vary several together.
+        seeds: The replicates of every setting.
+        search: How settings are chosen from the space.
+        schedule: Which settings continue and which stop early.
+        racing: More seeds for the settings that may be best only; null gives all the same.
+        goal: A question whose answer decides which trials run; null runs all.
+        resources: What one trial gets.
+        checkpoint: When running trials save checkpoints; a bare word is ``auto`` or ``off``.
+        limits: When to give up.
+        keep: ``weights`` stores the trained tensors of each trial's best epoch, so that a model is exported without
+            training; null stores none.
+        predictions: Which predictions are stored: ``auto`` for those of tagging up to a size, ``all`` or ``none``.
+        watch: Log and notifications.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=80)]
     trial: dict[str, Any] = {}

@@ -1,0 +1,1 @@
+"""The documentation: `mkdocs.yml`, its pages, and what generates the reference from the code (`make docs`)."""

@@ -1,0 +1,1 @@
+"""The documentation: it builds, asks nobody, and what it says runs."""
