@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_WR)
 
-    do_GET = do_HEAD = do_POST = _answer  # noqa: N815
+    do_GET = do_HEAD = do_POST = do_PUT = _answer  # noqa: N815
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass

@@ -153,6 +153,10 @@ def test_the_model_card_says_the_terminals_mean_and_deviation(store: ResultStore
     (found,) = re.findall(r": ([\d.]+) ± ([\d.]+) \(mean ± standard deviation\)", card)
     cell = next(cell for cell in summary(store) if cell.spec.cell_id == spec.cell_id)
     assert found == (points(cell.score_mean or 0), points(cell.score_std or 0))
+    shown = part(store, "depth-forest").set_index("frozen").loc[spec.freeze.label]
+    (cost,) = re.findall(r"over 3 paired seeds: (\S+) points on dev, 95 % interval (\S+) to (\S+)\.", card)
+    names = ("difference (points)", "95 % from (points)", "95 % to (points)")
+    assert [float(each) for each in cost] == [pytest.approx(shown[name], abs=0.006) for name in names]
 
 
 def test_the_answer_is_one_object_in_terminal_report_and_dashboard(store: ResultStore, report: Path) -> None:

@@ -72,11 +72,20 @@ def export_model(spec: TrialSpec, trained: Trained, folder: Path, card: str) -> 
         model.save_pretrained(folder)
         _tokenizer(spec).save_pretrained(folder)
         recipe = {"task": spec.task, "lowercase": spec.lowercase, "max_length": spec.max_length}
-        content = {"trial_id": spec.trial_id, **recipe, "spec": spec.model_dump(mode="json")}
+        content = {"trial_id": spec.trial_id, **recipe, "spec": _without_paths(spec)}
         (folder / RECIPE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         (folder / "README.md").write_text(card, encoding="utf-8")
     except OSError as error:
         raise ModelError(f"{folder}: cannot be written ({error.strerror}).") from error
+
+
+def _without_paths(spec: TrialSpec) -> dict[str, Any]:
+    """The spec as JSON values, its files by their names alone: a model folder is made to be shared."""
+    content: dict[str, Any] = spec.model_dump(mode="json")
+    for split in ("train", "dev", "test", "mismatched"):
+        content["data"][split] = [Path(file).name for file in content["data"][split]]
+    content["model"]["path"] = spec.model.name
+    return content
 
 
 def _tokenizer(spec: TrialSpec) -> Any:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
-from orchestrator.analysis.describe import describe
+from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, describe, mean_interval
 from orchestrator.analysis.layer_strip import FreezeName
-from orchestrator.config.quantities import points
+from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
+from orchestrator.store.evidence import evidence
 from orchestrator.store.schema import State
 from orchestrator.store.specs import stored_spec
 from trials.errors import ConfigError
@@ -19,43 +23,86 @@ from trials.escaping.untrusted_text import markdown
 from trials.models.family import CAUSAL, is_causal
 from trials.record import MISMATCHED
 from trials.sources.cache import fetched_corpora
+from trials.sources.hub_client import Repo
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
 Row = dict[str, Any]
 _PIPELINES = {"tokens": "token-classification", "text": "text-classification"}
+_UNKNOWN = "unknown"  # the hub's own word for a licence that nobody stated
+_SNAPSHOT = re.compile(r"models--([\w.-]+?)--([\w.-]+)/snapshots/([0-9a-f]{40})$")  # of the hub's cache
+_HUB_DATA = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:/[^@]*)?@([0-9a-f]{40})")
 
 
-def model_card(spec: TrialSpec, row: Row, store: ResultStore, *, score: float, licence: str | None) -> str:
+def model_card(
+    spec: TrialSpec,
+    row: Row,
+    store: ResultStore,
+    *,
+    score: float,
+    licence: str | None,
+    repository: str | None = None,
+) -> str:
     """Markdown with the YAML header of the Hugging Face hub, from the row of a trial in a store.
 
     `score` is the dev score of the exported weights, 0 to 1, which may differ from the row's on a GPU. `licence` None
-    means the licence in the encoder's own card, if it states one.
+    means the licence in the encoder's own card, if it states one. `repository` is `owner/name` if the model is pushed.
     """
-    licence = licence or base_licence(Path(spec.model.path)) or "unknown"
-    header = {
-        "license": licence,
-        "library_name": "transformers",
-        "pipeline_tag": _PIPELINES[TASKS[spec.task].head],
-        "base_model": spec.model.name,
-        "datasets": [spec.data.name],
-        "metrics": [name for name, _ in row["best_metrics"] or ()],
-    }
-    seeds = _replicates(spec, store)
+    licence = licence or base_licence(Path(spec.model.path)) or _UNKNOWN
+    rows = store.trials().to_pylist()
+    seeds = _replicates(spec, rows)
+    header = _header(spec, row, licence)
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=False, allow_unicode=True)}---",
         f"# {markdown(spec.model.name)}, fine-tuned for {spec.task} on {markdown(spec.data.name)}",
         f"Fine-tuned with Permafrost: trial `{spec.trial_id}`, seed {spec.seeds.label}."
         + (f" The encoder is {CAUSAL}" if is_causal(spec.model) else ""),
         "## Scores\n\n" + _scores(spec, row, score) + "\n\n" + _over_seeds(seeds),
-        "## Freezing\n\n" + _freezing(spec, row),
+        "## Freezing\n\n" + _freezing(spec, row) + _against_baseline(spec, rows, store),
         "## Data\n\n" + _data(spec),
         "## Training\n\n" + _training(spec, row),
-        f"## Licence\n\n{markdown(licence)}. "
-        "Both the encoder's and the data's licence apply: check that you may share this.",
-        "## Use\n\n" + _use(spec),
+        f"## Licence\n\n- Encoder, {markdown(spec.model.name)}: {markdown(licence)}\n"
+        f"- Data, {markdown(spec.data.name)}: {markdown(data_licence(spec) or _UNKNOWN)}\n\n"
+        "Both apply: check that you may share this.",
+        "## Use\n\n" + _use(spec, repository),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _header(spec: TrialSpec, row: Row, licence: str) -> Row:
+    """The card's metadata. Only what is on the hub is named as one of its models or datasets."""
+    base, data = hub_model(spec.model.path), _HUB_DATA.fullmatch(spec.data.source or "")
+    pipeline = _PIPELINES[TASKS[spec.task].head]
+    dataset: Row = {"type": data[1] if data else spec.data.name, "name": spec.data.name}
+    dataset |= {"revision": data[2]} if data else {}
+    best = dict(row["best_metrics"] or ())
+    results: list[Row] = [
+        {
+            "task": {"type": pipeline, "name": spec.task},
+            "dataset": {**dataset, "split": split},
+            "metrics": [
+                {"type": name, "name": f"{name} (points)", "value": round(100 * value, 2)} for name, value in scores
+            ],
+        }
+        for split, scores in (("dev", best.items()), ("test", row["test_metrics"] or ()))
+        if scores
+    ]
+    return {
+        "license": licence,
+        "library_name": "transformers",
+        "pipeline_tag": pipeline,
+        **({"base_model": base.name} if base else {}),
+        **({"datasets": [data[1]]} if data else {}),
+        "metrics": list(best),
+        "model-index": [{"name": f"{spec.model.name}, {spec.freeze.label} frozen, seed {spec.seeds.label}",
+                         "results": results}],
+    }  # fmt: skip
+
+
+def hub_model(folder: str) -> Repo | None:
+    """The repository of an encoder that came from the hub, by its folder in the hub's cache; None for any other."""
+    found = _SNAPSHOT.search(folder)
+    return Repo("models", f"{found[1]}/{found[2]}", found[3]) if found else None
 
 
 def base_licence(folder: Path) -> str | None:
@@ -68,10 +115,10 @@ def base_licence(folder: Path) -> str | None:
         return None
 
 
-def _replicates(spec: TrialSpec, store: ResultStore) -> list[Row]:
+def _replicates(spec: TrialSpec, rows: Sequence[Row]) -> list[Row]:
     """The completed trials of the same cell."""
-    rows = [row for row in store.trials().to_pylist() if row["state"] == State.COMPLETED]
-    return [row for row in rows if stored_spec(row["spec"], row["trial_id"]).cell_id == spec.cell_id]
+    done = [row for row in rows if row["state"] == State.COMPLETED]
+    return [row for row in done if stored_spec(row["spec"], row["trial_id"]).cell_id == spec.cell_id]
 
 
 def _scores(spec: TrialSpec, row: Row, score: float) -> str:
@@ -91,9 +138,39 @@ def _over_seeds(rows: list[Row]) -> str:
     if len(rows) < 2:
         return "One seed: the variation over seeds is not known."
     seeds = ", ".join(str(row["seed"]) for row in rows)
-    scores = describe([row["best_score"] for row in rows])
+    dev = [row["best_score"] for row in rows]
+    test = [row["test_score"] for row in rows if row["test_score"] is not None]
+    scores, told = describe(dev), [f"Dev score over the seeds {seeds}: "]
+    told[0] += f"{points(scores.mean)} ± {points(scores.std)} (mean ± standard deviation){_interval(dev, 'score')}."
+    if len(test) > 1:
+        scores = describe(test)
+        told.append(f"Test: {points(scores.mean)} ± {points(scores.std)}{_interval(test, 'test_score')}.")
+    return " ".join(told)
+
+
+def _interval(scores: Sequence[float], column: str) -> str:
+    if len(scores) < LEAST_FOR_INTERVAL:
+        return ""
+    low, high = mean_interval(np.asarray(scores, dtype=np.float64), column)
+    return f", 95 % interval of the mean {points(low)} to {points(high)}"
+
+
+def _against_baseline(spec: TrialSpec, rows: Sequence[Row], store: ResultStore) -> str:
+    """What the freezing costs in this store, paired by seed; nothing where there is no baseline beside it."""
+    from orchestrator.analysis.differences import differences
+
+    if not spec.freeze.label or spec.freeze.strategy == "none":
+        return ""
+    specs = [stored_spec(row["spec"], row["trial_id"]) for row in rows if row["state"] == State.COMPLETED]
+    alike = [each for each in specs if each.freeze.strategy == "none" or each.cell_id == spec.cell_id]
+    table = differences(evidence(store, alike).frame)
+    found = table[(table["cell"] == spec.cell_id) & table["low"].notna()]
+    if found.empty:
+        return ""
+    n, mean, low, high = found[["n_pairs", "mean", "low", "high"]].iloc[0]
     return (
-        f"Dev score over the seeds {seeds}: {points(scores.mean)} ± {points(scores.std)} (mean ± standard deviation)."
+        f" Against nothing frozen, over {counted(int(n), 'paired seed')}: {points(mean)} points on dev, "
+        f"95 % interval {points(low)} to {points(high)}."
     )
 
 
@@ -112,13 +189,16 @@ def _data(spec: TrialSpec) -> str:
     sizes = dict(zip(("train", "dev", "test"), spec.data.sizes or (), strict=False))
     counts = ", ".join(f"{n:,} {split}" for split, n in sizes.items() if n)
     source = f" ({markdown(spec.data.source)})" if spec.data.source else ""
-    fetched = next((corpus for corpus in fetched_corpora() if corpus.source == spec.data.source), None)
-    licence = (fetched and fetched.licence) or _licence_beside(spec)
     return (
         f"{markdown(spec.data.name)}{source}: {counts or 'sizes not recorded'} items, of which "
-        f"{spec.train_size:,} were used for training. Licence: {markdown(licence or 'not stated')}. "
-        f"SHA-256 of the splits: `{spec.data.fingerprint}`."
+        f"{spec.train_size:,} were used for training. SHA-256 of the splits: `{spec.data.fingerprint}`."
     )
+
+
+def data_licence(spec: TrialSpec) -> str | None:
+    """The licence that the source of a corpus stated, or a file beside it; None if neither did."""
+    fetched = next((corpus for corpus in fetched_corpora() if corpus.source == spec.data.source), None)
+    return (fetched and fetched.licence) or _licence_beside(spec)
 
 
 def _licence_beside(spec: TrialSpec) -> str | None:
@@ -148,10 +228,11 @@ def _training(spec: TrialSpec, row: Row) -> str:
     )
 
 
-def _use(spec: TrialSpec) -> str:
+def _use(spec: TrialSpec, repository: str | None) -> str:
     task = _PIPELINES[TASKS[spec.task].head]
+    fetch = f"`hf download {repository} --local-dir FOLDER`, then " if repository else ""
     return (
         "```python\nfrom transformers import pipeline\n\n"
-        f'pipeline("{task}", model="FOLDER")("A sentence.")\n```\n\n'
-        "or, for whole files: `permafrost predict FOLDER INPUT`."
+        f'pipeline("{task}", model="{repository or "FOLDER"}")("A sentence.")\n```\n\n'
+        f"or, for whole files: {fetch}`permafrost predict FOLDER INPUT`."
     )

@@ -159,22 +159,29 @@ def test_frozen_weights_are_those_of_the_encoder(exported: Exported) -> None:
 
 
 def test_the_header_of_the_card_is_the_hubs(exported: Exported) -> None:
-    header, _ = exported.card("tagger")
+    row, (header, _) = exported.rows["tagger"], exported.card("tagger")
+    (index,) = header.pop("model-index")
     assert header == {
         "license": "cc-by-sa-4.0",  # of the starter model's own card
         "library_name": "transformers",
         "pipeline_tag": "token-classification",
-        "base_model": "starter",
-        "datasets": ["bank"],
         "metrics": ["accuracy", "macro_f1"],
     }
+    assert [result["dataset"] for result in index["results"]] == [
+        {"type": "bank", "name": "bank", "split": split} for split in ("dev", "test")
+    ]
+    accuracy = index["results"][1]["metrics"][0]
+    assert accuracy == {
+        "type": "accuracy", "name": "accuracy (points)", "value": round(100 * row["test_score"], 2)
+    }  # fmt: skip
     assert exported.card("texts")[0]["pipeline_tag"] == "text-classification"
     assert exported.card("cased")[0]["license"] == "unknown"
 
 
 def test_the_card_tells_data_freezing_scores_and_seeds(exported: Exported) -> None:
     row, (_, text) = exported.rows["tagger"], exported.card("tagger")
-    assert "bank: 64 train, 30 dev, 10 test items, of which 64 were used for training. Licence: Free for tests." in text
+    assert "bank: 64 train, 30 dev, 10 test items, of which 64 were used for training." in text
+    assert "- Encoder, starter: cc-by-sa-4.0\n- Data, bank: Free for tests\n" in text
     assert (
         "`■ ■■■■□□` (first the embeddings) first 4 + embeddings, that is layers 1 to 4 of 6 and the embeddings frozen."
         in text
@@ -188,6 +195,18 @@ def test_the_card_tells_data_freezing_scores_and_seeds(exported: Exported) -> No
 
 def test_the_card_of_one_seed_says_that_the_variation_is_not_known(exported: Exported) -> None:
     assert "One seed: the variation over seeds is not known." in exported.card("ner")[1]
+
+
+def test_a_licence_that_nobody_states_is_said_to_be_unknown(exported: Exported) -> None:
+    assert "- Encoder, cased: unknown\n" in exported.card("cased")[1]
+    assert "- Data, reviews: unknown\n" in exported.card("texts")[1]
+
+
+@pytest.mark.parametrize("name", ["tagger", "cased"])
+def test_no_file_names_a_folder_of_this_machine(name: str, exported: Exported) -> None:
+    for path in exported.model(name).iterdir():
+        assert str(exported.folder).encode() not in path.read_bytes(), path.name
+        assert str(Path.cwd()).encode() not in path.read_bytes(), path.name
 
 
 def test_a_licence_may_be_given_and_an_empty_folder_used(exported: Exported, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ TIMEOUT_S = 30.0
 COMMIT = re.compile(r"[0-9a-f]{40}")
 _REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _LIBRARIES = ("huggingface_hub", "datasets")
-_LOG_IN = "log in (`hf auth login`, or set HF_TOKEN)"
+LOG_IN = "log in (`hf auth login`, or set HF_TOKEN)"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def calling(repo: Repo) -> Iterator[None]:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        with _silence():
+        with silence():
             end_slow_downloads(get_session())
             yield
     except (httpx2.HTTPError, OSError, HFValidationError) as error:
@@ -149,20 +149,20 @@ def explain(error: BaseException, repo: Repo) -> str:
         RevisionNotFoundError,
     )
 
-    error = _root(error, (HfHubHTTPError, httpx2.TransportError, OfflineModeIsEnabled))
+    error = root_cause(error, (HfHubHTTPError, httpx2.TransportError, OfflineModeIsEnabled))
     hub = shown(constants.ENDPOINT)
     page = f"{hub}/{'datasets/' if repo.kind == 'datasets' else ''}{repo.name}"
     match error:
         case GatedRepoError():
-            return f"{repo} is gated: accept its terms on its page, {page}, and {_LOG_IN}."
+            return f"{repo} is gated: accept its terms on its page, {page}, and {LOG_IN}."
         case RevisionNotFoundError():
             return f"{repo} has no revision {repo.revision!r}. Its branches and tags are at {page}/tree/main."
         case RepositoryNotFoundError():
-            return f"{repo} is not at {hub}, or is private. Check the name; if it is private, {_LOG_IN}."
+            return f"{repo} is not at {hub}, or is private. Check the name; if it is private, {LOG_IN}."
         case OfflineModeIsEnabled():
             return f"{repo} is not on this machine, and HF_HUB_OFFLINE forbids the download. Unset it, or fetch first."
         case HfHubHTTPError():
-            return f"{repo}: {_status(error.response.status_code, hub)}"
+            return f"{repo}: {status_message(error.response.status_code, hub)}"
         case httpx2.TransportError():
             reason = without_token(str(error)) or type(error).__name__
             return (
@@ -177,7 +177,7 @@ def explain(error: BaseException, repo: Repo) -> str:
     return f"{repo} cannot be read: {reason}. Use another revision, or give the files themselves."
 
 
-def _root(error: BaseException, kinds: tuple[type[BaseException], ...]) -> BaseException:
+def root_cause(error: BaseException, kinds: tuple[type[BaseException], ...]) -> BaseException:
     """The first exception in the chain of causes that is of one of these kinds; the libraries wrap errors."""
     cause: BaseException | None = error
     while cause is not None:
@@ -187,14 +187,15 @@ def _root(error: BaseException, kinds: tuple[type[BaseException], ...]) -> BaseE
     return error
 
 
-def _status(status: int, hub: str) -> str:
+def status_message(status: int, hub: str) -> str:
+    """What a status that is no success means and what to do, for a hub at this address."""
     match status:
         case 401:
-            return f"{hub} does not accept the token of this machine (HTTP 401). Remove it, or {_LOG_IN} again."
+            return f"{hub} does not accept the token of this machine (HTTP 401). Remove it, or {LOG_IN} again."
         case 403:
-            return f"{hub} refuses access (HTTP 403). Use a token with the right to read it: {_LOG_IN}."
+            return f"{hub} refuses access (HTTP 403). Use a token with the right to read it: {LOG_IN}."
         case 429:
-            return f"too many requests to {hub} (HTTP 429). Wait some minutes, or {_LOG_IN}, which allows more."
+            return f"too many requests to {hub} (HTTP 429). Wait some minutes, or {LOG_IN}, which allows more."
     return f"{hub} answered HTTP {status}. Try again later; the download resumes where it stopped."
 
 
@@ -217,7 +218,7 @@ def card_licence(card: Any) -> str | None:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """Turn the libraries' progress bars and log messages off, and restore them afterwards."""
     loggers = [logging.getLogger(name) for name in _LIBRARIES]
     levels = [logger.level for logger in loggers]

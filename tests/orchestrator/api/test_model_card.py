@@ -1,0 +1,41 @@
+"""What a model card says of an encoder and a corpus that are on the hub, and of those that are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from orchestrator.api.model_card import hub_model, model_card
+from tests.builders import make_spec
+from tests.dashboards.stores import specs, write_store
+
+COMMIT = "5f" * 20
+SNAPSHOT = f"/home/x/.cache/huggingface/hub/models--Face-AI--a-base/snapshots/{COMMIT}"
+
+
+def header(tmp_path: Path, path: str, source: str | None) -> dict[str, Any]:
+    store = write_store(tmp_path / "store", specs(seeds=range(1)))
+    row, spec = store.trials().to_pylist()[0], make_spec()
+    changed = {"model": spec.model.model_copy(update={"path": path}),
+               "data": spec.data.model_copy(update={"source": source})}  # fmt: skip
+    card = model_card(spec.model_copy(update=changed), row, store, score=row["best_score"], licence="mit")
+    found: dict[str, Any] = yaml.safe_load(card.split("---\n")[1])
+    return found
+
+
+def test_a_model_and_a_dataset_of_the_hub_are_linked(tmp_path: Path) -> None:
+    found = header(tmp_path, SNAPSHOT, f"hub:nyu-mll/glue/sst2@{COMMIT}")
+    assert (found["base_model"], found["datasets"]) == ("Face-AI/a-base", ["nyu-mll/glue"])
+    assert found["model-index"][0]["results"][0]["dataset"]["revision"] == COMMIT
+
+
+def test_what_is_elsewhere_is_no_link(tmp_path: Path) -> None:
+    assert {"base_model", "datasets"}.isdisjoint(header(tmp_path, "/models/mine", "ud:UD_English-EWT@2.16"))
+
+
+@pytest.mark.parametrize("folder", [f"{SNAPSHOT}/onnx", "/home/x/models--no/snapshots/main", "starter"])
+def test_a_folder_that_is_no_snapshot_of_the_hub_names_no_repository(folder: str) -> None:
+    assert hub_model(folder) is None
