@@ -224,7 +224,8 @@ class _Collector:
             self.problems.extend(((key, *path), text) for path, text in error.problems)
             self.codes.add(error.exit_code)
         except PermafrostError as error:
-            self.add(key, str(error), code=error.exit_code)
+            for line in str(error).split("\n"):  # a message has a line for each problem
+                self.add(key, line, code=error.exit_code)
 
     def raise_if_any(self) -> None:
         if self.problems:

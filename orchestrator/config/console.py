@@ -101,7 +101,7 @@ def reported(*, debug: bool) -> Iterator[None]:
     except PermafrostError as error:
         if debug:
             raise
-        say(f"error: {error}" if "\n" not in str(error) else f"{str(error).count(chr(10)) + 1} errors:\n{error}")
+        say(_told(str(error)))
         raise typer.Exit(error.exit_code) from error
     except KeyboardInterrupt as error:
         say(_STOPPED)
@@ -117,6 +117,14 @@ def reported(*, debug: bool) -> Iterator[None]:
         what = f"{type(error).__name__}: {one_line(str(error))}"
         say(f"internal error: {what}. Run it again with --debug and report the traceback.")
         raise typer.Exit(INTERNAL) from error
+
+
+def _told(message: str) -> str:
+    """A message under its number of problems, if it has several."""
+    problems = message.split("\n")
+    if len(problems) == 1:
+        return f"error: {message}"
+    return f"{'many' if problems[-1].startswith('... and ') else len(problems)} errors:\n{message}"
 
 
 @contextmanager

@@ -70,6 +70,16 @@ def test_a_broken_treebank_is_named_with_file_and_line(train: str, said: str, tm
     check(here("launch", "--sweep", sweep, "--store", "store"), tmp_path, 3, said)
 
 
+def test_every_broken_line_of_a_corpus_is_told_with_the_sweeps_line_and_key(tmp_path: Path, here: Here) -> None:
+    (tmp_path / "bank").mkdir()
+    for split in ("train", "dev"):
+        (tmp_path / "bank" / f"{split}.conllu").write_text("1\ta\tNOUN\n\n" + GOOD + f"x\t{split}\tNOUN\n\n")
+    sweep = write_sweep(tmp_path / "own.yaml", "space: {data: [{folder: bank}]}\n")
+    done = here("launch", "--sweep", sweep, "--store", "store")
+    check(done, tmp_path, 3, "4 errors:\n", "train.conllu:1: ", "train.conllu:5: ", "dev.conllu:1: ", "dev.conllu:5: ")
+    assert done.stderr.count("space.data[0]: ") == 4
+
+
 def test_a_folder_of_something_else_is_not_taken_for_a_store(sweep: Path, tmp_path: Path, here: Here) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")

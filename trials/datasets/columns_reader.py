@@ -13,6 +13,7 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
+from trials.datasets.broken_lines import BrokenLines
 from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.text_file import read_lines
@@ -47,14 +48,21 @@ def read_columns(path: Path, columns: Columns, first: int | None = None) -> list
     what it has in place of a tag occurs as a tag nowhere else.
 
     Raises:
-        DataError: the file is unreadable, not UTF-8, or a line has too few or another number of columns; names file
-            and line.
+        DataError: the file is unreadable or not UTF-8; names it.
+        BrokenLinesError: lines have too few or another number of columns; names file and line of each.
     """
     check_keys(path, columns, "a column file", "tokens", "tags")
     word, tag = _position(path, "tokens", columns.tokens, 0), _position(path, "tags", columns.tags, -1)
     blocks = _without_comments(list(_blocks(read_lines(path))), tag)
     file = _File(path, word, tag, next((len(block[0].cells) for block in blocks), 0))
-    return [file.sentence(block) for block in blocks[:first]]
+    sentences, broken = [], BrokenLines()
+    for block in blocks[:first]:
+        try:
+            sentences.append(file.sentence(block))
+        except DataError as error:
+            broken.add(error)
+    broken.raise_if_any()
+    return sentences
 
 
 CORPUS_FORMATS.register("columns")(read_columns)  # not as a decorator, which would change its type
@@ -111,8 +119,13 @@ class _File:
     width: int
 
     def sentence(self, block: list[ColumnLine]) -> Sentence:
+        broken = BrokenLines()
         for line in block:
-            self._check(line)
+            try:
+                self._check(line)
+            except DataError as error:
+                broken.add(error)
+        broken.raise_if_any()
         words, tags = ([cells[place] for _, cells, _ in block] for place in (self.word, self.tag))
         return Sentence(tuple(words), tuple(tags), f"{self.path}:{block[0].number}")
 

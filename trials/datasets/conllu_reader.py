@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from trials.datasets.broken_lines import BrokenLines
 from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.text_file import read_lines
@@ -29,30 +30,48 @@ def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[
     With `first` only so many are read, and the rest of the file is not validated.
 
     Raises:
-        DataError: the file is unreadable, not UTF-8, or a line breaks the format; names file and line.
+        DataError: the file is unreadable or not UTF-8; names it.
+        BrokenLinesError: lines break the format; names file and line of each.
     """
     check_keys(path, columns, "a CoNLL-U file", "tags")
     tag = "upos" if columns.tags is None else columns.tags
     if tag not in TAGS:
         raise DataError(f"{path}: columns.tags: {unknown(str(tag), TAGS)}")
     assert isinstance(tag, str)
-    blocks = islice(_blocks(path, COLUMNS.index(tag)), first)
-    return [_sentence(path, number, block, tag) for number, block in blocks]
+    sentences, broken = [], BrokenLines()
+    for number, block in islice(_blocks(path), first):
+        try:
+            _check_lines(path, number, block, COLUMNS.index(tag))
+            sentences.append(_sentence(path, number, block, tag))
+        except DataError as error:
+            broken.add(error)
+    broken.raise_if_any()
+    return sentences
 
 
 CORPUS_FORMATS.register("conllu")(read_conllu)  # not as a decorator, which would change its type
 
 
-def _blocks(path: Path, tag_column: int) -> Iterator[tuple[int, list[str]]]:
+def _blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number of its first line, lines) of every sentence; blank lines end a sentence."""
     block: list[str] = []
     for number, line in enumerate([*read_lines(path), ""], start=1):
         if line.strip():
-            _check_line(path, number, line, tag_column)
             block.append(line)
         elif block:
             yield number - len(block), block
             block = []
+
+
+def _check_lines(path: Path, first: int, block: list[str], tag_column: int) -> None:
+    """Raise BrokenLinesError if lines of a sentence break the format; `first` is the number of its first one."""
+    broken = BrokenLines()
+    for number, line in enumerate(block, start=first):
+        try:
+            _check_line(path, number, line, tag_column)
+        except DataError as error:
+            broken.add(error)
+    broken.raise_if_any()
 
 
 def _check_line(path: Path, number: int, line: str, tag_column: int) -> None:

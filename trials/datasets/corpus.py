@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from trials.datasets.broken_lines import BrokenLines
 from trials.errors import DataError
 from trials.registry import Registry
 from trials.settings import Columns, DataSpec, Files
@@ -104,11 +105,19 @@ def load_corpus(data: DataSpec) -> Corpus:
     """Read the items of a spec's files.
 
     Raises:
-        DataError: a broken or empty split, or files that changed since the spec was made.
+        DataError: files that changed since the spec was made.
+        BrokenLinesError: the broken lines of all splits, and splits that are empty or cannot be read.
     """
     if fingerprint(*(getattr(data, name) for name in SPLITS)) != data.fingerprint:
         raise DataError(f"{data.name}: its files changed since the sweep was planned. Launch again to make a new plan.")
-    corpus = Corpus(*(_split(data, name) for name in SPLITS))
+    splits, broken = [], BrokenLines()
+    for name in SPLITS:
+        try:
+            splits.append(_split(data, name))
+        except DataError as error:
+            broken.add(error)
+    broken.raise_if_any()
+    corpus = Corpus(*splits)
     return corpus if data.held_out is None else _with_held_out(corpus, data, data.held_out)
 
 

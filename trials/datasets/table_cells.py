@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from trials.datasets.broken_lines import BrokenLines
 from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import Sentence, Text
 from trials.datasets.text_file import TOO_MANY_MARKS, heap_of_marks, normalised
@@ -15,6 +16,7 @@ from trials.errors import DataError, unknown
 from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns
 
+ItemT = TypeVar("ItemT", Sentence, Text)
 TEXT_KEYS = ("text", "pair", "label")
 SENTENCE_KEYS = ("tokens", "tags")
 
@@ -103,13 +105,27 @@ def table_columns(path: Path, columns: Columns) -> TableColumns:
     return TableColumns(path, names, {} if names else asked)
 
 
-def items(asked: TableColumns, rows: Iterable[Row]) -> list[Sentence] | list[Text]:
-    """The rows as texts or sentences.
+def items(asked: TableColumns, rows: Iterable[Row | DataError]) -> list[Sentence] | list[Text]:
+    """The rows as texts or sentences; in place of a row that could not be read stands its error.
 
     Raises:
-        DataError: a cell is empty or of the wrong kind; names the row's place.
+        BrokenLinesError: cells are empty or of the wrong kind, or rows are errors; names each one's place.
     """
-    return [_text(row) for row in rows] if asked.texts else [_sentence(row) for row in rows]
+    return _converted(_text, rows) if asked.texts else _converted(_sentence, rows)
+
+
+def _converted(convert: Callable[[Row], ItemT], rows: Iterable[Row | DataError]) -> list[ItemT]:
+    found, broken = list[ItemT](), BrokenLines()
+    for row in rows:
+        if isinstance(row, DataError):
+            broken.add(row)
+            continue
+        try:
+            found.append(convert(row))
+        except DataError as error:
+            broken.add(error)
+    broken.raise_if_any()
+    return found
 
 
 def _text(row: Row) -> Text:

@@ -94,7 +94,7 @@ def _csv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Cells]:
         ) from error
 
 
-def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterator[Row]:
+def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterator[Row | DataError]:
     """The used cells of every row; the first row is the header if columns are given by name."""
     first = next(rows, None)
     if first is None:
@@ -106,8 +106,9 @@ def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterat
     whose = "the first row" if asked.by_position else "the header"
     for n, row in rows:
         if len(row) != len(cells):
-            raise DataError(f"{path}:{n}: a row has {_count(row)}, {whose} has {len(cells)}. Fix this row.")
-        yield Row(f"{path}:{n}", _cells(row, places))
+            yield DataError(f"{path}:{n}: a row has {_count(row)}, {whose} has {len(cells)}. Fix this row.")
+        else:
+            yield Row(f"{path}:{n}", _cells(row, places))
 
 
 def _cells(row: Sequence[str], places: Mapping[str, int]) -> dict[str, str | list[str]]:
@@ -119,15 +120,21 @@ def _count(cells: Sequence[str]) -> str:
     return "one column" if len(cells) == 1 else f"{len(cells)} columns"
 
 
-def _json_rows(path: Path, asked: TableColumns) -> Iterator[Row]:
+def _json_rows(path: Path, asked: TableColumns) -> Iterator[Row | DataError]:
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
-            place = f"{path}:{number}"
-            found = _json_object(place, line)
-            for key, name in asked.names.items():
-                if name not in found:
-                    raise DataError(f"{place}: columns.{key}: {unknown(name, found, in_file=True)}")
-            yield Row(place, {key: found[name] for key, name in asked.names.items()})
+            try:
+                yield _json_row(f"{path}:{number}", line, asked)
+            except DataError as error:
+                yield error
+
+
+def _json_row(place: str, line: str, asked: TableColumns) -> Row:
+    found = _json_object(place, line)
+    for key, name in asked.names.items():
+        if name not in found:
+            raise DataError(f"{place}: columns.{key}: {unknown(name, found, in_file=True)}")
+    return Row(place, {key: found[name] for key, name in asked.names.items()})
 
 
 def _json_object(place: str, line: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trials.datasets.broken_lines import BrokenLines
 from trials.datasets.corpus import Item, Text
 from trials.errors import DataError
 from trials.escaping.untrusted_text import quoted
@@ -51,8 +52,15 @@ class TextClassification(MeasuredTask):
                 "the task classifies texts, but this corpus has tagged words. Use a task like `pos` or `ner`, or give "
                 "`columns: {text: ..., label: ...}`."
             )
+        broken = BrokenLines()
         for text in texts:
-            _check_label(text, regression=self.regression)
+            try:
+                _check_label(text, regression=self.regression)
+            except DataError as error:
+                if not self.regression:  # what is wrong is the task or the column
+                    raise
+                broken.add(error)
+        broken.raise_if_any()
         return [*texts]
 
     def label_names(self, train: Sequence[Item]) -> tuple[str, ...]:

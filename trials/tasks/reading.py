@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from trials.datasets.broken_lines import BrokenLines, BrokenLinesError
 from trials.datasets.corpus import SPLITS, Corpus, Item, load_corpus
 from trials.errors import DataError
 from trials.escaping.untrusted_text import quoted
@@ -23,12 +24,15 @@ def read_corpus(task_name: str, data: DataSpec) -> Corpus:
 @lru_cache(maxsize=8)
 def _read(task_name: str, data: DataSpec) -> Corpus:
     task, raw = TASKS[task_name], load_corpus(data)
-    splits: list[list[Item]] = []
+    splits, broken = list[list[Item]](), BrokenLines()
     for name in SPLITS:
         try:
             splits.append(task.read(getattr(raw, name), data.scheme))
+        except BrokenLinesError as error:
+            broken.add(BrokenLinesError([f"{data.name}, {name} split: {line}" for line in error.lines], error.n))
         except DataError as error:
             raise DataError(f"{data.name}, {name} split: {error}") from error
+    broken.raise_if_any()
     labels = task.label_names(splits[0])
     if len(labels) < 2 and not task.regression:
         only = quoted(labels[0])
