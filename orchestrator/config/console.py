@@ -124,7 +124,7 @@ def _told(message: str) -> str:
     problems = message.split("\n")
     if len(problems) == 1:
         return f"error: {message}"
-    return f"{'many' if problems[-1].startswith('... and ') else len(problems)} errors:\n{message}"
+    return f"{'many' if ' ... and ' in f' {problems[-1]}' else len(problems)} errors:\n{message}"
 
 
 @contextmanager
