@@ -1,25 +1,30 @@
 """Write a sweep of a store to a tracker: the same runs as `watch` gives while a sweep runs.
 
 permafrost export-to tensorboard --dir runs --store results
+permafrost export-to wandb --project freezing --mode offline --store results
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
+from pydantic import BaseModel, ValidationError
 
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, stdout, step_progress
 from orchestrator.config.quantities import counted
+from orchestrator.config.validation_messages import wording
 from orchestrator.store import open_store
 from orchestrator.store.specs import stored_spec
-from orchestrator.sweeps.tracker_spec import check_installed
+from orchestrator.sweeps.tracker_spec import WandbSpec, check_installed
 from orchestrator.trackers.live_tracker import failure_text
 from orchestrator.trackers.replay import documents_of, replay
-from orchestrator.trackers.target import TrackerTarget, tensorboard_target
-from trials.errors import PermafrostError, StoreError
+from orchestrator.trackers.target import TrackerTarget, tensorboard_target, wandb_target
+from trials.errors import ConfigError, PermafrostError, StoreError
+
+Spec = TypeVar("Spec", bound=BaseModel)
 
 app = typer.Typer(
     help="Write a sweep of a store to MLflow, TensorBoard or Weights & Biases.",
@@ -31,11 +36,6 @@ app = typer.Typer(
 SweepOption = Annotated[
     str | None, typer.Option("--sweep", metavar="NAME", help="A sweep of the store.", show_default="the newest")
 ]
-
-
-@app.callback()
-def _group() -> None:
-    pass
 
 
 @app.command()
@@ -54,6 +54,37 @@ def tensorboard(
     """
     with reported(debug=debug):
         _export(tensorboard_target(folder), store, sweep)
+
+
+@app.command()
+def wandb(
+    project: Annotated[str, typer.Option("--project", metavar="NAME", help="The project.")],
+    mode: Annotated[str, typer.Option("--mode", help="`online`, or `offline` for `wandb sync`.")] = "online",
+    store: StoreOption = DEFAULT_STORE,
+    sweep: SweepOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Write a run a trial for Weights & Biases. Runs of an earlier export are replaced.
+
+    Offline runs are written below WANDB_DIR, or the current folder. The key comes from WANDB_API_KEY or `wandb login`.
+
+    Examples:
+        permafrost export-to wandb --project freezing --mode offline --store results
+
+    Exit codes: 0 written, 2 wandb is not installed or has no API key, 3 no store, or W&B does not answer, 5 no such sweep.
+    """
+    with reported(debug=debug):
+        _export(wandb_target(_spec(WandbSpec, {"project": project, "mode": mode})), store, sweep)
+
+
+def _spec(kind: type[Spec], options: dict[str, str]) -> Spec:
+    """The options as their key under `watch`. Raises ConfigError."""
+    try:
+        return kind.model_validate(options)
+    except ValidationError as error:
+        raise ConfigError(
+            [f"--{e['loc'][0] if e['loc'] else 'uri'}: {wording(e, kind)}" for e in error.errors()]
+        ) from error
 
 
 def _export(target: TrackerTarget, store: str, sweep: str | None) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.sweeps.notification_spec import WatchSpec
+from orchestrator.sweeps.tracker_spec import WandbSpec
 from orchestrator.trackers.tracked_run import Tracker
 
 
@@ -30,6 +32,8 @@ def targets_of(watch: WatchSpec) -> list[TrackerTarget]:
     found = []
     if watch.tensorboard is not None:
         found.append(tensorboard_target(Path(watch.tensorboard)))
+    if watch.wandb is not None:
+        found.append(wandb_target(watch.wandb))
     return found
 
 
@@ -42,3 +46,15 @@ def tensorboard_target(folder: Path) -> TrackerTarget:
         return TensorboardTracker(folder.expanduser(), sweep)
 
     return TrackerTarget("tensorboard", ("--dir", str(folder)), opened)
+
+
+def wandb_target(spec: WandbSpec) -> TrackerTarget:
+    """A project of Weights & Biases."""
+
+    def opened(sweep: str) -> Tracker:
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # it is read on import
+        from orchestrator.trackers.wandb_tracker import WandbTracker
+
+        return WandbTracker(spec, sweep)
+
+    return TrackerTarget("wandb", ("--project", spec.project, "--mode", spec.mode), opened)

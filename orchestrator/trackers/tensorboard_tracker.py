@@ -6,7 +6,6 @@ bytes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ from tensorboard.plugins.hparams import metadata, plugin_data_pb2
 from tensorboard.plugins.hparams.api_pb2 import Status
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from orchestrator.trackers.tracked_run import Measured, TrackedTrial, TrialEnd
+from orchestrator.trackers.tracked_run import Measured, TrackedTrial, TrialEnd, safe_name
 
 FILE = "events.out.tfevents.permafrost"  # TensorBoard reads whatever has `tfevents` in its name
 _SUMMARY = "summary"  # the folder of the sweep's text
@@ -111,8 +110,3 @@ class _EventFile:
 
     def close(self) -> None:
         self._file.close()
-
-
-def safe_name(text: str) -> str:
-    """A name from outside as that of one folder: letters, digits and `._+-`, no leading dot, at most 80 characters."""
-    return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).lstrip(".")[:80] or "_"

@@ -7,6 +7,7 @@ that is tracked live and one that is exported from its store give the same runs.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -163,6 +164,11 @@ def end_of(row: Row, last: Measured | None) -> TrialEnd:
     step, time = (last.step, last.time) if last else (0, row["time"].timestamp())
     said = _prefixed({name: _text(text) for name, text in tags.items() if text is not None})
     return TrialEnd(row["state"] in ("completed", "pruned"), Measured(step, time, metrics), said)
+
+
+def safe_name(text: str) -> str:
+    """A name from outside as that of one folder: letters, digits and `._+-`, no leading dot, at most 80 characters."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).lstrip(".")[:80] or "_"
 
 
 def _numbers(row: Row) -> dict[str, float]:

@@ -1,0 +1,97 @@
+"""Offline runs of Weights & Biases, read back from their files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dashboards.cli import app
+from orchestrator.api.answering import answer
+from orchestrator.sweeps.notification_spec import WatchSpec
+from tests.orchestrator.trackers.offline_run import OfflineRun, read_offline_run
+from tests.orchestrator.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, RETRIED, SPECS, run_tracked
+
+WATCH = WatchSpec.model_validate({"wandb": {"project": "freezing", "mode": "offline"}})
+OPTIONS = ["export-to", "wandb", "--project", "freezing", "--mode", "offline", "--store"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a sweep that was tracked while it ran, in `live`, and exported twice to `exported`."""
+    pytest.importorskip("wandb")
+    folder = tmp_path_factory.mktemp("wandb")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WANDB_DIR", str(folder / "live"))
+        (folder / "live").mkdir()
+        said: list[str] = []
+        run_tracked(folder, WATCH, said.append)
+        assert said == []
+        patch.setenv("WANDB_DIR", str(folder / "exported"))
+        (folder / "exported").mkdir()
+        for _ in range(2):
+            done = CliRunner().invoke(app, [*OPTIONS, str(folder / "results")])
+            assert (done.exit_code, done.stdout) == (0, "wrote 4 trials of tiny to wandb\n")
+    return folder
+
+
+def runs(folder: Path) -> dict[str, OfflineRun]:
+    found = [read_offline_run(path) for path in sorted(folder.glob("wandb/offline-run-*/run-*.wandb"))]
+    assert len({run.about["id"] for run in found}) == len(found)
+    return {run.about["id"]: run for run in found}
+
+
+def test_a_trial_is_a_run_in_the_group_of_its_sweep(folder: Path) -> None:
+    found = runs(folder / "live")
+    assert found.keys() == {spec.trial_id for spec in SPECS} | {"sweep-tiny"}
+    assert {run.about["group"] for run in found.values()} == {"tiny"}
+    assert {run.about["kind"] for run in found.values()} == {"trial", "sweep"}
+    assert (found[RETRIED.trial_id].config["freeze.depth"], found[RETRIED.trial_id].config["seed"]) == (2, 0)
+
+
+def test_its_history_is_that_of_the_newest_attempt(folder: Path) -> None:
+    found = runs(folder / "live")
+    assert [(row["_step"], row["score"]) for row in found[RETRIED.trial_id].history] == [(13, 0.625), (26, 0.75)]
+    assert [row["_timestamp"] for row in found[COMPLETE.trial_id].history] == [1_750_000_060.0, 1_750_000_120.0]
+    assert math.isnan(found[DIVERGED.trial_id].history[-1]["dev_loss"])
+    assert found[BROKEN.trial_id].history == []
+
+
+def test_its_summary_says_how_it_ended(folder: Path) -> None:
+    found = runs(folder / "live")
+    states = {"completed": (COMPLETE, RETRIED), "diverged": (DIVERGED,), "failed": (BROKEN,)}
+    for state, specs in states.items():
+        ended = {(found[spec.trial_id].summary["permafrost.state"], found[spec.trial_id].exit_code) for spec in specs}
+        assert ended == {(state, int(state != "completed"))}
+    assert found[COMPLETE.trial_id].summary["trial/best_score"] == 0.875
+    assert found[BROKEN.trial_id].summary["permafrost.error"] == "FileNotFoundError: //***@host"
+
+
+def test_the_answer_is_a_file_of_the_run_of_the_sweep(folder: Path) -> None:
+    (path,) = (folder / "live").glob("wandb/offline-run-*-sweep-tiny/files/answer.json")
+    assert json.loads(path.read_text()) == [each.as_json() for each in answer(str(folder / "results"))]
+    assert path.with_name("summary.md").read_text(encoding="utf-8").startswith("# tiny\n")
+
+
+def test_exports_from_the_store_are_the_runs_that_were_tracked_live_and_none_twice(folder: Path) -> None:
+    live, exported = runs(folder / "live"), runs(folder / "exported")
+    assert {run_id: repr(run) for run_id, run in live.items()} == {i: repr(run) for i, run in exported.items()}
+
+
+def test_nothing_of_the_machine_is_in_a_run(folder: Path) -> None:
+    written = b"".join(path.read_bytes() for path in folder.glob("live/wandb/offline-run-*/run-*.wandb"))
+    assert b"freezing" in written
+    assert str(folder).encode() not in written
+    assert not list(folder.glob("live/wandb/offline-run-*/files/wandb-metadata.json"))
+
+
+def test_online_without_a_key_asks_nobody(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    done = CliRunner().invoke(app, ["export-to", "wandb", "--project", "x", "--store", str(folder / "results")])
+    assert done.exit_code == 2
+    assert "no API key. Set WANDB_API_KEY" in done.stderr
