@@ -71,7 +71,7 @@ def wandb(
     Examples:
         permafrost export-to wandb --project freezing --mode offline --store results
 
-    Exit codes: 0 written, 2 wandb is not installed or has no API key, 3 no store, or W&B does not answer, 5 no such sweep.
+    Exit codes: 0 written, 2 wandb is missing or has no API key, 3 no store, or W&B does not answer, 5 no such sweep.
     """
     with reported(debug=debug):
         _export(wandb_target(_spec(WandbSpec, {"project": project, "mode": mode})), store, sweep)
