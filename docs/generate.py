@@ -12,14 +12,14 @@ ROOT = Path(__file__).parents[1]
 if str(ROOT) not in sys.path:  # MkDocs loads this file by its path
     sys.path.insert(0, str(ROOT))
 
-from docs import reference  # noqa: E402
+from docs import reference, repository_pages  # noqa: E402
 
 PICTURES = ("starter.svg", "starter_depth.png", "starter_overview.png")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """The pages that a person wrote, and the generated ones."""
-    for path, text in reference.pages().items():
+    for path, text in {**reference.pages(), **repository_pages.pages()}.items():
         files.append(File.generated(config, path, content=text))
     for name in PICTURES:
         files.append(File.generated(config, f"pictures/{name}", abs_src_path=str(ROOT / "configs" / "sweeps" / name)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,9 @@ def models_of(root: type[BaseModel]) -> dict[str, type[BaseModel]]:
 def file_page(name: str) -> str:
     """Every key of one kind of YAML file."""
     title, root, about = FILES[name]
+    example = inspect.cleandoc(sys.modules[root.__module__].__doc__ or "")
     sections = [model_section(model, root) for model in models_of(root).values()]
-    return "\n".join([f"# {title}\n\n{about}\n", *sections])
+    return "\n".join([f"# {title}\n\n{about}\n\n{example}\n", *sections])
 
 
 def model_section(model: type[BaseModel], root: type[BaseModel]) -> str:

@@ -23,6 +23,7 @@ from orchestrator.sweeps.search_spec import SEARCHES, ScheduleSpec, less_is_bett
 from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.dashboards.views.made import made
 from tests.orchestrator.search.worlds import EPOCHS, grid_of, nothing_known, table
+from tests.test_vocabulary import DOCUMENTS
 from tests.trials.conftest import save_tiny_model
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.draft import Lookup, TrialDraft
@@ -152,10 +153,10 @@ def test_a_published_study_is_read_from_its_file(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"])
+@pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_file_of_ours_that_a_document_names_exists(name: str) -> None:
     root = Path(__file__).parents[1]
     named = re.findall(
-        r"`((?:tests|orchestrator|trials|dashboards|configs|docker)/[\w./-]+)`", (root / name).read_text()
+        r"`((?:tests|orchestrator|trials|dashboards|configs|docker|docs)/[\w./-]+)`", (root / name).read_text()
     )
     assert not [path for path in named if not (root / path).exists() and not (root / f"{path}.py").exists()]

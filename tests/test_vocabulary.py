@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docker/README.md")
+DOCUMENTS = (
+    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docker/README.md", "docs/tutorial.ipynb"),
+    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs" / "pages").rglob("*.md"))),
+)
 # What readers stumbled over, as regular expressions of words, in strings, docstrings, comments and documents.
 PHRASES = (
     r"a field a planned trial",
@@ -65,7 +68,9 @@ def text_findings(text: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
 
 def files() -> list[Path]:
     modules = [
-        path for root in ("orchestrator", "trials", "dashboards") for path in sorted((ROOT / root).rglob("*.py"))
+        path
+        for root in ("orchestrator", "trials", "dashboards", "docs")
+        for path in sorted((ROOT / root).rglob("*.py"))
     ]
     return [*modules, *sorted((ROOT / "configs").rglob("*.yaml")), *(ROOT / name for name in DOCUMENTS)]
 

@@ -12,7 +12,7 @@ LONGEST_REASON = 160  # characters that a message quotes of a library's error
 
 
 class PermafrostError(Exception):
-    """Base of every error a user can cause. `exit_code` is public: see the README's table.
+    """Base of every error a user can cause. `exit_code` is public: see docs/pages/reference/exit-codes.md.
 
     The message has one line per problem and is safe for a terminal: text from files and servers cannot break lines or
     send control sequences.

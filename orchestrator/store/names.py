@@ -1,6 +1,6 @@
 """Names of objects: a time, so that they sort by age, then a digest of the content.
 
-    part-00001795183308170301531-9f2c51d0a1b2c3d4.parquet
+    part-01795183308170301531-9f2c51d0a1b2c3d4.parquet
 
 Two writers that use the same name have written the same bytes. Names of the first version end in eight random digits;
 they remain valid, but cannot be verified.

@@ -1,4 +1,4 @@
-"""What the dashboard promises, each in a real browser: see the README's part on the dashboard."""
+"""What the dashboard promises, each in a real browser: see docs/pages/howto/dashboard.md."""
 
 from __future__ import annotations
 

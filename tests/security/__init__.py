@@ -1,1 +1,1 @@
-"""Attacks on what is promised in the README's section on security, and a scan of the code for what breaks it."""
+"""Attacks on what is promised in docs/pages/explanation/security.md, and a scan of the code for what breaks it."""
