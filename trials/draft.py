@@ -170,6 +170,7 @@ class Lookup:
     """Resolves each corpus and model once for all drafts of a plan.
 
     Attributes:
+        locate: From a `DataDraft` to a `DataSpec`, downloaded if necessary and unread.
         data: From a `DataDraft` and a task's name to a `DataSpec`, whose corpus has been read and validated.
         model: From a `ModelDraft` to a `ModelSpec`.
         check: From a `ModelSpec` and a task's head to notes on the model; raises ModelError if trials would fail.
@@ -181,6 +182,7 @@ class Lookup:
             corpus = read_corpus(task, data)
             return data.model_copy(update={"sizes": (len(corpus.train), len(corpus.dev), len(corpus.test))})
 
+        self.locate = _once(lambda draft: draft.resolve(offline=offline, progress=progress))
         self.data = _once(find_data)
         self.model = _once(lambda draft: find_model(draft, offline=offline, progress=progress))
         self.check = _once(check_model)

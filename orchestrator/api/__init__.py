@@ -20,14 +20,28 @@ if TYPE_CHECKING:
     from orchestrator.api.choosing import Choice, choose
     from orchestrator.api.exporting import export_model
     from orchestrator.api.launching import Launched, launch, plan
+    from orchestrator.own_data.choose_options import ChooseOptions
     from orchestrator.store import open_store
     from orchestrator.sweeps.sweep import SweepSpec as Sweep
 
-__all__ = ["Answers", "Choice", "Launched", "Sweep", "answer", "choose", "export_model", "launch", "open_store", "plan"]
+__all__ = [
+    "Answers",
+    "Choice",
+    "ChooseOptions",
+    "Launched",
+    "Sweep",
+    "answer",
+    "choose",
+    "export_model",
+    "launch",
+    "open_store",
+    "plan",
+]
 
 _PLACES = {
     "Answers": "orchestrator.api.answering:Answers",
     "Choice": "orchestrator.api.choosing:Choice",
+    "ChooseOptions": "orchestrator.own_data.choose_options:ChooseOptions",
     "Launched": "orchestrator.api.launching:Launched",
     "Sweep": "orchestrator.sweeps.sweep:SweepSpec",
     "answer": "orchestrator.api.answering:answer",

@@ -4,6 +4,7 @@ permafrost data fetch ud:UD_English-EWT@2.16 hub:nyu-mll/glue/sst2@REVISION
 permafrost data fetch --sweep my.yaml
 permafrost data list
 permafrost data check my-treebank
+permafrost data check --sweep my.yaml
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ from rich.text import Text
 
 from orchestrator.config.console import DebugOption, JsonOption, download_progress, reported, say, stdout
 from orchestrator.config.quantities import counted
+from orchestrator.own_data.choose_options import ChooseOptions
+from orchestrator.own_data.corpus_guess import HELD_OUT, draft_of, guess_draft
 from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.datasets.check import LENGTHS, CorpusCheck, check_corpus
 from trials.draft import Lookup
-from trials.errors import ConfigError, unknown
+from trials.errors import ConfigError
 from trials.escaping.untrusted_text import escaped
-from trials.settings import Columns, DataSpec
-from trials.sources.cache import FetchedCorpus, Progress, cache_root, fetched_corpora
-from trials.sources.corpus_draft import TABLES, DataDraft, named_corpus
+from trials.settings import DataSpec
+from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
+from trials.sources.corpus_draft import DataDraft, named_corpus
 from trials.starter import BUNDLED_TREEBANKS
-from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus
 
 app = typer.Typer(help="Fetch, list and check corpora.", no_args_is_help=True)
@@ -87,54 +89,94 @@ def list_(as_json: JsonOption = False, debug: DebugOption = False) -> None:
 
 @app.command()
 def check(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A bundled sample, a folder or a fetched corpus.")],
-    task: Annotated[
-        str | None, typer.Option(help="The task to read the corpus for.", show_default="by its format")
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A folder, a file, a bundled sample or a fetched corpus.")
     ] = None,
-    text: Annotated[str | None, typer.Option(help="The column of the text: its name, or its position from 0.")] = None,
-    label: Annotated[str | None, typer.Option(help="The column of the label.")] = None,
+    sweep: Annotated[
+        Path | None, typer.Option("--sweep", metavar="FILE", help="Check every corpus of this sweep instead.")
+    ] = None,
+    train: Annotated[list[str] | None, typer.Option("--train", metavar="FILE", help="Or these files.")] = None,
+    dev: Annotated[list[str] | None, typer.Option("--dev", metavar="FILE")] = None,
+    test: Annotated[list[str] | None, typer.Option("--test", metavar="FILE")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="The task to read the corpus for.", show_default="by what the files hold")
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="A table's column of texts: its name, or its number from 0 without a header.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="A table's column of labels.")] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Check a corpus: sizes, labels, lengths, and sentences that occur in two splits.
+    """Check a corpus: broken lines, sizes, labels, lengths, and sentences that occur in two splits.
 
     Examples:
         permafrost data check UD_Naija-NSC-sample
 
         permafrost data check my-corpus --task ner
 
-        permafrost data check SST-2 --task sst2 --text 0 --label 1
+        permafrost data check reviews.tsv --text 0 --label 1
+
+        permafrost data check --train a.conllu --dev b.conllu
+
+        permafrost data check --sweep my.yaml
+
+    Exit codes: 0 checked, 2 invalid option, 3 missing or broken file.
     """
     with reported(debug=debug):
-        if task is not None and task not in TASKS:
-            raise ConfigError(f"--task: {unknown(task, TASKS)}")
+        files = {"train": train or [], "dev": dev or [], "test": test or []}
+        if sum((name is not None, sweep is not None, any(files.values()))) != 1:
+            raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
         with download_progress() as progress:
-            data, task = _resolved(named_corpus(name), task, _columns(text, label), progress)
-        report = check_corpus(read_corpus(task, data))
+            lookup = Lookup(progress=progress)
+            if sweep is not None:
+                corpora = _of_sweep(sweep, lookup)
+            else:
+                asked = ChooseOptions(data=name or "", task=task, text=text, label=label)
+                asked.check()
+                corpora = [_of_files(draft_of(name) if name is not None else _draft(files), asked, lookup)]
+        found = [(data, task, _checked(data, task)) for data, task in corpora]
         if as_json:
-            shared = {f"{split} in {other}": n for (split, other), n in report.shared.items()}
-            print(json.dumps({"name": data.name, "fingerprint": data.fingerprint, **asdict(report), "shared": shared}))
+            rows = [_as_json(data, report) for data, _, report in found]
+            print(json.dumps({"corpora": rows} if sweep is not None else rows[0]))
             return
-        stdout.print(f"{data.name} ({data.format}, task {task}), SHA-256 {data.fingerprint[:16]}")
-        for part in _check_parts(report):
-            stdout.print(part)
+        for n, (data, task, report) in enumerate(found):
+            if n:
+                stdout.print_line("")
+            stdout.print_line(f"{data.name} ({data.format}, task {task}), SHA-256 {data.fingerprint[:16]}")
+            for part in _check_parts(report):
+                stdout.print(part)
 
 
-def _columns(text: str | None, label: str | None) -> Columns | None:
-    if text is None and label is None:
-        return None
-    return Columns(**{k: int(v) if v.lstrip("-").isdigit() else v for k, v in (("text", text), ("label", label)) if v})
+def _draft(files: Mapping[str, Sequence[str]]) -> DataDraft:
+    if not files["train"]:
+        raise ConfigError("--dev and --test go with --train. To check one file, give it as NAME.")
+    held_out = None if files["dev"] else HELD_OUT
+    return DataDraft(**{split: tuple(paths) for split, paths in files.items()}, held_out=held_out)
 
 
-def _resolved(draft: DataDraft, task: str | None, columns: Columns | None, progress: Progress) -> tuple[DataSpec, str]:
-    """The corpus and the task to read it for."""
-    draft = draft.model_copy(update={"columns": columns})
-    data = draft.resolve(TASKS[task].columns if task else Columns(), progress=progress)
-    if task is None:
-        task = {"conllu": "pos", "columns": "ner"}.get(data.format, "classification")
-        if data.format in TABLES and columns is None:
-            data = data.model_copy(update={"columns": TASKS[task].columns})
-    return data, task
+def _of_files(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple[DataSpec, str]:
+    """A corpus and the task to read it for; without a dev split, all of train is one."""
+    draft, task, _ = guess_draft(draft, asked, lookup)
+    return lookup.locate(draft).model_copy(update={"held_out": None}), task
+
+
+def _of_sweep(path: Path, lookup: Lookup) -> list[tuple[DataSpec, str]]:
+    """The corpora of a sweep's trials, and the task of each."""
+    return list(dict.fromkeys((spec.data, spec.task) for spec in expand(*load_sweep(path, []), lookup)))
+
+
+def _checked(data: DataSpec, task: str) -> CorpusCheck:
+    """The counts of a corpus; the only split of a single file has the file's name."""
+    report = check_corpus(read_corpus(task, data))
+    if len(report.splits) > 1 or len(data.train) > 1:
+        return report
+    return CorpusCheck({Path(data.train[0]).name: report.splits["train"]}, {}, {})
+
+
+def _as_json(data: DataSpec, report: CorpusCheck) -> dict[str, object]:
+    shared = {f"{split} in {other}": n for (split, other), n in report.shared.items()}
+    return {"name": data.name, "fingerprint": data.fingerprint, **asdict(report), "shared": shared}
 
 
 def _list_table(corpora: list[FetchedCorpus], new: set[str]) -> Table:

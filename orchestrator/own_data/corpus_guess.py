@@ -10,11 +10,12 @@ from typing import Any
 
 from orchestrator.own_data.choose_options import Ask, ChooseOptions
 from orchestrator.own_data.table_preview import first_rows
-from trials.datasets.corpus import CORPUS_FORMATS, Sentence, Text
+from trials.datasets.broken_lines import BrokenLinesError
+from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, MissingError
 from trials.escaping.untrusted_text import quoted
-from trials.settings import Columns
+from trials.settings import Columns, DataSpec
 from trials.sources.corpus_draft import TABLES, DataDraft, named_corpus
 from trials.tasks import TASKS
 
@@ -55,39 +56,10 @@ def guess_corpus(asked: ChooseOptions, lookup: Lookup) -> CorpusGuess:
         lookup: Looks files up.
 
     Raises:
-        ConfigError: Unknown task, or nobody can say which column is which.
+        ConfigError: Nobody can say which column is which.
         DataError, MissingError: The files are absent, broken, or do not fit the task.
     """
-    draft, task, lines = draft_of(asked.data), asked.task, []
-    try:
-        data = draft.resolve()
-    except DataError as error:
-        if draft.held_out is not None:
-            raise
-        draft = draft.model_copy(update={"held_out": HELD_OUT})
-        try:
-            data = draft.resolve()
-        except DataError:
-            raise error from None
-    if draft.held_out is not None:
-        lines.append(
-            f"no dev split: {draft.held_out:.0%} of train serve as dev, the same on every machine "
-            "(a file with `dev` in its name beside it is taken instead)"
-        )
-    columns = _columns_given(asked.text, asked.label)
-    if data.format in TABLES and columns is None and (task is None or TASKS[task].columns == Columns()):
-        columns = _guess_columns(Path(data.train[0]), data.format, asked.ask)
-    elif data.format in TABLES and columns is None and task is not None:
-        columns = TASKS[task].columns
-    items = CORPUS_FORMATS[data.format](Path(data.train[0]), columns or Columns(), _N_ITEMS)[:_N_ITEMS]
-    if task is None:
-        task = _task_of(items, data.format)
-        lines.append(f"task {task}, by its {'labels' if task == 'classification' else 'tags'} (--task for another)")
-    if columns is not None:
-        named = ", ".join(f"{key} = {value!r}" for key, value in columns if value is not None)
-        header = "; no header line" if isinstance(columns.label, int) else ""
-        lines.append(f"columns {named}{header} (--text and --label for others)")
-        draft = draft.model_copy(update={"columns": columns})
+    draft, task, lines = guess_draft(draft_of(asked.data), asked, lookup)
     found = lookup.data(draft, task)
     assert found.sizes is not None
     n_train, n_dev, n_test = found.sizes
@@ -95,6 +67,47 @@ def guess_corpus(asked: ChooseOptions, lookup: Lookup) -> CorpusGuess:
     unit = "sentences" if TASKS[task].head == "tokens" else "texts"
     first = f"{found.name} ({files}): {n_train:,} {unit} for training, {n_dev:,} dev, {n_test:,} test"
     return CorpusGuess(draft.model_dump(mode="json", exclude_defaults=True), task, (first, *lines))
+
+
+def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple[DataDraft, str, list[str]]:
+    """A corpus with the columns that its tables have and a split that serves as dev; its task; a line on each guess.
+
+    Raises as `guess_corpus`; the files have not been read as a whole.
+    """
+    draft, data = _located(draft, lookup)
+    task, lines = asked.task, []
+    if draft.held_out is not None:
+        lines.append(
+            f"no dev split: {draft.held_out:.0%} of train serve as dev, the same on every machine "
+            "(a file with `dev` in its name beside it is taken instead)"
+        )
+    columns = _columns_given(asked, data)
+    if data.format in TABLES and columns is None:
+        of_task = Columns() if task is None else TASKS[task].columns
+        columns = _guess_columns(Path(data.train[0]), data.format, asked.ask) if of_task == Columns() else of_task
+    if task is None:
+        task = _task_of(data, columns)
+        lines.append(f"task {task}, by its {'labels' if task == 'classification' else 'tags'} (--task for another)")
+    if columns is not None:
+        named = ", ".join(f"{key} = {value!r}" for key, value in columns if value is not None)
+        header = "; no header line" if isinstance(columns.label, int) else ""
+        lines.append(f"columns {named}{header} (--text and --label for others)")
+        draft = draft.model_copy(update={"columns": columns})
+    return draft, task, lines
+
+
+def _located(draft: DataDraft, lookup: Lookup) -> tuple[DataDraft, DataSpec]:
+    """A corpus and its files, unread; without a dev split it holds a share of train out."""
+    try:
+        return draft, lookup.locate(draft)
+    except DataError as error:
+        if draft.held_out is not None:
+            raise
+        held_out = draft.model_copy(update={"held_out": HELD_OUT})
+        try:
+            return held_out, lookup.locate(held_out)
+        except DataError:
+            raise error from None
 
 
 def draft_of(name: str) -> DataDraft:
@@ -111,12 +124,20 @@ def draft_of(name: str) -> DataDraft:
     return draft
 
 
-def _columns_given(text: str | None, label: str | None) -> Columns | None:
-    if text is None and label is None:
+def _columns_given(asked: ChooseOptions, data: DataSpec) -> Columns | None:
+    """The columns that somebody has said; by name where a header line has known names at their numbers."""
+    if asked.text is None or asked.label is None:
         return None
-    assert text is not None
-    assert label is not None
-    return Columns(text=name_or_position(text), label=name_or_position(label))
+    columns = Columns(text=name_or_position(asked.text), label=name_or_position(asked.label))
+    if data.format not in ("tsv", "csv") or not (isinstance(columns.text, int) and isinstance(columns.label, int)):
+        return columns
+    rows = first_rows(Path(data.train[0]), data.format, 1)
+    header = [*rows[0]] if rows else []
+    if not all(-len(header) <= at < len(header) for at in (columns.text, columns.label)):
+        return columns
+    text, label = header[columns.text], header[columns.label]
+    is_header = text.strip().lower() in _ALIASES["text"] and label.strip().lower() in _ALIASES["label"]
+    return Columns(text=text, label=label) if is_header else columns
 
 
 def name_or_position(word: str) -> str | int:
@@ -187,21 +208,34 @@ def _by_content(path: Path, keys: Sequence[str | int], rows: Sequence[Sequence[A
     if len(labels) == 1:
         return Columns(text=text, label=labels[0])
     choices = [str(key) for key in keys]
-    if ask is None or not choices:
-        seen = "no column looks like a label" if not labels else f"several could be: {', '.join(map(str, labels))}"
+    if ask is not None and choices:
+        numbered = " It has no header line, so give a number." if isinstance(text, int) else ""
+        chosen = name_or_position(ask(f"Which column holds the text?{numbered}", choices))
+        return Columns(text=chosen, label=name_or_position(ask("Which column holds its label?", choices)))
+    seen = "no column looks like a label" if not labels else f"several could be labels: {', '.join(map(str, labels))}"
+    if isinstance(text, int):
+        likely = next((key for key in (*labels, *keys) if key != text), 1)
         raise ConfigError(
-            f"{path}: which columns hold the text and its label? {seen}. Say it with --text COLUMN --label COLUMN, by "
-            f"name or by position from 0; it has {', '.join(map(quoted, choices))}."
+            f"{path}: no header line: use --text {text} --label {likely}, or other numbers from 0 to {len(keys) - 1}; "
+            f"{seen}."
         )
-    chosen = name_or_position(ask("Which column holds the text?", choices))
-    return Columns(text=chosen, label=name_or_position(ask("Which column holds its label?", choices)))
+    raise ConfigError(
+        f"{path}: which columns hold the text and its label? {seen[0].upper()}{seen[1:]}. Say it with --text COLUMN "
+        f"--label COLUMN; it has {', '.join(map(quoted, choices))}."
+    )
 
 
 # --- The task
 
 
-def _task_of(items: Sequence[Sentence] | Sequence[Text], format_: str) -> str:
+def _task_of(data: DataSpec, columns: Columns | None) -> str:
+    """The task by the first items; where these are broken, by the format, so that whoever reads all tells what is."""
+    read = CORPUS_FORMATS[data.format]
+    try:
+        items = read(Path(data.train[0]), columns or Columns(), _N_ITEMS)[:_N_ITEMS]
+    except BrokenLinesError:
+        return {"conllu": "pos", "columns": "ner"}.get(data.format, "classification")
     tags = {tag for item in items if isinstance(item, Sentence) for tag in item.tags}
     if not tags:
         return "classification"
-    return "ner" if format_ != "conllu" and all(map(_SPAN_TAG.fullmatch, tags)) else "pos"
+    return "ner" if data.format != "conllu" and all(map(_SPAN_TAG.fullmatch, tags)) else "pos"

@@ -55,7 +55,7 @@ def check_corpus(corpus: Corpus) -> CorpusCheck:
     shared = {
         (name, other): sum(text in inside for text in texts[name])
         for name, other in (("dev", "train"), ("test", "train"), ("mismatched", "train"), ("test", "dev"))
-        if name in texts and (inside := set(texts[other]))
+        if name in texts and (inside := set(texts.get(other, ())))
     }
     known = splits["train"].labels
     unseen = {

@@ -100,7 +100,10 @@ def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterat
     if first is None:
         return
     number, cells = first
-    places = asked.places_of(f"{path}:{number}", cells)
+    try:
+        places = asked.places_of(f"{path}:{number}", cells)
+    except DataError as error:
+        raise DataError(f"{error}{_no_header(asked, cells)}") from error
     if asked.by_position:
         yield Row(f"{path}:{number}", _cells(cells, places))
     whose = "the first row" if asked.by_position else "the header"
@@ -109,6 +112,17 @@ def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterat
             yield DataError(f"{path}:{n}: a row has {_count(row)}, {whose} has {len(cells)}. Fix this row.")
         else:
             yield Row(f"{path}:{n}", _cells(row, places))
+
+
+def _no_header(asked: TableColumns, first: Sequence[str]) -> str:
+    """What to do if the first row, which has none of the names, is no header line."""
+    if asked.by_position or {*first} & {*asked.names.values()}:
+        return ""
+    numbers = {key: n for n, key in enumerate(asked.names)}
+    options = f"--text {numbers['text']} --label {numbers['label']}, in a sweep file " if asked.texts else ""
+    return (
+        f" If this is no header line: use {options}`columns: {{{', '.join(f'{k}: {n}' for k, n in numbers.items())}}}`."
+    )
 
 
 def _cells(row: Sequence[str], places: Mapping[str, int]) -> dict[str, str | list[str]]:

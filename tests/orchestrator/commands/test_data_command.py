@@ -210,7 +210,54 @@ def test_a_task_that_does_not_fit_is_refused(words: tuple[str, ...], code: int, 
 
 
 def test_a_folder_that_is_not_there_is_absent(tmp_path: Path) -> None:
-    assert "Give the folder that holds" in refusal("check", str(tmp_path / "none"), code=3)
+    assert "no such file or folder. Give one, a bundled" in refusal("check", str(tmp_path / "none"), code=3)
+
+
+def test_a_single_file_is_checked_as_one_split_under_its_name(tmp_path: Path) -> None:
+    folder = write_treebank(tmp_path / "bank")
+    shown = flat(data("check", str(folder / "dev.conllu")).stdout)
+    assert "(conllu, task pos), SHA-256 " in shown
+    assert "longest duplicates dev.conllu " in shown
+    assert "also occur" not in shown
+
+
+def test_a_table_without_a_header_needs_no_option(texts: str) -> None:
+    found = json.loads(data("check", f"{texts}/train.tsv", "--text", "0", "--label", "1", "--json").stdout)
+    assert found["splits"]["train.tsv"]["labels"] == {"good": 2, "bad": 1}
+
+
+def test_files_of_splits_are_checked_together(texts: str) -> None:
+    files = ("--train", f"{texts}/train.tsv", "--test", f"{texts}/dev.tsv")
+    found = json.loads(data("check", *files, "--text", "0", "--label", "1", "--json").stdout)
+    assert {name: split["items"] for name, split in found["splits"].items()} == {"train": 3, "test": 2}
+    assert found["shared"] == {"test in train": 1}
+
+
+def test_every_corpus_of_a_sweep_is_checked_once(tmp_path: Path, texts: str) -> None:
+    bank = write_treebank(tmp_path / "bank")
+    table = f"{{task: classification, data: {{folder: {texts}, columns: {{text: 0, label: 1}}}}}}"
+    tags = f"{{task: pos, data: {{folder: {bank}}}}}"
+    sweep = write_sweep(tmp_path / "two.yaml", f"space:\n  cases: [{table}, {tags}]\n  freeze: [none, all_encoder]\n")
+    found = json.loads(data("check", "--sweep", str(sweep), "--json").stdout)
+    assert [corpus["name"] for corpus in found["corpora"]] == ["reviews", "bank"]
+    shown = data("check", "--sweep", str(sweep)).stdout
+    assert ("reviews (tsv, task classification)" in shown, "\n\nbank (conllu, task pos)" in shown) == (True, True)
+
+
+def test_all_broken_lines_of_a_corpus_are_told(texts: str) -> None:
+    (Path(texts) / "dev.tsv").write_text("a b\tgood\nno tab\n" + "again\n" * 24)
+    said = refusal("check", texts, "--text", "0", "--label", "1", code=3)
+    assert ("many errors:" in said, said.count("a row has one column")) == (True, 20)
+    assert said.endswith("... and 5 more broken lines.")
+
+
+@pytest.mark.parametrize("words", [(), ("bank", "--sweep", "my.yaml"), ("bank", "--train", "a.tsv")])
+def test_one_thing_is_checked_at_a_time(words: tuple[str, ...]) -> None:
+    assert "check what? Give a NAME, --sweep FILE, or --train FILE" in refusal("check", *words, code=2)
+
+
+def test_a_dev_file_alone_is_given_by_its_name() -> None:
+    assert "--dev and --test go with --train" in refusal("check", "--dev", "a.tsv", code=2)
 
 
 def test_a_split_that_is_another_one_is_refused(tmp_path: Path) -> None:

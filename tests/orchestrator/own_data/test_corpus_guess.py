@@ -14,6 +14,7 @@ from orchestrator.own_data.corpus_guess import CorpusGuess, guess_corpus
 from tests.builders import write_treebank
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, MissingError
+from trials.sources.corpus_draft import DataDraft
 
 TEXTS = [(f"a rather long review with the number {n}", "good" if n % 3 else "bad") for n in range(60)]
 
@@ -107,8 +108,51 @@ def test_words_and_tags_in_lists_are_sentences() -> None:
 
 def test_columns_that_nobody_can_tell_apart_are_asked_for() -> None:
     rows = [("note", "mood", "place"), *((t, k, "here" if n % 2 else "there") for n, (t, k) in enumerate(TEXTS))]
-    with pytest.raises(ConfigError, match=r"several could be: mood, place\. Say it with --text COLUMN --label COLUMN"):
+    with pytest.raises(
+        ConfigError, match=r"Several could be labels: mood, place\. Say it with --text COLUMN --label COLUMN"
+    ):
         guess(write("reviews.tsv", rows))
+
+
+def test_without_a_header_line_the_numbers_to_give_are_said() -> None:
+    rows = [(k, f"src{n % 3}", t) for n, (t, k) in enumerate(TEXTS)]
+    with pytest.raises(ConfigError, match=r"no header line: use --text 2 --label 0, or other numbers from 0 to 2; sev"):
+        guess(write("reviews.tsv", rows))
+
+
+def test_a_name_that_the_first_row_lacks_is_answered_with_numbers() -> None:
+    said = r"If this is no header line: use --text 0 --label 1, in a sweep file `columns: \{text: 0, label: 1\}`"
+    with pytest.raises(DataError, match=said):
+        guess(write("reviews.tsv", TEXTS), text="body", label="mood")
+
+
+def test_numbers_of_a_table_with_a_header_line_are_its_names() -> None:
+    found = guess(write("reviews.tsv", [("label", "Sentence"), *((k, t) for t, k in TEXTS)]), text="1", label="0")
+    assert columns(found) == {"text": "Sentence", "label": "label"}
+
+
+@pytest.mark.parametrize("separator", ["\t", ","])
+def test_a_sweep_reads_what_was_guessed_of_a_table_without_a_header(separator: str) -> None:
+    name = write("reviews.tsv" if separator == "\t" else "reviews.csv", TEXTS, separator)
+    found = guess(name, text="0", label="1")
+    data = Lookup(offline=True).data(DataDraft.model_validate(found.data), found.task)
+    assert sum(data.sizes or ()) == len(TEXTS)
+    assert found.lines[-1] == "columns text = 0, label = 1; no header line (--text and --label for others)"
+
+
+def test_broken_lines_are_all_told_wherever_they_are() -> None:
+    bank = write_treebank(Path("bank"), train=300)
+    for split in ("train", "dev"):
+        text = (bank / f"{split}.conllu").read_text()
+        (bank / f"{split}.conllu").write_text(f"1\tbroken\n\n{text}1\tbroken\n\n")
+    with pytest.raises(DataError) as error:
+        guess("bank")
+    assert [line.count("bank/train") for line in str(error.value).split("\n")] == [1, 1, 0, 0]
+
+
+def test_a_treebank_that_is_not_on_this_machine_is_not_fetched_offline() -> None:
+    with pytest.raises(DataError, match="offline"):
+        guess("ud:UD_Nowhere-Else@2.16")
 
 
 def test_on_a_terminal_a_person_says_which_column_it_is() -> None:
