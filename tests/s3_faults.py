@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from tests.s3_objects import Answer
+from tests.s3_objects import Answer, refusal
 from tests.s3_server import CutError, Handler, QuietServer, exactly
 
 
@@ -25,6 +25,7 @@ class Faults(QuietServer):
         cut_puts: How many of the next PUTs break off in the middle of their body.
         cut_gets: How many of the next GETs of an object are answered with half of it.
         lost_answers: How many of the next PUTs are carried out, and their connection then closed without a word.
+        expired: The id of a key that is refused as expired.
         status: What every request is answered with, if not None; nothing is handed on.
         asked: (method, path without query) of every request.
         spoilt: How many of each kind were spoilt.
@@ -37,6 +38,7 @@ class Faults(QuietServer):
         self.error_share, self.slow_share, self.slow_s = 0.0, 0.0, 0.0
         self.cut_puts = self.cut_gets = self.lost_answers = 0
         self.status: int | None = None
+        self.expired: str | None = None
         self.asked: list[tuple[str, str]] = []
         self.spoilt: Counter[str] = Counter()
         self.lock = threading.Lock()
@@ -53,10 +55,11 @@ class Faults(QuietServer):
         self._thread.join()
         self.server_close()
 
-    def fate(self, method: str, path: str) -> str:
+    def fate(self, method: str, path: str, authorization: str) -> str:
         """What happens to a request; one of the keys of `spoilt`, or nothing."""
         with self.lock:
-            chosen = self._fate(method, path)
+            is_expired = self.expired is not None and f"={self.expired}/" in authorization
+            chosen = "expired" if is_expired else self._fate(method, path)
             self.spoilt[chosen] += 1
             return chosen
 
@@ -83,9 +86,11 @@ class _Proxy(Handler):
     def _answer(self) -> None:
         self.server.asked.append((self.command, urlsplit(self.path).path))
         head, body = self._raw_head(), _raw_body(self.rfile, dict(self.headers.items()))
-        match self.server.fate(self.command, self.path):
+        match self.server.fate(self.command, self.path, self.headers.get("Authorization", "")):
             case "refused":
                 self.send(Answer(self.server.status or 500))
+            case "expired":
+                self.send(refusal(400, "ExpiredToken", "The provided token has expired."))
             case "error before":
                 self.send(_trouble(self.server.random))
             case "error after":

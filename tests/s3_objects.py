@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape
 
 ACCESS_KEY = "AKIAIOSFODNN7EXAMPLE"  # the pair of Amazon's own documentation; it opens nothing
 SECRET_KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+RENEWED_KEY = "ASIAIOSFODNN7RENEWED"  # valid too
 BUCKET = "bucket"
 
 
@@ -66,7 +67,10 @@ class Objects:
         key_id = re.search(r"Credential=([^/]*)/", asked.headers.get("authorization", ""))
         if key_id is None:
             return refusal(403, "AccessDenied", "Access Denied")
-        if key_id[1] != ACCESS_KEY:  # S3 does not repeat the key in the message; another implementation might
+        if key_id[1] not in (
+            ACCESS_KEY,
+            RENEWED_KEY,
+        ):  # S3 does not repeat the key in the message; another implementation might
             return refusal(403, "InvalidAccessKeyId", f"The key {key_id[1]} does not exist in our records.")
         if asked.bucket not in self._buckets:
             return refusal(404, "NoSuchBucket", "The specified bucket does not exist")

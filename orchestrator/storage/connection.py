@@ -32,6 +32,8 @@ _PERMANENT = re.compile(
     r"|InvalidAccessKeyId|SignatureDoesNotMatch|NoSuchBucket|ExpiredToken|InvalidBucketName"
     r"|HTTP status (?:3\d\d|4(?!08|25|29)\d\d)|PERMISSION_DENIED|UNAUTHENTICATED|lib(?:jvm|hdfs)"
 )
+# Of S3, for temporary credentials that have expired; the answer to a HEAD has no words.
+_EXPIRED = re.compile(r"EXPIRED_TOKEN|ExpiredToken|HTTP status 400")
 ACCESS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws/credentials, and AWS_REGION",
     "gs": "the file that GOOGLE_APPLICATION_CREDENTIALS names",
@@ -40,7 +42,7 @@ ACCESS = {
 
 
 class Connection:
-    """A filesystem whose transient errors are retried.
+    """A filesystem whose transient errors are retried; credentials that expire are looked for anew.
 
     Attributes:
         filesystem: pyarrow's.
@@ -48,8 +50,9 @@ class Connection:
         patience_s: How long one request is retried.
     """
 
-    def __init__(self, filesystem: fs.FileSystem, service: str, patience_s: float = PATIENCE_S) -> None:
-        self.filesystem, self.service, self.patience_s = filesystem, service, patience_s
+    def __init__(self, make: Callable[[], fs.FileSystem], service: str, patience_s: float = PATIENCE_S) -> None:
+        self._make = make
+        self.filesystem, self.service, self.patience_s = make(), service, patience_s
         self._answered = False
 
     def ask(self, action: Callable[[], T], describe: Callable[[str, bool], str]) -> T:
@@ -73,7 +76,10 @@ class Connection:
                 raise
             except (OSError, pa.ArrowException) as error:
                 message = str(error)
-                is_permanent = not isinstance(error, OSError) or _PERMANENT.search(message) is not None
+                has_expired = self._answered and _EXPIRED.search(message) is not None
+                is_permanent = not isinstance(error, OSError) or (
+                    _PERMANENT.search(message) is not None and not has_expired
+                )
                 if is_permanent or time.monotonic() + pause > deadline:
                     raise StoreError(describe(_short(message), is_permanent or not self._answered)) from None
             else:
@@ -81,6 +87,8 @@ class Connection:
                 return result
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # so that many clients do not retry at once
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+            if has_expired:
+                self.filesystem = self._make()  # the SDK reads a file of credentials once a client
 
 
 def connect(address: Address) -> Connection:
@@ -92,7 +100,7 @@ def connect(address: Address) -> Connection:
     """
     made = {"s3": _s3, "gs": _gs, "hdfs": _hdfs}[address.scheme]
     try:
-        return Connection(made(address), " ".join(filter(None, (address.scheme, *endpoint(address)))))
+        return Connection(lambda: made(address), " ".join(filter(None, (address.scheme, *endpoint(address)))))
     except (OSError, pa.ArrowException) as error:
         reason, way_out = _short(str(error)), ACCESS[address.scheme]
         raise StoreError(f"{address.without_options}: cannot be reached ({reason}). Access needs {way_out}.") from None

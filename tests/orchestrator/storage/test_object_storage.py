@@ -24,7 +24,7 @@ from orchestrator.store.results import MARKER
 from orchestrator.store.schema import SCHEMA_VERSION
 from tests.orchestrator.store.rows import epoch, tag, trial
 from tests.s3_faults import Faults
-from tests.s3_objects import ACCESS_KEY, SECRET_KEY
+from tests.s3_objects import ACCESS_KEY, RENEWED_KEY, SECRET_KEY
 from tests.s3_server import S3Process
 from trials.errors import StoreError
 
@@ -189,6 +189,42 @@ def test_a_refused_key_is_an_error_at_once_and_told_to_nobody(
         assert error.value.__suppress_context__  # a traceback does not show what pyarrow said either
 
 
+@pytest.fixture
+def credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that some other program renews, in the place of variables."""
+    path = tmp_path / "credentials"
+    path.write_text(CREDENTIALS.format(ACCESS_KEY))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(path))
+    return path
+
+
+CREDENTIALS = f"[default]\naws_access_key_id = {{}}\naws_secret_access_key = {SECRET_KEY}\n"
+
+
+def test_credentials_that_expire_in_between_are_read_anew(
+    faults: Faults, prefix: str, s3: S3Process, credentials: Path
+) -> None:
+    store = opened(s3.address(prefix, faults.url))
+    store.append("epochs", [epoch(step=1)])
+    faults.expired = ACCESS_KEY
+    threading.Timer(0.5, lambda: credentials.write_text(CREDENTIALS.format(RENEWED_KEY))).start()
+    store.append("epochs", [epoch(step=2)])
+    assert faults.spoilt["expired"] > 0
+    assert steps(store) == [1, 2]
+
+
+def test_credentials_that_expire_and_stay_so_are_an_error_that_says_it(
+    faults: Faults, prefix: str, s3: S3Process, credentials: Path
+) -> None:
+    store = opened(s3.address(prefix, faults.url), patience_s=0.3)
+    store.append("epochs", [epoch(step=1)])
+    faults.expired = ACCESS_KEY
+    with pytest.raises(StoreError, match="status 400"):
+        store.append("epochs", [epoch(step=2)])
+
+
 def test_nothing_in_a_store_tells_a_key(direct: ResultStore) -> None:
     direct.append("trials", [trial()])
     direct.add_plan(SweepPlan("tiny", 1.0, "tiny.yaml", ()))
@@ -291,7 +327,7 @@ def hdfs(tmp_path: Path) -> ResultStore:
     (tmp_path / "store").mkdir()
     filesystem = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
     return ResultStore(
-        ObjectStorage(Connection(filesystem, "hdfs"), Address("hdfs", "node:1", "store"), cache=ObjectCache())
+        ObjectStorage(Connection(lambda: filesystem, "hdfs"), Address("hdfs", "node:1", "store"), cache=ObjectCache())
     )
 
 

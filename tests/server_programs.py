@@ -1,0 +1,46 @@
+"""Servers of other projects that tests start: what they need does not fit beside our pins, so they have a venv."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / ".venv" / "servers" / "bin"  # made by .ci/run
+
+
+def server_program(name: str) -> str:
+    """Where a server is: in the folder that PERMAFROST_SERVERS names, or in the checkout's environment of servers.
+
+    Without it the test that asks is skipped, or fails where PERMAFROST_REQUIRE_SERVERS is set (CI).
+    """
+    path = Path(os.environ.get("PERMAFROST_SERVERS", FOLDER)) / name
+    if not path.exists():
+        reason = f"no {name}: CONTRIBUTING.md says how to install the servers of other projects"
+        assert not os.environ.get("PERMAFROST_REQUIRE_SERVERS"), reason
+        pytest.skip(reason)
+    return str(path)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Return when a port of loopback answers.
+
+    Raises:
+        AssertionError: The process ended before.
+    """
+    while process.poll() is None:
+        with socket.socket() as asking:
+            if asking.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"the server ended with exit code {process.returncode}")
