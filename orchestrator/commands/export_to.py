@@ -1,5 +1,6 @@
 """Write a sweep of a store to a tracker: the same runs as `watch` gives while a sweep runs.
 
+permafrost export-to mlflow --uri http://mlflow:5000 --experiment freezing --store results
 permafrost export-to tensorboard --dir runs --store results
 permafrost export-to wandb --project freezing --mode offline --store results
 """
@@ -18,10 +19,10 @@ from orchestrator.config.quantities import counted
 from orchestrator.config.validation_messages import wording
 from orchestrator.store import open_store
 from orchestrator.store.specs import stored_spec
-from orchestrator.sweeps.tracker_spec import WandbSpec, check_installed
+from orchestrator.sweeps.tracker_spec import MlflowSpec, WandbSpec, check_installed
 from orchestrator.trackers.live_tracker import failure_text
 from orchestrator.trackers.replay import documents_of, replay
-from orchestrator.trackers.target import TrackerTarget, tensorboard_target, wandb_target
+from orchestrator.trackers.target import TrackerTarget, mlflow_target, tensorboard_target, wandb_target
 from trials.errors import ConfigError, PermafrostError, StoreError
 
 Spec = TypeVar("Spec", bound=BaseModel)
@@ -36,6 +37,28 @@ app = typer.Typer(
 SweepOption = Annotated[
     str | None, typer.Option("--sweep", metavar="NAME", help="A sweep of the store.", show_default="the newest")
 ]
+
+
+@app.command()
+def mlflow(
+    uri: Annotated[str, typer.Option("--uri", metavar="URL", help="The tracking server, without credentials.")],
+    experiment: Annotated[str, typer.Option("--experiment", metavar="NAME", help="Created if there is none.")],
+    store: StoreOption = DEFAULT_STORE,
+    sweep: SweepOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Write a run a trial to MLflow, nested under a run of the sweep. Runs of an earlier export are brought up to date.
+
+    A user and password, or a token, come from the environment as MLflow reads them, for the server MLFLOW_TRACKING_URI.
+
+    Examples:
+        permafrost export-to mlflow --uri http://mlflow:5000 --experiment freezing --store results
+
+    Exit codes: 0 written, 2 mlflow is not installed or an option is wrong, 3 no store, or the server does not answer,
+    5 no such sweep.
+    """
+    with reported(debug=debug):
+        _export(mlflow_target(_spec(MlflowSpec, {"uri": uri, "experiment": experiment})), store, sweep)
 
 
 @app.command()

@@ -23,7 +23,7 @@ from orchestrator.store.schema import State
 from orchestrator.trackers.replay import documents_of, replay
 from orchestrator.trackers.target import TrackerTarget
 from orchestrator.trackers.tracked_run import RunWriter, Tracker
-from trials.errors import one_line
+from trials.errors import PermafrostError, one_line
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -170,4 +170,5 @@ class LiveTracker:
 
 def failure_text(error: Exception) -> str:
     """What a tracker's client raised, in one line without secrets."""
-    return shortened(scrubbed(f"{type(error).__name__}: {one_line(str(error))}"), 200).rstrip(".")
+    kind = "" if isinstance(error, PermafrostError) else f"{type(error).__name__}: "
+    return shortened(scrubbed(kind + one_line(str(error))), 200).rstrip(".")

@@ -1,0 +1,71 @@
+"""A tracking server of MLflow, a process of its own: the whole package needs another pandas than ours."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+ROOT = Path(__file__).parents[3]
+VARIABLE, REQUIRED = "PERMAFROST_MLFLOW", "PERMAFROST_REQUIRE_MLFLOW"
+_PATIENCE_S = 120
+
+
+def program() -> str:
+    """The executable `mlflow` of an environment with the whole package; skips the test where there is none."""
+    found = Path(os.environ.get(VARIABLE) or ROOT / ".venv" / "mlflow-server" / "bin" / "mlflow")
+    if not found.is_file():
+        reason = f"no {found}: CONTRIBUTING.md says how to make it, or set {VARIABLE}"
+        assert not os.environ.get(REQUIRED), reason
+        pytest.skip(reason)
+    return str(found)
+
+
+@contextmanager
+def mlflow_server(folder: Path) -> Iterator[str]:
+    """The address of a server that keeps everything in a folder, until the end of the block."""
+    executable, port = program(), free_port()
+    address = f"http://127.0.0.1:{port}"
+    words = [executable, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    words += [
+        "--backend-store-uri",
+        f"sqlite:///{folder}/mlflow.db",
+        "--artifacts-destination",
+        str(folder / "artifacts"),
+    ]
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(("MLFLOW_", "PYTHON"))}
+    environment |= {"MLFLOW_DISABLE_TELEMETRY": "true"}
+    with (folder / "server.log").open("wb") as log:
+        server = subprocess.Popen(words, cwd=folder, env=environment, stdout=log, stderr=log)
+        try:
+            _wait(address, server)
+            yield address
+        finally:
+            server.terminate()
+            server.wait(timeout=30)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _wait(address: str, server: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            if httpx2.get(f"{address}/health").status_code == 200:
+                return
+        except httpx2.TransportError:
+            assert server.poll() is None, "the server ended; see its server.log"
+            assert time.monotonic() < until, "the server does not answer"
+        time.sleep(0.1)

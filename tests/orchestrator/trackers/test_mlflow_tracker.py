@@ -1,0 +1,200 @@
+"""A real tracking server of MLflow on loopback: what it holds after a sweep, and after exports of its store."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from dashboards.cli import app
+from orchestrator.api.answering import answer
+from orchestrator.sweeps.notification_spec import WatchSpec
+from tests.orchestrator.trackers.mlflow_server import free_port, mlflow_server
+from tests.orchestrator.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, HOSTILE, RETRIED, SPECS, run_tracked
+from tests.small_sweeps import POS, launched, write_bank
+from trials.escaping.untrusted_text import escaped
+
+
+class Tracked(NamedTuple):
+    """A sweep that was tracked while it ran, in the experiment `live`, and the server's address."""
+
+    folder: Path
+    uri: str
+
+
+@pytest.fixture(scope="module")
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracked]:
+    pytest.importorskip("mlflow")
+    folder = tmp_path_factory.mktemp("mlflow")
+    with mlflow_server(folder) as uri:
+        said: list[str] = []
+        run_tracked(folder, watch(uri, "live"), said.append)
+        assert said == []
+        yield Tracked(folder, uri)
+
+
+def watch(uri: str, experiment: str) -> WatchSpec:
+    return WatchSpec.model_validate({"mlflow": {"uri": uri, "experiment": experiment}})
+
+
+def exported(tracked: Tracked, experiment: str, *, uri: str | None = None) -> tuple[int, str]:
+    """The exit code and output of an export to an experiment."""
+    words = ["export-to", "mlflow", "--uri", uri or tracked.uri, "--experiment", experiment]
+    done = CliRunner().invoke(app, [*words, "--store", str(tracked.folder / "results")])
+    return done.exit_code, done.stdout + done.stderr
+
+
+def client(tracked: Tracked) -> Any:
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient(tracking_uri=tracked.uri)
+
+
+def runs(tracked: Tracked, experiment: str) -> dict[str, Any]:
+    """The runs of an experiment by trial id, that of the sweep as `sweep`."""
+    found = client(tracked).get_experiment_by_name(experiment)
+    listed = client(tracked).search_runs([found.experiment_id])
+    by_trial = {run.data.tags.get("permafrost.trial_id", "sweep"): run for run in listed}
+    assert len(by_trial) == len(listed)
+    return by_trial
+
+
+def history(tracked: Tracked, run: Any, metric: str) -> list[tuple[int, int, str]]:
+    """(step, time in ms, value) of a metric."""
+    found = client(tracked).get_metric_history(run.info.run_id, metric)
+    return sorted((each.step, each.timestamp, repr(each.value)) for each in found)
+
+
+def content(tracked: Tracked, experiment: str) -> dict[str, Any]:
+    """All that two experiments with the same runs have in common."""
+    sweep = runs(tracked, experiment)["sweep"].info.run_id
+    found = {}
+    for trial_id, run in runs(tracked, experiment).items():
+        metrics = {name: history(tracked, run, name) for name in run.data.metrics}
+        tags = {name: text.replace(sweep, "SWEEP") for name, text in run.data.tags.items()}
+        found[trial_id] = (run.info.run_name, run.info.status, run.data.params, tags, metrics)
+    return found
+
+
+def status(run: Any) -> tuple[str, str]:
+    return run.info.status, run.data.tags["permafrost.state"]
+
+
+@pytest.mark.slow
+def test_every_trial_is_a_run_below_that_of_its_sweep(tracked: Tracked) -> None:
+    found = runs(tracked, "live")
+    sweep = found.pop("sweep")
+    assert found.keys() == {spec.trial_id for spec in SPECS}
+    assert {run.data.tags["mlflow.parentRunId"] for run in found.values()} == {sweep.info.run_id}
+    assert (sweep.info.run_name, sweep.info.status) == ("tiny", "FINISHED")
+    assert status(found[COMPLETE.trial_id]) == status(found[RETRIED.trial_id]) == ("FINISHED", "completed")
+    assert status(found[DIVERGED.trial_id]) == ("FAILED", "diverged")
+    assert status(found[BROKEN.trial_id]) == ("FAILED", "failed")
+    assert found[BROKEN.trial_id].data.tags["permafrost.error"] == "FileNotFoundError: //***@host"
+
+
+@pytest.mark.slow
+def test_a_run_has_the_settings_and_every_evaluation_of_the_newest_attempt(tracked: Tracked) -> None:
+    run = runs(tracked, "live")[RETRIED.trial_id]
+    settings = {"freeze.strategy": "first_k", "freeze.depth": "2", "seed": "0", "data.name": escaped(HOSTILE)}
+    assert settings.items() <= run.data.params.items()
+    times = (1_750_000_060_000, 1_750_000_120_000)
+    assert history(tracked, run, "score") == [(13, times[0], "0.625"), (26, times[1], "0.75")]
+    assert history(tracked, run, "test/accuracy") == [(26, times[1], "0.75")]
+    diverged = runs(tracked, "live")[DIVERGED.trial_id]
+    assert math.isnan(diverged.data.metrics["dev_loss"])
+
+
+@pytest.mark.slow
+def test_the_answer_and_the_summary_are_artifacts_of_the_sweep(tracked: Tracked, tmp_path: Path) -> None:
+    sweep = runs(tracked, "live")["sweep"].info.run_id
+    read = {
+        name: Path(client(tracked).download_artifacts(sweep, name, str(tmp_path))).read_text(encoding="utf-8")
+        for name in ("answer.json", "summary.md")
+    }
+    assert json.loads(read["answer.json"]) == [each.as_json() for each in answer(str(tracked.folder / "results"))]
+    assert read["summary.md"].startswith("# tiny\n")
+
+
+@pytest.mark.slow
+def test_exports_give_the_runs_that_were_tracked_live_and_none_twice(tracked: Tracked) -> None:
+    for _ in range(2):
+        code, text = exported(tracked, "exported")
+        assert (code, text.splitlines()[0]) == (0, "wrote 4 trials of tiny to mlflow")
+    assert content(tracked, "exported") == content(tracked, "live")
+
+
+@pytest.mark.slow
+def test_a_real_sweep_is_tracked_by_all_three_as_its_store_is_exported(
+    tracked: Tracked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    write_bank(tmp_path / "bank", train=20, dev=5, test=5)
+    trackers = f"mlflow: {{uri: '{tracked.uri}', experiment: real}}, tensorboard: {tmp_path}/live"
+    launched(tmp_path, f"{POS}\nwatch: {{{trackers}, wandb: {{project: real, mode: offline}}}}\n")
+    assert "watch." not in capsys.readouterr().err
+    assert exported(Tracked(tmp_path, tracked.uri), "again")[0] == 0
+    assert content(tracked, "again") == content(tracked, "real")
+    words = ["export-to", "tensorboard", "--dir", str(tmp_path / "again"), "--store", str(tmp_path / "results")]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    files = {path: path.read_bytes() for path in (tmp_path / "live").rglob("*tfevents*")}
+    assert files == {path: (tmp_path / "again" / path.relative_to(tmp_path / "live")).read_bytes() for path in files}
+    assert len(files) == len(list(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))) == 3
+
+
+@pytest.mark.slow
+def test_an_export_to_where_it_was_tracked_live_changes_nothing(tracked: Tracked) -> None:
+    before, ids = content(tracked, "live"), {run.info.run_id for run in runs(tracked, "live").values()}
+    assert exported(tracked, "live")[0] == 0
+    assert content(tracked, "live") == before
+    assert {run.info.run_id for run in runs(tracked, "live").values()} == ids
+
+
+@pytest.mark.slow
+def test_credentials_go_to_no_server_but_theirs(tracked: Tracked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "hunter2hunter2")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    code, text = exported(tracked, "secret")
+    assert (code, "hunter2" in text) == (2, False)
+    assert "Set MLFLOW_TRACKING_URI to the server they are for." in text
+    assert client(tracked).get_experiment_by_name("secret") is None
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracked.uri)
+    assert exported(tracked, "secret")[0] == 0
+    assert b"hunter2" not in (tracked.folder / "mlflow.db").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_server_that_is_down_is_told_once_and_named_with_the_command_that_sends_later(
+    tracked: Tracked, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    run_tracked(tmp_path, watch(f"http://127.0.0.1:{free_port()}", "down"), said.append)
+    first, last = said
+    assert first.startswith("watch.mlflow: MlflowException: API request")
+    assert "4 of 4 trials and the summary were not sent" in last
+    command = last.rpartition("\n")[2].split()
+    words = command[command.index("export-to") :]
+    words[words.index("--uri") + 1] = tracked.uri
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert runs(tracked, "down").keys() == {"sweep", *(spec.trial_id for spec in SPECS)}
+
+
+def test_an_export_to_a_server_that_is_down_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow")
+    run_tracked(tmp_path, WatchSpec())
+    uri = f"http://127.0.0.1:{free_port()}"
+    code, text = exported(Tracked(tmp_path, uri), "down")
+    assert code == 3
+    assert "mlflow: MlflowException: API request" in text
+    assert text.endswith("Run it again: no run is doubled.\n")
+
+
+def test_wrong_options_are_refused_by_their_names(tmp_path: Path) -> None:
+    code, text = exported(Tracked(tmp_path, ""), "x", uri="http://me:hunter2@host")
+    assert (code, "hunter2" in text) == (2, False)
+    assert "--uri: uri must be http://HOST:PORT" in text
