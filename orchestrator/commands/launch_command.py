@@ -28,8 +28,10 @@ from orchestrator.config.console import (
     DebugOption,
     JsonOption,
     OfflineOption,
+    PilotOption,
     SettingsOption,
     download_progress,
+    refuse_remote_pilot,
     reported,
     say,
     stderr,
@@ -59,6 +61,7 @@ def launch(
     settings: SettingsOption = None,
     offline: OfflineOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and exit.")] = False,
+    pilot: PilotOption = False,
     simulate: Annotated[
         str | None,
         typer.Option(
@@ -94,6 +97,8 @@ def launch(
 
         permafrost launch --sweep my.yaml --max-hours 8
 
+        permafrost launch --sweep my.yaml --pilot
+
         permafrost launch --sweep asha.yaml --simulate results
 
     Exit codes: 0 complete, 1 some trials failed, 2 invalid setting, 3 missing or broken file, 130 interrupted,
@@ -108,6 +113,7 @@ def launch(
             _simulate(declared, document, simulate, where, offline=offline, as_json=as_json)
             raise typer.Exit(0)
         if where.is_remote:
+            refuse_remote_pilot(pilot=pilot)
             from orchestrator.session.submit import submit
 
             options = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
@@ -118,7 +124,7 @@ def launch(
         with download_progress() as progress:
             lookup = Lookup(offline=offline, progress=progress)
             plan = make_plan(where.over(declared), document, results, lookup)
-        code = _launch(plan, where, results, started, bounds, dry_run=dry_run, as_json=as_json)
+        code = _launch(plan, where, results, started, bounds, pilot=pilot, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(code)
 
 
@@ -145,12 +151,13 @@ def _launch(
     started: float,
     bounds: Bounds,
     *,
+    pilot: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
     for line in plan_lines(plan, results.address):
         say(line)
-    forecast = _forecast(plan, cluster, results, bounds, whole=dry_run)
+    forecast = _forecast(plan, cluster, results, bounds, pilot=pilot, whole=dry_run)
     if dry_run:
         if as_json:
             print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, dry_run=True))))
@@ -178,7 +185,7 @@ def show_trials(plan: Plan, results: ResultStore) -> None:
 
 
 def _forecast(
-    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, whole: bool
+    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, pilot: bool, whole: bool
 ) -> Forecast | None:
     """Show the forecast of the plan, whole or in one line, and return it; None where the store has no data for one."""
     if not plan.ahead:
@@ -186,7 +193,7 @@ def _forecast(
     from orchestrator.forecast.plan_forecast import forecast_of
     from orchestrator.forecast.text import forecast_line, forecast_tables
 
-    forecast = forecast_of(plan, results, cluster)
+    forecast = forecast_of(plan, results, cluster, pilot=say if pilot else None)
     if whole:
         for part in forecast_tables(forecast):
             stderr.print(part)

@@ -21,8 +21,10 @@ from orchestrator.config.console import (
     DebugOption,
     JsonOption,
     OfflineOption,
+    PilotOption,
     SettingsOption,
     download_progress,
+    refuse_remote_pilot,
     reported,
     say,
     stdout,
@@ -36,7 +38,6 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import MAX_TRIALS, load_sweep
 from trials.draft import Lookup
-from trials.errors import ConfigError
 from trials.sources.cache import Progress
 from trials.training.steps import steps_an_epoch
 
@@ -48,9 +49,7 @@ def plan(
     cluster: ClusterOption = "local",
     store: ClusterStoreOption = None,
     settings: SettingsOption = None,
-    pilot: Annotated[
-        bool, typer.Option("--pilot", help="Time a few dozen steps of each kind of trial that the store lacks.")
-    ] = False,
+    pilot: PilotOption = False,
     slots: Annotated[
         int | None,
         typer.Option(
@@ -81,8 +80,7 @@ def plan(
         where = find_cluster(cluster)
         declared, document = load_sweep(sweep, settings or [])
         if where.is_remote:
-            if pilot:
-                raise ConfigError("--pilot: pilots run on this machine, not on the cluster. Remove the option.")
+            refuse_remote_pilot(pilot=pilot)
             from orchestrator.session.submit import submit
 
             options = {"--offline": offline, "--json": as_json, "--debug": debug}

@@ -25,7 +25,7 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.segment import Segment
 
-from trials.errors import PermafrostError, one_line
+from trials.errors import ConfigError, PermafrostError, one_line
 from trials.escaping.untrusted_text import escaped
 from trials.sources.cache import Progress
 
@@ -83,9 +83,22 @@ SettingsOption = Annotated[
 ]
 OfflineOption = Annotated[bool, typer.Option("--offline", help="Download nothing; fail if a file is missing.")]
 
+PilotOption = Annotated[
+    bool,
+    typer.Option(
+        "--pilot", help="Time a few dozen steps of each kind of trial that the store lacks, for the forecast."
+    ),
+]
+
 INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143
 
 _STOPPED = "stopped; finished trials are in the store. Run the same command to resume."
+
+
+def refuse_remote_pilot(*, pilot: bool) -> None:
+    """Raise ConfigError if pilots are asked for, of a sweep that another cluster runs."""
+    if pilot:
+        raise ConfigError("--pilot: pilots run on this machine, not on the cluster. Remove the option.")
 
 
 def say(message: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer
 
+from orchestrator.commands.launch_command import launch
 from orchestrator.commands.plan_command import plan
 from orchestrator.config.quantities import duration, energy, size
 from orchestrator.forecast.text import forecast_line, forecast_tables
@@ -65,9 +67,24 @@ def test_nothing_to_run_is_nothing_to_forecast(store: ResultStore, capsys: pytes
     assert "nothing to run and nothing to forecast" in capsys.readouterr().out
 
 
-def test_a_pilot_is_not_run_here_for_a_cluster_elsewhere(store: ResultStore) -> None:
+@pytest.mark.slow
+def test_a_launch_with_a_pilot_has_the_forecast_that_the_message_without_promises(
+    store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+    for pilot in (False, True):
+        with pytest.raises(typer.Exit):
+            launch(next_sweep(store, "[2]"), "inline", str(tmp_path / "empty"), dry_run=True, pilot=pilot)
+        shown.append(" ".join(capsys.readouterr().err.split()))
+    assert ("Add --pilot" in shown[0], "Add --pilot" in shown[1]) == (True, False)
+    assert "wall time, 1 slot" in shown[1]
+    assert "estimated from pilots of 1 shape" in shown[1]
+
+
+@pytest.mark.parametrize("command", [plan, launch])
+def test_a_pilot_is_not_run_here_for_a_cluster_elsewhere(command: Callable[..., None], store: ResultStore) -> None:
     with pytest.raises(typer.Exit) as ended:
-        plan(next_sweep(store, "[2]"), "http://head:8265", store.address, pilot=True)
+        command(next_sweep(store, "[2]"), "http://head:8265", store.address, pilot=True)
     assert ended.value.exit_code == 2
 
 
