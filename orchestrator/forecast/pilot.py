@@ -55,10 +55,14 @@ def pilot_spec(spec: TrialSpec) -> TrialSpec:
     """The pilot of a trial: the first items of the corpus, two epochs."""
     sizes = spec.data.sizes or (spec.train_size, MOST_DEV, 0)
     train, dev, test = min(sizes[0], MOST_ITEMS), min(sizes[1], MOST_DEV), min(sizes[2], 1)
+    read = train
+    if spec.data.held_out is not None:  # the share comes out of what is read; how many items exactly, digests decide
+        read = min(MOST_ITEMS, (spec.data.first and spec.data.first.train) or MOST_ITEMS)
+        train = min(sizes[0], int(0.8 * (1 - spec.data.held_out) * MOST_ITEMS))
     size = min(
         train, STEPS * spec.optim.batch_size
     )  # independent of the size of the trial: steps of one shape take the same time
-    first = First(train=train, dev=dev, test=test or None)
+    first = First(train=read, dev=dev, test=test or None)
     data = spec.data.model_copy(update={"first": first, "sizes": (train, dev, test)})
     content = spec.model_dump() | {"data": data.model_dump(), "train_size": size, "eval_every": 1.0}
     return TrialSpec.model_validate(content | {"optim": spec.optim.model_dump() | {"epochs": 2}})

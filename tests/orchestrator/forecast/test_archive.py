@@ -25,8 +25,9 @@ from orchestrator.sweeps.sweep import Resources, load_sweep
 from tests.builders import write_sweep
 from tests.orchestrator.forecast.worlds import spec_of
 from tests.small_sweeps import POS, launched, write_bank
-from trials.draft import Lookup
+from trials.draft import Lookup, TrialDraft
 from trials.errors import MissingError, StoreError
+from trials.tasks.reading import read_corpus
 
 INLINE = ClusterSpec(address="inline")
 
@@ -131,6 +132,13 @@ def test_a_pilot_is_a_trial_of_the_same_shape_and_few_steps() -> None:
     small = pilot_spec(large)
     assert (small.train_size, small.optim.epochs, small.freeze.depth) == (384, 2, 2)
     assert small.data.sizes == (1000, 192, 1)
+
+
+def test_a_pilot_reads_enough_where_a_share_of_train_serves_as_dev(tmp_path: Path) -> None:
+    train = write_bank(tmp_path / "bank", train=60, dev=1, test=1) / "train.conllu"
+    draft = TrialDraft.model_validate({"data": {"train": [str(train)], "held_out": 0.2}})
+    small = pilot_spec(draft.resolve(Lookup(offline=True)))
+    assert small.train_size == len(read_corpus("pos", small.data).train) < 60
 
 
 def test_a_forecast_reads_back_as_it_was_kept(tmp_path: Path) -> None:

@@ -1,0 +1,122 @@
+"""The commands and the Python of the pages run, page by page, in a folder that holds what they presuppose."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dashboards.cli import app
+from orchestrator.store import open_store
+from tests.docs.snippets import ALL, CHECKOUT, Block, commands
+from tests.docs.test_snippets import OTHERS, name_of
+from tests.small_sweeps import write_bank
+
+MY_SWEEP = """
+name: starter
+trial:
+  data: {folder: my-corpus}
+  train_size: 20
+  lowercase: true
+  frozen_dropout: false
+  optim: {lr: 1.0e-3, head_lr: 5.0e-3, epochs: 1}
+space:
+  freeze: [none, {strategy: all_encoder, embeddings: true}]
+seeds: [0, 1, 2, 3, 4]
+"""
+# Commands of ours that are only parsed (`test_snippets.py`), and why.
+ONLY_PARSED = {
+    r"http://head|--cluster auto": "needs a cluster; tests/end_to_end/test_cluster.py submits to one",
+    r"(s3|gs)://": "needs a bucket; tests/orchestrator/store runs over an S3 server of its own",
+    r"emekaeze": "needs the hub; tests/end_to_end/test_configs.py runs the demo sweeps",
+    r"--push": "needs the hub; tests/orchestrator/api/test_hub_push.py pushes to a stand-in",
+    r"export-to wandb": "starts W&B's own process; tests/orchestrator/trackers/test_wandb_tracker.py runs it",
+    r"^permafrost dashboard": "serves until it is stopped; tests/browser opens every page",
+    r"\.svg$": "a browser draws it; tests/dashboards/report has the pictures",
+    r"starter_depth\.yaml": "minutes; tests/end_to_end/test_searches.py runs a smaller one",
+    r"doctor": "says what this machine lacks; tests/orchestrator/commands has its tests",
+}
+# What is added to a command or replaced in it, so that it takes seconds here; the rest is run as it stands.
+CHANGES = (
+    (r"^(permafrost launch(?!.*--simulate).*)$", r"\1 --cluster inline"),  # tests/end_to_end/test_ray.py has Ray
+    (r"^(permafrost choose.*)$", r"\1 --dry-run --cluster inline"),  # tests/orchestrator/api runs one to its end
+    (r"^(permafrost report.*)$", r"\1 --no-pictures"),  # they need a browser
+)
+PAGES = sorted({block.page for block in ALL if block.language in ("", "python")} - {"docker/README.md", "README.md"})
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with sweeps, corpora, a text and two stores."""
+    folder = tmp_path_factory.mktemp("walkthrough")
+    shutil.copytree(CHECKOUT / "configs", folder / "configs")
+    write_bank(folder / "my-corpus", train=30, dev=8, test=8)
+    sweep = MY_SWEEP.replace("my-corpus", str(folder / "my-corpus"))
+    (folder / "my.yaml").write_text(sweep)
+    (folder / "my_asha.yaml").write_text(f"{sweep}schedule: {{kind: asha, first: 0.5}}\n")
+    reviews = [f"A {word} film number {n}.,{star}" for n in range(60) for word, star in (("good", 5), ("bad", 1))]
+    (folder / "reviews.csv").write_text("\n".join(["review,stars", *reviews, ""]))
+    (folder / "text.txt").write_text("The ice melts .\n")
+    run(f"launch --sweep {folder}/my.yaml --store {folder}/results --cluster inline --set keep=weights")
+    shutil.copytree(folder / "results", folder / "other")
+    return folder
+
+
+@pytest.fixture
+def workplace(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, as the working folder."""
+    shutil.copytree(prepared, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path / "work"
+
+
+def run(line: str) -> None:
+    result = CliRunner().invoke(app, shlex.split(line))
+    assert result.exit_code == 0, f"permafrost {line}\n{result.output}\n{result.exception}"
+
+
+def some_trial(folder: Path) -> str:
+    return str(min(open_store(folder / "results").trials()["trial_id"].to_pylist()))
+
+
+def changed(words: list[str], folder: Path) -> str:
+    """A command as it is run here; ID stands for a trial of the store."""
+    line = shlex.join(some_trial(folder) if word == "ID" else word for word in words)
+    for pattern, replacement in CHANGES:
+        line = re.sub(pattern, replacement, line)
+    return line.removeprefix("permafrost ")
+
+
+def is_run(words: list[str]) -> bool:
+    line = " ".join(words)
+    return name_of(words) not in {"make", *OTHERS} and not any(re.search(reason, line) for reason in ONLY_PARSED)
+
+
+def follow(block: Block, folder: Path) -> None:
+    """Do what a block says."""
+    if block.title:
+        (folder / block.title).write_text(block.text, encoding="utf-8")
+    if block.language == "python":
+        code = block.text.replace("TRIAL", some_trial(folder))
+        exec(compile(code, f"<{block.page}>", "exec"), {})
+    for words in filter(is_run, commands(block)):
+        run(changed(words, folder))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_says_runs_from_its_beginning_to_its_end(page: str, workplace: Path) -> None:
+    if page == "docs/pages/tutorial.md":  # begins with nothing
+        shutil.rmtree(workplace / "results")
+    for block in (block for block in ALL if block.page == page):
+        follow(block, workplace)
+
+
+def test_every_reason_for_not_running_a_command_is_needed() -> None:
+    lines = [" ".join(words) for block in ALL for words in commands(block)]
+    assert [reason for reason in ONLY_PARSED if not any(re.search(reason, line) for line in lines)] == []
+    assert sum(map(is_run, (words for block in ALL for words in commands(block)))) > 20
