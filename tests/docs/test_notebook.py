@@ -40,7 +40,7 @@ def test_its_page_shows_every_cell() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client and its event loop
 def test_it_runs_and_ends_with_three_more_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(CHECKOUT), os.environ.get("PYTHONPATH", "")]))
-    notebook = nbformat.from_dict(json.loads(SOURCE.read_text(encoding="utf-8")))
+    notebook = nbformat.reads(SOURCE.read_text(encoding="utf-8"), as_version=4)
     NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = {cell.id: outputs(cell) for cell in notebook.cells if cell.cell_type == "code"}
     assert "'9'" in shown["plan"] or '"9"' in shown["plan"]
