@@ -119,4 +119,4 @@ def watched(
         if notifier:
             notifier.over(ending)
         for tracker in trackers:
-            tracker.over(trials_of(plan, results))
+            tracker.over(lambda: trials_of(plan, results))

@@ -60,7 +60,9 @@ class LiveTracker:
         self._started: dict[str, TrialSpec] = {}
         self._attempts: dict[str, int] = {}
         self._records: dict[str, list[EpochRecord]] = {}
-        self._queue: queue.SimpleQueue[_Row | Sequence[TrialSpec]] = queue.SimpleQueue()  # bounded by `_put`
+        self._queue: queue.SimpleQueue[_Row | Callable[[], Sequence[TrialSpec]]] = (
+            queue.SimpleQueue()
+        )  # bounded by `_put`
         # Of the thread; the other one only reads them.
         self._tracker: Tracker | None = None
         self._writer: RunWriter | None = None
@@ -93,11 +95,11 @@ class LiveTracker:
     def tick(self) -> None:
         """Nothing to send."""
 
-    def over(self, specs: Sequence[TrialSpec]) -> None:
+    def over(self, specs: Callable[[], Sequence[TrialSpec]]) -> None:
         """Send what is left, and what the whole sweep found, for at most `WAIT_S`; say what was not sent.
 
         Args:
-            specs: All trials of the sweep.
+            specs: Gives all trials of the sweep; the store may have to be read.
         """
         self._queue.put(specs)
         self._thread.join(WAIT_S)
@@ -126,7 +128,7 @@ class LiveTracker:
                 self._gaps.add(item.key)
                 self._failed(error)
         try:
-            self._send_rest(item)
+            self._send_rest(item())
             self._is_complete = True
         except Exception as error:
             self._failed(error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.tracking import MlflowClient
@@ -23,6 +23,12 @@ _SERVER = "MLFLOW_TRACKING_URI"
 _SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_AUTH", "MLFLOW_TRACKING_AWS_SIGV4")
 _PARENT = "mlflow.parentRunId"
 _KIND, _SWEEP, _TRIAL, _ATTEMPT = (PREFIX + name for name in ("kind", "sweep", "trial_id", "attempt"))
+
+
+class _Run(NamedTuple):
+    run_id: str
+    attempt: str | None
+    params: dict[str, str]
 
 
 class MlflowTracker:
@@ -43,29 +49,29 @@ class MlflowTracker:
         self._experiment = found.experiment_id if found else self._client.create_experiment(spec.experiment)
         self._runs: dict[str, str] = {}  # ids of open runs, by trial
         self._sweep_run: str | None = None
-        self._earlier: dict[str, list[Any]] = {}  # by trial
+        self._earlier: dict[str, list[_Run]] = {}  # by trial
         for run in self._listed():
-            if run.data.tags.get(_KIND) == "sweep":
+            tags = run.data.tags
+            if tags.get(_KIND) == "sweep":
                 self._sweep_run = run.info.run_id
-            elif trial_id := run.data.tags.get(_TRIAL):
-                self._earlier.setdefault(trial_id, []).append(run)
+            elif trial_id := tags.get(_TRIAL):
+                earlier = _Run(run.info.run_id, tags.get(_ATTEMPT), run.data.params)
+                self._earlier.setdefault(trial_id, []).append(earlier)
 
     def begin(self, trial: TrackedTrial) -> None:
         """Take up the trial's run if it is of this attempt, else begin one with the settings as parameters."""
         params = {name: str(value) for name, value in trial.settings.items()}
         fitting = None
         for run in self._earlier.pop(trial.trial_id, []):
-            is_same = run.data.tags.get(_ATTEMPT) == str(trial.attempt) and run.data.params == params
-            if is_same and fitting is None:
+            if fitting is None and (run.attempt, run.params) == (str(trial.attempt), params):
                 fitting = run
             else:
-                self._client.delete_run(run.info.run_id)
+                self._client.delete_run(run.run_id)
         if fitting is None:
             tags = {**trial.tags, _KIND: "trial", _PARENT: self._run_of_sweep(trial.began)}
-            fitting = self._created(trial.began, trial.name, tags)
-            self._client.log_batch(fitting.info.run_id, params=[Param(*item) for item in params.items()])
-            fitting = self._client.get_run(fitting.info.run_id)
-        self._runs[trial.trial_id] = fitting.info.run_id
+            fitting = _Run(self._created(trial.began, trial.name, tags), str(trial.attempt), params)
+            self._client.log_batch(fitting.run_id, params=[Param(*item) for item in params.items()])
+        self._runs[trial.trial_id] = fitting.run_id
         self._earlier[trial.trial_id] = [fitting]  # for another attempt
 
     def evaluated(self, trial: TrackedTrial, evaluation: Measured) -> None:
@@ -100,12 +106,13 @@ class MlflowTracker:
 
     def _run_of_sweep(self, began: float | None) -> str:
         if self._sweep_run is None:
-            self._sweep_run = self._created(began, self._sweep, {_KIND: "sweep", _SWEEP: self._sweep}).info.run_id
+            self._sweep_run = self._created(began, self._sweep, {_KIND: "sweep", _SWEEP: self._sweep})
         return self._sweep_run
 
-    def _created(self, began: float | None, name: str, tags: dict[str, str]) -> Any:
+    def _created(self, began: float | None, name: str, tags: dict[str, str]) -> str:
         start = None if began is None else _ms(began)
-        return self._client.create_run(self._experiment, start_time=start, tags=tags, run_name=name)
+        run = self._client.create_run(self._experiment, start_time=start, tags=tags, run_name=name)
+        return str(run.info.run_id)
 
 
 def _metrics(measured: Measured) -> list[Metric]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from orchestrator.analysis.answer_text import NO_ANSWER, lines_of
 from orchestrator.analysis.cells import TRIAL_COLUMNS, cell_label, objective_group, varying_settings
@@ -37,15 +36,17 @@ def replay(
     Raises:
         StoreError: The store cannot be read.
     """
+    if not specs:
+        return 0
     writer, n = RunWriter(tracker, sweep), 0
-    ids = pa.array([spec.trial_id for spec in specs], pa.string())
-    epochs, ended = _by_trial(results.epochs(), ids), _by_trial(results.trials(), ids)
+    epochs, ended = _by_trial(results.epochs().drop_columns(["step_losses"])), _by_trial(results.trials())
     for spec in specs:
-        for row in epochs[spec.trial_id]:
+        evaluations, ends = epochs(spec.trial_id), ended(spec.trial_id)
+        for row in evaluations:
             writer.evaluated(spec, row)
-        for row in ended[spec.trial_id]:
+        for row in ends:
             writer.ended(spec, row)
-        n += bool(epochs[spec.trial_id] or ended[spec.trial_id])
+        n += bool(evaluations or ends)
         done(spec)
     return n
 
@@ -69,11 +70,11 @@ def documents_of(results: ResultStore, sweep: str, specs: Sequence[TrialSpec]) -
     return {"answer.json": json.dumps([each.as_json() for each in found], indent=1), "summary.md": "\n".join(text)}
 
 
-def _by_trial(rows: pa.Table, ids: pa.Array) -> defaultdict[str, list[dict[str, Any]]]:
-    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows.filter(pc.is_in(rows["trial_id"], ids)).to_pylist():
-        found[row["trial_id"]].append(row)
-    return found
+def _by_trial(rows: pa.Table) -> Callable[[str], list[dict[str, Any]]]:
+    """The rows of a trial, from rows that are ordered by trial; of a large store, only those of one are in memory."""
+    ids: list[str] = rows["trial_id"].to_pylist()
+    starts, n_rows = {trial_id: n for n, trial_id in reversed([*enumerate(ids)])}, Counter(ids)
+    return lambda trial_id: rows.slice(starts.get(trial_id, 0), n_rows[trial_id]).to_pylist()
 
 
 def _paragraphs(lines: Sequence[str]) -> list[str]:

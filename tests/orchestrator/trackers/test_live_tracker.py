@@ -12,7 +12,9 @@ from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.trackers import live_tracker
 from orchestrator.trackers.target import TrackerTarget
 from orchestrator.trackers.tracked_run import Measured, TrackedTrial, TrialEnd
-from tests.orchestrator.trackers.tracked_sweep import COMPLETE, RETRIED, SPECS, run_tracked
+from tests.orchestrator.trackers.tracked_sweep import COMPLETE, RETRIED, SPECS, STOPPED, run_tracked
+
+ENDED = {spec.trial_id for spec in SPECS} - {STOPPED.trial_id}
 
 
 class Listed:
@@ -62,7 +64,7 @@ def test_a_tracker_that_answers_gets_every_run_and_nothing_is_said(
     assert told(tracker, tmp_path, monkeypatch) == []
     assert tracker.runs[COMPLETE.trial_id] == [0.75, 0.875]
     assert tracker.runs[RETRIED.trial_id] == [0.625, 0.75]
-    assert tracker.ended_runs == {spec.trial_id for spec in SPECS}
+    assert tracker.ended_runs == ENDED
     assert tracker.documents.keys() == {"answer.json", "summary.md"}
 
 
@@ -74,7 +76,7 @@ def test_a_tracker_that_was_down_for_a_while_gets_the_rest_from_the_store(
     assert len(said) == 1
     assert said[0].startswith("watch.mlflow: ConnectionError: no route to //***@host at all. The sweep continues")
     assert (tracker.runs[COMPLETE.trial_id], tracker.runs[RETRIED.trial_id]) == ([0.75, 0.875], [0.625, 0.75])
-    assert tracker.ended_runs == {spec.trial_id for spec in SPECS}
+    assert tracker.ended_runs == ENDED
 
 
 def test_a_tracker_that_stays_down_is_named_once_and_at_the_end_with_the_command(
@@ -82,14 +84,14 @@ def test_a_tracker_that_stays_down_is_named_once_and_at_the_end_with_the_command
 ) -> None:
     first, last = told(Listed(broken=10**9), tmp_path, monkeypatch)
     assert "The sweep continues" in first
-    assert "4 of 4 trials and the summary were not sent (ConnectionError: no route to //***@host at all)" in last
+    assert "5 of 5 trials and the summary were not sent (ConnectionError: no route to //***@host at all)" in last
     assert last.endswith(f" export-to mlflow --uri http://host --sweep tiny --store {tmp_path / 'results'}")
 
 
 def test_a_tracker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_tracker, "WAIT_S", 0.1)
     (last,) = told(Stuck(), tmp_path, monkeypatch)
-    assert "4 of 4 trials and the summary were not sent within 0 s. Send with:" in last
+    assert "5 of 5 trials and the summary were not sent within 0 s. Send with:" in last
 
 
 def test_rows_beyond_the_queue_come_from_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,4 +99,4 @@ def test_rows_beyond_the_queue_come_from_the_store(tmp_path: Path, monkeypatch: 
     tracker = Listed()
     assert told(tracker, tmp_path, monkeypatch) == []
     assert tracker.runs[COMPLETE.trial_id] == [0.75, 0.875]
-    assert tracker.ended_runs == {spec.trial_id for spec in SPECS}
+    assert tracker.ended_runs == ENDED

@@ -15,7 +15,16 @@ from dashboards.cli import app
 from orchestrator.api.answering import answer
 from orchestrator.sweeps.notification_spec import WatchSpec
 from tests.orchestrator.trackers.mlflow_server import free_port, mlflow_server
-from tests.orchestrator.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, HOSTILE, RETRIED, SPECS, run_tracked
+from tests.orchestrator.trackers.tracked_sweep import (
+    BROKEN,
+    COMPLETE,
+    DIVERGED,
+    HOSTILE,
+    RETRIED,
+    SPECS,
+    STOPPED,
+    run_tracked,
+)
 from tests.small_sweeps import POS, launched, write_bank
 from trials.escaping.untrusted_text import escaped
 
@@ -95,6 +104,7 @@ def test_every_trial_is_a_run_below_that_of_its_sweep(tracked: Tracked) -> None:
     assert status(found[COMPLETE.trial_id]) == status(found[RETRIED.trial_id]) == ("FINISHED", "completed")
     assert status(found[DIVERGED.trial_id]) == ("FAILED", "diverged")
     assert status(found[BROKEN.trial_id]) == ("FAILED", "failed")
+    assert found[STOPPED.trial_id].info.status == "KILLED"
     assert found[BROKEN.trial_id].data.tags["permafrost.error"] == "FileNotFoundError: //***@host"
 
 
@@ -125,7 +135,7 @@ def test_the_answer_and_the_summary_are_artifacts_of_the_sweep(tracked: Tracked,
 def test_exports_give_the_runs_that_were_tracked_live_and_none_twice(tracked: Tracked) -> None:
     for _ in range(2):
         code, text = exported(tracked, "exported")
-        assert (code, text.splitlines()[0]) == (0, "wrote 4 trials of tiny to mlflow")
+        assert (code, text.splitlines()[0]) == (0, "wrote 5 trials of tiny to mlflow")
     assert content(tracked, "exported") == content(tracked, "live")
 
 
@@ -176,7 +186,7 @@ def test_a_server_that_is_down_is_told_once_and_named_with_the_command_that_send
     run_tracked(tmp_path, watch(f"http://127.0.0.1:{free_port()}", "down"), said.append)
     first, last = said
     assert first.startswith("watch.mlflow: MlflowException: API request")
-    assert "4 of 4 trials and the summary were not sent" in last
+    assert "5 of 5 trials and the summary were not sent" in last
     command = last.rpartition("\n")[2].split()
     words = command[command.index("export-to") :]
     words[words.index("--uri") + 1] = tracked.uri

@@ -13,7 +13,7 @@ from dashboards.cli import app
 from orchestrator.api.answering import answer
 from orchestrator.sweeps.notification_spec import WatchSpec
 from tests.orchestrator.trackers.offline_run import OfflineRun, read_offline_run
-from tests.orchestrator.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, RETRIED, SPECS, run_tracked
+from tests.orchestrator.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, RETRIED, SPECS, STOPPED, run_tracked
 
 WATCH = WatchSpec.model_validate({"wandb": {"project": "freezing", "mode": "offline"}})
 OPTIONS = ["export-to", "wandb", "--project", "freezing", "--mode", "offline", "--store"]
@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "exported").mkdir()
         for _ in range(2):
             done = CliRunner().invoke(app, [*OPTIONS, str(folder / "results")])
-            assert (done.exit_code, done.stdout) == (0, "wrote 4 trials of tiny to wandb\n")
+            assert (done.exit_code, done.stdout) == (0, "wrote 5 trials of tiny to wandb\n")
     return folder
 
 
@@ -66,6 +66,7 @@ def test_its_summary_says_how_it_ended(folder: Path) -> None:
     for state, specs in states.items():
         ended = {(found[spec.trial_id].summary["permafrost.state"], found[spec.trial_id].exit_code) for spec in specs}
         assert ended == {(state, int(state != "completed"))}
+    assert "permafrost.state" not in found[STOPPED.trial_id].summary
     assert found[COMPLETE.trial_id].summary["trial/best_score"] == 0.875
     assert found[BROKEN.trial_id].summary["permafrost.error"] == "FileNotFoundError: //***@host"
 

@@ -1,4 +1,4 @@
-"""A sweep of four trials without training: one completes, one is lost and tried again, one diverges, one never starts.
+"""A sweep of five trials without training: completed, lost and tried again, diverged, never evaluated, never ended.
 
 Its events go to a recorder and to the trackers of a launch, as a driver sends them.
 """
@@ -25,9 +25,9 @@ HOSTILE = '../x\'; "y" \x1b[31m <b>&|`# '
 LAYERS = {"strategy": "first_k", "layers": (0, 1)}
 SPECS = (
     make_spec(seed=0, data={"name": HOSTILE}),
-    *(make_spec(seed=seed, data={"name": HOSTILE}, freeze=LAYERS) for seed in (0, 1, 2)),
+    *(make_spec(seed=seed, data={"name": HOSTILE}, freeze=LAYERS) for seed in (0, 1, 2, 3)),
 )
-COMPLETE, RETRIED, DIVERGED, BROKEN = SPECS
+COMPLETE, RETRIED, DIVERGED, BROKEN, STOPPED = SPECS
 PLAN = Plan(SweepSpec(name="tiny"), "tiny.yaml", SPECS, SPECS, first_attempts(SPECS))
 START = 1_750_000_000.0
 
@@ -66,4 +66,5 @@ def _play(listener: Listeners) -> None:
     for epoch, last in ((1, False), (2, True)):
         listener.evaluated(RETRIED, evaluation(epoch, last=last, score=0.5 + epoch / 8))
     listener.ended(RETRIED, State.COMPLETED, None)
+    listener.evaluated(STOPPED, evaluation(1))
     listener.ended(BROKEN, State.FAILED, "no model\nFileNotFoundError: //me:pw@host")
