@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from dashboards.data.frames import Frames
@@ -35,6 +36,33 @@ def export_figure(frames: Frames, name: str, url: str, path: Path) -> tuple[str,
         NothingMatchedError: there is nothing to show.
         MissingError: a picture needs a Chromium, and there is none.
     """
+    found = drawn_part(frames, name, url)
+    content = _content(found.part, found.drawn, path, found.source)
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from error
+    return found.notices
+
+
+class DrawnPart(NamedTuple):
+    """A part as a page shows it.
+
+    Attributes:
+        part: The part.
+        drawn: Its figure and table.
+        source: What it was made from, in a line.
+        notices: One for everything in the address that could not be followed.
+    """
+
+    part: Part[Any]
+    drawn: Drawn
+    source: str
+    notices: tuple[str, ...]
+
+
+def drawn_part(frames: Frames, name: str, url: str) -> DrawnPart:
+    """Draw a part. Raises ConfigError and NothingMatchedError as `export_figure`."""
     part = PARTS.get(name)
     if part is None:
         raise ConfigError(f"{name}: no such figure. Known: {', '.join(PARTS)}.")
@@ -43,12 +71,7 @@ def export_figure(frames: Frames, name: str, url: str, path: Path) -> tuple[str,
     drawn = compute(part, selection, DARK if query.theme == "dark" else LIGHT)
     if drawn.why_empty:
         raise NothingMatchedError(f"{name}: {drawn.why_empty}")
-    content = _content(part, drawn, path, provenance(selection).line())
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from error
-    return (*notices, *selection.notices)
+    return DrawnPart(part, drawn, provenance(selection).line(), (*notices, *selection.notices))
 
 
 def _content(part: Part[object], drawn: Drawn, path: Path, source: str) -> bytes:

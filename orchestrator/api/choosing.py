@@ -9,10 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.exporting import export_model, refuse_folder
-from orchestrator.api.launching import here
+from orchestrator.api.launching import here, outcome_lines, resume_lines
 from orchestrator.config.console import download_progress, say
+from orchestrator.config.notebook_output import ShownInCell, notebook_output
 from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
@@ -29,7 +32,7 @@ from orchestrator.own_data.sweep_file import (
     write_sweep,
 )
 from orchestrator.session.budget import Bounds
-from orchestrator.session.outcome import Outcome, trials_of
+from orchestrator.session.outcome import Outcome, early_end, trials_of
 from orchestrator.session.run_plan import run_plan
 from orchestrator.session.tables import plan_lines
 from orchestrator.store import ResultStore, open_store
@@ -55,8 +58,8 @@ FEWEST = 100  # train items; fewer say little about a freeze
 _FITS = 2  # how often a plan is forecast: whole, and with a part of train
 
 
-@dataclass(frozen=True)
-class Choice:
+@dataclass(frozen=True, repr=False)
+class Choice(ShownInCell):
     """What was found out.
 
     Attributes:
@@ -68,6 +71,7 @@ class Choice:
         exit_code: As of `permafrost launch`.
         plan: What was to be done.
         forecast: How long all of it takes, from past trials or a pilot.
+        stopped: Why the launch stopped early, and what is left; None if it did not.
     """
 
     answers: Answers
@@ -78,8 +82,21 @@ class Choice:
     exit_code: int = 0
     plan: Plan | None = None
     forecast: Forecast | None = None
+    stopped: str | None = None
+
+    def _draw(self, console: Console) -> None:
+        from orchestrator.forecast.text import forecast_line
+
+        files = {"sweep": self.sweep_file, "train": self.training_file, "model": self.model}
+        lines = [str(self.answers), "", *outcome_lines(self.outcome)] if self.outcome is not None else []
+        lines += [f"{name:<8}{path}" for name, path in files.items() if path is not None]
+        if self.outcome is None and self.forecast is not None:
+            lines.append(forecast_line(self.forecast))
+        for line in [*lines, *resume_lines(self.stopped, "choose")]:
+            console.print(line, soft_wrap=True)
 
 
+@notebook_output("stopped; finished trials are in the store. Call `choose` again with the same arguments to resume.")
 def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     """Find the deepest freeze that loses at most the tolerance on somebody's data.
 
@@ -116,7 +133,16 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     ended = run_plan(plan, where, results, bounds, forecast=forecast if forecast.is_known else None, began=began)
     trials = trials_of(ended.plan, results)
     found = answers_of(results, trials, asked.tolerance)
-    choice = Choice(found, path, outcome=ended.outcome, exit_code=ended.exit_code, plan=ended.plan, forecast=forecast)
+    stopped = early_end(ended.plan, ended.outcome, ended.stop)
+    choice = Choice(
+        found,
+        path,
+        outcome=ended.outcome,
+        exit_code=ended.exit_code,
+        plan=ended.plan,
+        forecast=forecast,
+        stopped=stopped,
+    )
     chosen = next((each for each in found if each.decided), None)
     if chosen is None:
         return choice

@@ -7,6 +7,7 @@ from pathlib import Path
 from orchestrator.api.hub_push import PushTarget, open_target, push_folder, stated_licence
 from orchestrator.api.model_card import base_licence, hub_model, model_card
 from orchestrator.config.console import DEFAULT_STORE, say
+from orchestrator.config.notebook_output import notebook_output
 from orchestrator.config.quantities import duration, points
 from orchestrator.execution.rerun import find_trial, rerun
 from orchestrator.store import open_store
@@ -15,6 +16,7 @@ from trials.errors import ModelError, RefusedError
 from trials.record import EpochRecord
 
 
+@notebook_output()
 def export_model(
     trial: str,
     out: str | Path,

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from orchestrator.api.answering import Answers, answers_of
-from orchestrator.config.console import DEFAULT_STORE, download_progress
+from orchestrator.config.console import DEFAULT_STORE, download_progress, say
+from orchestrator.config.notebook_output import ShownInCell, notebook_output
+from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.session.budget import Bounds
-from orchestrator.session.outcome import Outcome, trials_of
+from orchestrator.session.outcome import Outcome, early_end, trials_of
 from orchestrator.session.run_plan import Ended, run_plan
+from orchestrator.session.tables import cell_tables, plan_lines
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan, make_plan
@@ -22,12 +27,14 @@ from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.spec import TrialSpec
 
+LISTED = 10  # trials that a plan shows by name
+
 SweepLike = SweepSpec | Mapping[str, Any] | Path | str
 """A sweep, the content of its file, or the file's path."""
 
 
-@dataclass(frozen=True)
-class Launched:
+@dataclass(frozen=True, repr=False)
+class Launched(ShownInCell):
     """A launch that has ended; its rows are in the store.
 
     Attributes:
@@ -36,6 +43,7 @@ class Launched:
         exit_code: As of `permafrost launch`: 0 complete, 1 some failed, 130 interrupted, 143 terminated or at a limit.
         found: What a search or a goal found, in lines.
         store: The store.
+        stopped: Why it stopped early, and what is left; None if it did not. The same call goes on from there.
     """
 
     plan: Plan
@@ -43,11 +51,13 @@ class Launched:
     exit_code: int
     found: tuple[str, ...]
     store: ResultStore
+    stopped: str | None = None
 
     @classmethod
     def of(cls, ended: Ended, store: ResultStore) -> Launched:
         """From the end of a launch."""
-        return cls(ended.plan, ended.outcome, ended.exit_code, ended.found, store)
+        stopped = early_end(ended.plan, ended.outcome, ended.stop)
+        return cls(ended.plan, ended.outcome, ended.exit_code, ended.found, store, stopped)
 
     @property
     def trials(self) -> list[TrialSpec]:
@@ -58,8 +68,56 @@ class Launched:
         """What to freeze; `tolerance` is the acceptable loss in points."""
         return answers_of(self.store, self.trials, tolerance)
 
+    def _draw(self, console: Console) -> None:
+        from orchestrator.analysis.cells import TRIAL_COLUMNS
+        from orchestrator.analysis.summary import summarise
 
-def plan(sweep: SweepLike, *, store: str = DEFAULT_STORE, cluster: str = "local", offline: bool = False) -> Plan:
+        for line in [*outcome_lines(self.outcome), *self.found, *resume_lines(self.stopped, "launch")]:
+            console.print(line, soft_wrap=True)
+        for table in cell_tables(summarise(self.trials, self.store.trials(list(TRIAL_COLUMNS)).to_pylist())):
+            console.print(table)
+
+
+@dataclass(frozen=True, repr=False)
+class Planned(ShownInCell, Plan):
+    """A plan with the store that it was made for.
+
+    Attributes:
+        store: The address of the store.
+    """
+
+    store: str = ""
+
+    @classmethod
+    def of(cls, plan: Plan, store: ResultStore) -> Planned:
+        """A plan for a store."""
+        return cls(**{field.name: getattr(plan, field.name) for field in fields(plan)}, store=str(store.address))
+
+    def _draw(self, console: Console) -> None:
+        listed = [f"        {spec.label}" for spec in self.to_run[:LISTED]]
+        more = [f"        and {len(self.to_run) - LISTED:,} more"] if len(self.to_run) > LISTED else []
+        for line in [*plan_lines(self, self.store), *listed, *more]:
+            console.print(line, soft_wrap=True)
+
+
+def outcome_lines(outcome: Outcome) -> list[str]:
+    """The counts of a launch in words."""
+    counts = {"completed": outcome.completed, "pruned": outcome.pruned, "failed": outcome.failed}
+    told = ", ".join(f"{n:,} {word}" for word, n in counts.items() if n or word == "completed")
+    here = f"{outcome.skipped:,} were complete in the store" if outcome.skipped else ""
+    return [
+        f"sweep   {outcome.sweep}: {told} of {counted(outcome.planned, 'trial')} in {duration(outcome.wall_s)}"
+        + (f"; {here}" if here else ""),
+        f"store   {outcome.store}",
+    ]
+
+
+def resume_lines(stopped: str | None, call: str) -> list[str]:
+    """Why a launch stopped early, and how to go on from Python."""
+    return [stopped, f"Call `{call}` again with the same arguments to resume."] if stopped else []
+
+
+def plan(sweep: SweepLike, *, store: str = DEFAULT_STORE, cluster: str = "local", offline: bool = False) -> Planned:
     """The trials of a sweep, and which of them the store lacks. Nothing is written.
 
     Args:
@@ -72,7 +130,8 @@ def plan(sweep: SweepLike, *, store: str = DEFAULT_STORE, cluster: str = "local"
         ConfigError: All errors of the sweep, each with its key.
         StoreError: The store cannot be read.
     """
-    return planned(sweep, open_store(store, must_exist=False), find_cluster(cluster), offline=offline)
+    results = open_store(store, must_exist=False)
+    return Planned.of(planned(sweep, results, find_cluster(cluster), offline=offline), results)
 
 
 def planned(sweep: SweepLike, results: ResultStore, cluster: ClusterSpec, *, offline: bool) -> Plan:
@@ -82,6 +141,7 @@ def planned(sweep: SweepLike, results: ResultStore, cluster: ClusterSpec, *, off
         return make_plan(cluster.over(declared), document, results, Lookup(offline=offline, progress=progress))
 
 
+@notebook_output("stopped; finished trials are in the store. Call `launch` again with the same arguments to resume.")
 def launch(
     sweep: SweepLike,
     *,
@@ -91,7 +151,10 @@ def launch(
     max_trials: int | None = None,
     offline: bool = False,
 ) -> Launched:
-    """Run the trials of a sweep that the store lacks; Ctrl-C, or a notebook's stop button, ends it in order.
+    """Run the trials of a sweep that the store lacks.
+
+    Ctrl-C, or a notebook's stop button, lets running trials go on to their next evaluation; what is done is kept, and
+    `Launched.stopped` says what is left. A second one stops at once, with KeyboardInterrupt.
 
     Args:
         sweep: The sweep.
@@ -113,7 +176,10 @@ def launch(
     ended = run_plan(
         planned(sweep, results, where, offline=offline), where, results, bounds, forecast=None, began=began
     )
-    return Launched.of(ended, results)
+    done = Launched.of(ended, results)
+    for line in resume_lines(done.stopped, "launch"):
+        say(line)
+    return done
 
 
 def here(cluster: str) -> ClusterSpec:

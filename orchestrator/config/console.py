@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -29,14 +29,30 @@ from trials.errors import ConfigError, PermafrostError, one_line
 from trials.escaping.untrusted_text import escaped
 from trials.sources.cache import Progress
 
+if TYPE_CHECKING:
+    from orchestrator.config.notebook_output import NotebookOutput
+
 DEFAULT_STORE = "results"
 
 
 class SafeConsole(Console):
-    """A console for names and text from outside: no markup or emoji codes, and control characters are shown escaped."""
+    """A console for names and text from outside: no markup or emoji codes, and control characters are shown escaped.
+
+    Attributes:
+        output: The output of a notebook's cell that takes what is printed; None where there is none.
+    """
+
+    output: NotebookOutput | None = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, markup=False, emoji=False, highlight=False)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, as rich does, or show it in a notebook."""
+        if self.output is not None:
+            self.output.say(lambda console: console.print(*objects, **options))
+        else:
+            super().print(*objects, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """The segments of something to print; rich passes through here whatever it shows, cells of tables included."""

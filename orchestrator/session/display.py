@@ -1,8 +1,9 @@
-"""The output of a running sweep: a live display on a terminal, else one line per ended trial."""
+"""The output of a running sweep: a live display on a terminal or in a notebook, else one line per ended trial."""
 
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.analysis.layer_strip import strip_and_word
+from orchestrator.config.console import SafeConsole
 from orchestrator.config.quantities import counted, duration, points
 from orchestrator.execution.events import last_line
 from orchestrator.forecast.live_curves import LiveCurves, expected_best
@@ -35,17 +37,27 @@ class LiveDisplay:
         self._best: dict[tuple[str, str], float] = {}
         self._ended, self._failed = 0, 0
         self._noted_checkpoints = False
-        self._live = Live(
-            get_renderable=self._draw, console=console, refresh_per_second=4, transient=True, redirect_stdout=False
-        )
+        self._output = console.output if isinstance(console, SafeConsole) else None
+        self._is_live = console.is_terminal or self._output is not None
+        self._shown = ExitStack()
 
     def __enter__(self) -> LiveDisplay:
-        if self._console.is_terminal:
-            self._live.start()
+        if self._output is not None:
+            self._shown.enter_context(self._output.drawing(lambda console: console.print(self._draw())))
+        elif self._console.is_terminal:
+            self._shown.enter_context(
+                Live(
+                    get_renderable=self._draw,
+                    console=self._console,
+                    refresh_per_second=4,
+                    transient=True,
+                    redirect_stdout=False,
+                )
+            )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._live.stop()
+        self._shown.close()
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Show the trial as running."""
@@ -70,7 +82,7 @@ class LiveDisplay:
         self._pace.forget(spec)
         _, record = self._running.pop(spec.trial_id, (spec, None))
         if state is State.PRUNED:
-            if not self._console.is_terminal and record is not None:
+            if not self._is_live and record is not None:
                 self._console.print(Text(f"paused: {spec.label}  epoch {record.epoch:g}  score {points(record.score)}"))
             return
         self._console.print(Text(f"retry: {spec.label}  {state.value}: {last_line(error)}"), soft_wrap=True)
@@ -87,7 +99,7 @@ class LiveDisplay:
         else:
             self._failed += state is not State.PRUNED
             self._curves.forget(spec)
-        if not self._console.is_terminal or error:
+        if not self._is_live or error:
             self._console.print(self._line(spec, state, record, error), soft_wrap=True)
 
     def tick(self) -> None:

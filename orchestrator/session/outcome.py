@@ -48,20 +48,22 @@ def outcome_of(plan: Plan, results: ResultStore, wall_s: float, *, dry_run: bool
     )
 
 
+def early_end(plan: Plan, outcome: Outcome, stop: StopRequest) -> str | None:
+    """Why a launch stopped early and how much is left; None if it did not."""
+    left = f"{counted(len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed, 'trial')} left"
+    if stop.reason is not None:
+        return f"stopped with {left}: {stop.reason}"
+    why = stop.bound or ("interrupted" if stop.asked else None)
+    return why and f"{why}, {left}; finished trials are in the store."
+
+
 def say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopRequest) -> None:
     """Print which trials failed, why the launch stopped early if it did, and how to resume."""
     if outcome.failed:
         say(f"{counted(outcome.failed, 'trial')} failed; run the same command to retry:")
         stderr.print(failure_table(_failures(plan, results)))
-    command = typed_command()
-    left = f"{counted(len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed, 'trial')} left"
-    resume = f"{left}; finished trials are in the store. Resume with:\n  {command}"
-    if stop.reason is not None:
-        say(f"stopped with {left}: {stop.reason}")
-    elif stop.bound is not None:
-        say(f"{stop.bound}, {resume}")
-    elif stop.asked:
-        say(f"interrupted, {resume}")
+    if early := early_end(plan, outcome, stop):
+        say(early if stop.reason is not None else f"{early} Resume with:\n  {typed_command()}")
     say(f"results {outcome.store}; show them again with: {sibling_command('status', '--store', outcome.store)}")
     say(f"next    {script_command('dashboard', outcome.store)}")
     say(f"        {script_command('answer', '--store', outcome.store)}")

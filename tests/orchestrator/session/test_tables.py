@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from orchestrator.analysis.summary import CellSummary
+from orchestrator.config.console import SafeConsole
+from orchestrator.config.notebook_output import NotebookOutput
 from orchestrator.session.display import LiveDisplay
 from orchestrator.session.tables import cell_tables, plan_lines
 from orchestrator.store import open_store
@@ -170,6 +172,19 @@ def test_on_a_terminal_the_display_shows_running_trials_and_the_best_scores(plan
     text = file.getvalue()
     for part in ("1 of 2 trials", other.label, "epoch 1/2", "score 50.00", "best score so far", "87.65"):
         assert part in text
+
+
+def test_in_a_notebook_one_output_shows_the_trials_and_none_is_a_line_of_its_own(plan: Plan) -> None:
+    console, shown, (spec, other) = SafeConsole(), list[dict[str, str]](), plan.to_run
+    console.output = NotebookOutput(shown.append)
+    with LiveDisplay(plan, console) as display:
+        display.started(spec, 1)
+        display.evaluated(spec, make_record(score=0.8765))
+        display.ended(spec, State.COMPLETED, None)
+        display.started(other, 1)
+    text = shown[-1]["text/plain"]
+    assert all(part in text for part in ("1 of 2 trials", other.label, "best score so far", "87.65"))
+    assert spec.label not in text
 
 
 def test_a_running_trial_shows_what_it_will_reach_and_the_seconds_it_has_left(tmp_path: Path) -> None:
