@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from trials.draft import Lookup, TrialDraft
 from trials.errors import ConfigError, PermafrostError
+from trials.escaping.plain_rules import rule_of
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,7 +55,7 @@ def _read(path: Path) -> TrialDraft:
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror}).") from error
     except ValidationError as error:
-        raise ConfigError(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()) from error
+        raise ConfigError(f"{'.'.join(map(str, e['loc']))}: {rule_of(e)}." for e in error.errors()) from error
 
 
 if __name__ == "__main__":

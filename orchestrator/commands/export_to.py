@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from orchestrator.api.answering import chosen_sweep
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, stdout, step_progress
 from orchestrator.config.quantities import counted
-from orchestrator.config.validation_messages import wording
+from orchestrator.config.validation_messages import faults
 from orchestrator.store import open_store
 from orchestrator.store.specs import stored_spec
 from orchestrator.sweeps.tracker_spec import MlflowSpec, WandbSpec, check_installed
@@ -106,7 +106,7 @@ def _spec(kind: type[Spec], options: dict[str, str]) -> Spec:
         return kind.model_validate(options)
     except ValidationError as error:
         raise ConfigError(
-            [f"--{e['loc'][0] if e['loc'] else 'uri'}: {wording(e, kind)}" for e in error.errors()]
+            [f"--{each.path[0] if each.path else 'uri'}: {each.text}" for each in faults(error, kind)]
         ) from error
 
 

@@ -4,32 +4,102 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from trials.errors import unknown
+from trials.escaping.plain_rules import rule_of, together
 from trials.escaping.untrusted_text import quoted
+
+Path = tuple[int | str, ...]
 
 MAX_VALUE = 200  # characters of a value in a message
 MAX_MISTAKES = 50  # in a message
 
 
-def wording(error: ErrorDetails, model: type[BaseModel]) -> str:
-    """One sentence with the value, the rule and the fix; the caller puts the location before it."""
+class Fault(NamedTuple):
+    """One thing that is wrong with a document.
+
+    Attributes:
+        path: Of its key; keys and list indices only.
+        text: One sentence with the value, the rule and the fix.
+        kind: Pydantic's type of the error.
+    """
+
+    path: Path
+    text: str
+    kind: str
+
+
+def faults(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
+    """What a model has against a document, in its order; a value that fits none of several types is one fault."""
+    groups: dict[Path, list[ErrorDetails]] = {}
+    for each in error.errors(include_url=False):
+        groups.setdefault(_keys_of(each["loc"], model), []).append(each)
+    inner = {path[:n] for path in groups for n in range(len(path))}  # where a type fits but for something inside it
+    return [
+        Fault(path, _wording_of(path, each, model), each[0]["type"])
+        for path, each in groups.items()
+        if not (path in inner and all(_is_type(one) for one in each))
+    ]
+
+
+def _is_type(error: ErrorDetails) -> bool:
+    return error["type"].endswith(("_type", "_parsing", "literal_error"))
+
+
+def _wording_of(path: Path, errors: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
+    error = errors[0]
     if error["type"] == "extra_forbidden":
-        inside = _model_at(model, error["loc"][:-1])
-        return unknown(shortened(str(error["loc"][-1])), inside.model_fields if inside else ())
+        inside = _model_at(model, path[:-1])
+        return unknown(shortened(str(path[-1])), inside.model_fields if inside else ())
     if error["type"] == "missing":
-        return "is missing. Add it."
-    message = error["msg"].removeprefix("Value error, ")
+        return f"{rule_of(error)}."
     value, shown = error["input"], quoted(error["input"])
-    if error["type"] == "model_type" and (inside := _model_at(model, error["loc"])):
+    if error["type"] in ("model_type", "model_attributes_type") and (inside := _model_at(model, path)):
         return f"{shown}: must be a mapping of some of: {', '.join(inside.model_fields)}."
-    is_shown = isinstance(value, str | int | float) and repr(value) not in message
+    message = rule_of(error) if len(errors) == 1 else together(map(rule_of, errors))
+    is_shown = isinstance(value, str | int | float) and repr(value) not in message and error["type"] != "json_invalid"
     return shortened(f"{shown}: {message}" if is_shown else message, 10 * MAX_VALUE)
+
+
+def _keys_of(loc: Path, model: type[BaseModel]) -> Path:
+    """A location of pydantic without its names for the members of a union and for the keys of a mapping."""
+    annotation: Any = model
+    path: list[int | str] = []
+    for part in loc:
+        annotation, members = _plain(annotation)
+        if len(members) > 1:  # the name of a member
+            annotation = next((m for m in members if typing.get_origin(m) is not None), None)
+        elif part != "[key]":
+            path.append(part)
+            annotation = _inside(annotation, part)
+    return tuple(path)
+
+
+def _plain(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A type without its annotations and None, and the members of a union."""
+    while typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+        return annotation, ()
+    members = tuple(member for member in typing.get_args(annotation) if member is not type(None))
+    return _plain(members[0]) if len(members) == 1 else (annotation, members)
+
+
+def _inside(annotation: Any, part: int | str) -> Any:
+    """The type of a key's value."""
+    annotation, _ = _plain(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        field = annotation.model_fields.get(str(part))
+        return None if field is None else field.annotation
+    arguments = [arg for arg in typing.get_args(annotation) if arg is not Ellipsis]
+    if typing.get_origin(annotation) is tuple and isinstance(part, int) and part < len(arguments):
+        return arguments[part]
+    return arguments[-1] if arguments else None
 
 
 def shortened(text: str, longest: int = MAX_VALUE) -> str:
@@ -47,7 +117,7 @@ def most(problems: Iterable[str]) -> list[str]:
     )
 
 
-def _model_at(model: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel] | None:
+def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
     """The class that validated the mapping at a path."""
     for key in path:
         if isinstance(key, str) and key in model.model_fields:

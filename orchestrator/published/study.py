@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from orchestrator.config.configs_folder import configs_folder
-from orchestrator.config.validation_messages import wording
+from orchestrator.config.validation_messages import faults
 from orchestrator.config.yaml_document import Document
 from orchestrator.published.exhibit import Exhibit
 from orchestrator.published.study_parts import (
@@ -207,7 +207,7 @@ def read_study(path: Path) -> Study:
     try:
         return Study.model_validate(document.content)
     except ValidationError as error:
-        raise ConfigError([document.place(e["loc"]) + wording(e, Study) for e in error.errors()]) from error
+        raise ConfigError([document.place(each.path) + each.text for each in faults(error, Study)]) from error
 
 
 def metric_of(column: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from orchestrator.config.validation_messages import faults
 from trials.errors import ConfigError, NothingMatchedError, StoreError
 from trials.spec import TrialSpec
 
@@ -22,10 +23,10 @@ def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> Trial
     try:
         return _parsed(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, ("spec", *first["loc"])))
+        first = faults(error, TrialSpec)[0]
+        place = ".".join(map(str, ("spec", *first.path)))
         raise StoreError(
-            f"trial {trial_id!r} of the store: {place}: {first['msg']}. "
+            f"trial {trial_id!r} of the store: {place}: {first.text.removesuffix('.')}. "
             "Its row or plan is broken, or of a newer version."
         ) from error
 
@@ -34,6 +35,9 @@ def checked_spec(content: object, trial_id: str) -> TrialSpec | str:
     """The spec, or what is wrong with it: not valid, or that of another trial."""
     try:
         spec = _parsed(content)
+    except ValidationError as error:
+        first = faults(error, TrialSpec)[0]
+        return f"its spec cannot be read by this version ({'.'.join(map(str, first.path))}: {first.text})"
     except ValueError as error:
         return f"its spec cannot be read by this version ({str(error).partition(chr(10))[0]})"
     return spec if spec.trial_id == trial_id else f"its spec belongs to trial {spec.trial_id}"

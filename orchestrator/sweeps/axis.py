@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from orchestrator.config.validation_messages import faults
 from trials.settings import Frozen
 
 Bounds = tuple[float, float]
@@ -116,6 +117,6 @@ def _check_inside(value: object) -> None:
     try:
         inner_axes(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"the axis inside {value!r} is not valid: {path or 'it'}: {first['msg']}") from error
+        first = faults(error, Axis)[0]
+        path = ".".join(map(str, first.path))
+        raise ValueError(f"the axis inside {value!r} is not valid: {path or 'it'}: {first.text}") from error

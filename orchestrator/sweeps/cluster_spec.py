@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
 
-from orchestrator.config.validation_messages import most, wording
+from orchestrator.config.validation_messages import faults, most
 from orchestrator.config.yaml_document import Document
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.sweep import Limits, Resources, SweepSpec
@@ -112,7 +112,7 @@ def find_cluster(text: str) -> ClusterSpec:
     try:
         found = ClusterSpec.model_validate(document.content)
     except ValidationError as error:
-        problems = [document.place(e["loc"]) + wording(e, ClusterSpec) for e in error.errors()]
+        problems = [document.place(each.path) + each.text for each in faults(error, ClusterSpec)]
         raise ConfigError(most(problems)) from error
     _checked_address(found.address, document.place(("address",)))
     return found

@@ -34,9 +34,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 
-from orchestrator.config.validation_messages import MAX_MISTAKES, most, wording
+from orchestrator.config.validation_messages import MAX_MISTAKES, Fault, faults, most
 from orchestrator.config.yaml_document import Document, KeyPath, set_path
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.notification_spec import WatchSpec
@@ -249,17 +248,18 @@ def declared_sweep(document: Document) -> SweepSpec:
     try:
         return SweepSpec.model_validate(document.content)
     except ValidationError as error:
-        problems = [document.place(_shorthand(e["loc"])) + _wording(e) for e in error.errors()]
-        wrong = {e["loc"][0] if e["loc"] else "space" for e in error.errors()}
+        found = faults(error, SweepSpec)
+        problems = [document.place(_shorthand(each.path)) + _text_of(each) for each in found]
+        wrong = {each.path[0] if each.path else "space" for each in found}
         raise ConfigError(most([*problems, *_problems_of_the_rest(document, wrong)])) from error
 
 
-def _wording(error: ErrorDetails) -> str:
-    """A sentence on an error; a key of a trial that stands beside `trial` is sent there."""
-    key = str(error["loc"][0]) if error["loc"] else ""
-    if error["type"] == "extra_forbidden" and len(error["loc"]) == 1 and key in TrialDraft.model_fields:
+def _text_of(fault: Fault) -> str:
+    """A sentence on a fault; a key of a trial that stands beside `trial` is sent there."""
+    key = str(fault.path[0]) if fault.path else ""
+    if fault.kind == "extra_forbidden" and len(fault.path) == 1 and key in TrialDraft.model_fields:
         return f"is a setting of a trial. Write it as `trial.{key}`."
-    return wording(error, SweepSpec)
+    return fault.text
 
 
 def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[str, ...]:
@@ -336,7 +336,7 @@ def layers_of(sweep: SweepSpec, lookup: Lookup) -> Callable[[Point], int]:
             draft = _ModelOnly.model_validate({"model": _content(sweep, point).get("model", STARTER)})
             return lookup.model(draft.model).n_layers
         except ValidationError as error:
-            raise PlacedError([(point.place(e["loc"]), wording(e, TrialDraft)) for e in error.errors()], 2) from error
+            raise PlacedError([(point.place(each.path), each.text) for each in faults(error, _ModelOnly)], 2) from error
         except PermafrostError as error:
             raise PlacedError([(point.place(("model",)), str(error))], error.exit_code) from error
 
@@ -371,7 +371,7 @@ def _problems(document: Document, point: Point, error: ValidationError | DraftEr
     """The problems of a point, each with file, line and key, and its exit code."""
     if isinstance(error, DraftError):
         return {document.place(point.place(path)) + text: error.exit_code for path, text in error.problems}
-    return {document.place(point.place(e["loc"])) + wording(e, TrialDraft): 2 for e in error.errors()}
+    return {document.place(point.place(each.path)) + each.text: 2 for each in faults(error, TrialDraft)}
 
 
 def _point_problems(document: Document, sweep: SweepSpec, error: LayersError | PlacedError) -> dict[str, int]:

@@ -137,7 +137,7 @@ WAS_FOUND = {
     "many mistakes": (DATA + f"space: {{optim.lr: {list(range(-900, 0))}}}", "more mistakes."),
     "bounds beyond 64 bits": (
         DATA + "space: {seed: {int_uniform: [1.0e+30, 1.0e+31]}}\nsearch: {kind: random, cells: 1}",
-        "exceeded maximum size",
+        "must be a whole number of at most 64 bits",
     ),
     "bounds whose distance is infinite": (
         DATA + "space: {optim.lr: {uniform: [-1.7e+308, 1.7e+308]}}\nsearch: {kind: random, cells: 1}",
@@ -153,7 +153,7 @@ WAS_FOUND = {
     "a goal at even odds": (
         DATA + "space: {freeze: [none, {strategy: first_k, depth: 1}]}\nseeds: [0, 1, 2]\n"
         "goal: {choose_depth: {tolerance: 1, confidence: 0.5}}",
-        "s.yaml:5: goal.choose_depth.confidence: Input should be greater than 0.5",
+        "s.yaml:5: goal.choose_depth.confidence: must be above 0.5",
     ),
     "a grid without end of one mistake": (
         DATA + "space: {freeze: [{strategy: first_k, depth: {int_uniform: [1, layers]}}], lowercased: [true],\n"

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import math
+from collections.abc import Iterator
+from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel, ValidationError
+from pydantic_core import core_schema
 
-from orchestrator.config.validation_messages import wording
+from orchestrator.config.validation_messages import faults
+from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.sweep import SweepSpec
+from tests.builders import make_spec
 from trials.draft import TrialDraft
+from trials.escaping.plain_rules import RULES, rule_of
+from trials.spec import TrialSpec
 
 
 def said(model: type[BaseModel], content: dict[str, Any]) -> list[str]:
     with pytest.raises(ValidationError) as error:
         model.model_validate(content)
-    return [wording(e, model) for e in error.value.errors()]
+    return [each.text for each in faults(error.value, model)]
 
 
 def test_an_unknown_key_is_answered_with_the_nearest_one() -> None:
@@ -41,7 +49,7 @@ def test_a_missing_key_is_to_be_added() -> None:
 
 def test_a_number_out_of_range_is_told_with_the_rule() -> None:
     (text,) = said(TrialDraft, {"data": "UD_English-EWT-sample", "optim": {"lr": -1}})
-    assert text == "-1: Input should be greater than 0"
+    assert text == "-1: must be above 0"
 
 
 def test_a_value_that_our_own_message_holds_is_not_told_twice() -> None:
@@ -53,3 +61,107 @@ def test_a_value_that_our_own_message_holds_is_not_told_twice() -> None:
 def test_a_value_where_a_mapping_belongs_is_told_the_mappings_keys() -> None:
     (text,) = said(TrialDraft, {"data": "UD_English-EWT-sample", "freeze": 3})
     assert text == "3: must be a mapping of some of: strategy, depth, layers, embeddings."
+
+
+# --- No words of pydantic
+
+PHRASES = ("Input should", "Value error,", "Field required", "Extra inputs", "Assertion failed", "type=",
+           "For further information", "should have", "should match", "valid string", "validation error")  # fmt: skip
+OURS = ("value_error", "assertion_error")
+
+SWEEP: dict[str, Any] = {
+    "name": "a", "trial": {"task": "pos"}, "seeds": [0],
+    "space": {"optim.lr": [1e-3], "train_size": {"choice": [3, 4]}},
+    "search": {"kind": "random", "cells": 2, "seed": 0, "objectives": ["score"]},
+    "schedule": {"kind": "asha", "first": 1, "factor": 3}, "racing": {"test": "t", "confidence": 0.95},
+    "resources": {"cpus": 1, "gpus": 0, "device": "any"}, "checkpoint": {"epochs": 1, "minutes": 2, "auto": False},
+    "goal": {"choose_depth": {"tolerance": 1, "confidence": 0.95}}, "limits": {"lost": 3, "alike": 2},
+    "keep": "weights", "predictions": "auto",
+    "watch": {"log": "a.jsonl", "notify": {"webhook": {"url_env": "A"}, "events": ["done"], "stalled_minutes": 3}},
+}  # fmt: skip
+CLUSTER: dict[str, Any] = {
+    "address": "auto", "resources": {"cpus": 1}, "concurrency": 2, "store": "s", "limits": {"lost": 3},
+    "environment": {"packages": "pinned", "variables": {"A": "b"}},
+    "prices": {"currency": "USD", "cpu_hour": 0.1, "gpu_hour": {"A100": 2.0}, "kwh": 0.3},
+}  # fmt: skip
+DRAFT: dict[str, Any] = {
+    "task": "pos", "model": {"folder": "starter"}, "freeze": {"strategy": "first_k", "depth": 2}, "train_size": 3,
+    "data": {"name": "a", "train": ["a"], "dev": ["b"], "first": {"dev": 3}, "columns": {"text": 0, "label": "b"},
+             "held_out": 0.1, "splits": {"train": "a"}, "release": "2.1", "scheme": "iob1"},
+    "optim": {"lr": 0.1, "schedule": "linear", "max_grad_norm": 1, "layer_decay": 0.5}, "max_length": 9, "seed": 3,
+    "lora": {"rank": 3, "alpha": 1, "layers": "all"}, "init_seed": 1, "frozen_dropout": True, "score": "accuracy",
+}  # fmt: skip
+WRONG: list[Any] = [
+    None, True, -1, 3, 10**30, 0.5, math.inf, "", "x", "y" * 5_000, "a b/c", "\udc80", [], ["x"], [[]], [1.5, -2], {},
+    {"x": 1}, {"choice": [1], "uniform": [0, 1]}, {"int_uniform": [1, "x"]}, {"1 x": {}}, {1: 2},
+]  # fmt: skip
+
+
+def mutations(content: Any) -> Iterator[Any]:
+    """The content with every value in turn replaced by every wrong one, or left out; mappings with one key more."""
+    for wrong in WRONG:
+        yield copy.deepcopy(wrong)
+    if isinstance(content, dict):
+        yield {**content, "sedes": 1}
+        for key, value in content.items():
+            yield {k: v for k, v in content.items() if k != key}
+            for changed in mutations(value):
+                yield {**content, key: changed}
+
+
+def errors_of(model: type[BaseModel], content: dict[str, Any]) -> Iterator[ValidationError]:
+    for changed in mutations(content):
+        try:
+            model.model_validate(changed)
+        except ValidationError as error:
+            yield error
+
+
+SPEC = make_spec().model_dump(mode="json")
+MODELS: list[tuple[type[BaseModel], dict[str, Any]]] = [
+    (SweepSpec, SWEEP),
+    (ClusterSpec, CLUSTER),
+    (TrialDraft, DRAFT),
+    (TrialSpec, SPEC),
+]
+
+
+@pytest.mark.parametrize(("model", "content"), MODELS)
+def test_whatever_is_wrong_is_said_in_our_words_at_a_key(model: type[BaseModel], content: dict[str, Any]) -> None:
+    for error in errors_of(model, content):
+        found = faults(error, model)
+        assert found, error
+        for text in (each.text for each in found):
+            assert not [phrase for phrase in PHRASES if phrase in text], text
+        parts = {str(part) for each in found for part in each.path}
+        assert not [part for part in parts if part == "[key]" or part.endswith("]")], parts
+
+
+def test_every_error_that_our_models_can_raise_has_a_rule() -> None:
+    reached = {
+        each["type"] for model, content in MODELS for error in errors_of(model, content) for each in error.errors()
+    }
+    assert reached - {*RULES} <= {*OURS}
+    assert len(reached) >= 20
+
+
+@pytest.mark.parametrize("kind", sorted({*get_args(core_schema.ErrorType)} - {*RULES, *OURS}))
+def test_an_error_that_none_of_our_models_raises_has_no_words_of_pydantic_either(kind: str) -> None:
+    assert rule_of({"type": kind, "msg": "Input should be x"}) == "is not valid here"
+
+
+def test_every_rule_is_of_an_error_that_pydantic_has() -> None:
+    assert {*RULES} <= {*get_args(core_schema.ErrorType)}
+
+
+def test_a_value_that_may_be_of_several_types_is_one_fault_at_its_key() -> None:
+    (fault,) = _faults(ClusterSpec, {"prices": {"gpu_hour": "much"}})
+    assert fault == (("prices", "gpu_hour"), "'much': must be a number or a mapping of keys to values", "float_parsing")
+    (inside,) = _faults(ClusterSpec, {"prices": {"gpu_hour": {"A100": -1}}})
+    assert inside[:2] == (("prices", "gpu_hour", "A100"), "-1: must be at least 0")
+
+
+def _faults(model: type[BaseModel], content: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with pytest.raises(ValidationError) as error:
+        model.model_validate(content)
+    return [tuple(each) for each in faults(error.value, model)]

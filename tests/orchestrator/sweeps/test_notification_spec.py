@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from orchestrator.config.validation_messages import wording
+from orchestrator.config.validation_messages import faults
 from orchestrator.sweeps.notification_spec import (
     EmailSpec,
     NotifySpec,
@@ -35,7 +35,7 @@ def test_every_key_reads_as_a_word_in_yaml() -> None:
 def said_of(content: dict[str, Any]) -> str:
     with pytest.raises(ValidationError) as caught:
         WatchSpec.model_validate(content)
-    return " ".join(wording(error, WatchSpec) for error in caught.value.errors())
+    return " ".join(each.text for each in faults(caught.value, WatchSpec))
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_a_literal_secret_is_refused_with_the_way_out_and_not_repeated(notify: o
         ({"webhook": {}}, "give one of url_env, url_file"),
         ({"webhook": {"url_env": "A", "url_file": "b"}}, "give one of url_env, url_file"),
         ({"webhook": {"url_env": "A"}, "events": ["finished"]}, "'finished'"),
-        ({"webhook": {"url_env": "A"}, "stalled_minutes": 0}, "greater than 0"),
+        ({"webhook": {"url_env": "A"}, "stalled_minutes": 0}, "must be above 0"),
         ({"email": {**MAIL, "user": "me"}}, "requires password_env or password_file"),
         ({"email": {**MAIL, "password_env": "P"}}, "requires password_env or password_file"),
         ({"email": {**MAIL, "user": "me", "password_env": "P", "starttls": False}}, "in clear"),
-        ({"email": {**MAIL, "to": []}}, "at least 1 item"),
+        ({"email": {**MAIL, "to": []}}, "at least 1 value"),
         ({"email": {**MAIL, "to": ["b@example.org\nBcc: c@example.org"]}}, "pattern"),
     ],
 )

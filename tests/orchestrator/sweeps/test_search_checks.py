@@ -33,7 +33,7 @@ def refusal(folder: Path, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("space: {optim.lr: []}", "3: space.optim.lr: List should have at least 1 item after validation, not 0"),
+        ("space: {optim.lr: []}", "3: space.optim.lr: must have at least 1 value, not 0"),
         ("space: {optim.lr: {log_uniform: [0, 1]}}", "3: space.optim.lr: [0.0, 1.0]: a logarithm needs bounds above 0"),
         (
             "search: {kind: tpe, cells: 3, objectives: [macro_f2]}",

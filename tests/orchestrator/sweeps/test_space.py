@@ -145,7 +145,7 @@ def test_the_size_of_a_grid_and_what_is_no_grid_are_known_before() -> None:
     ("inside", "message"),
     [
         ({"log_uniform": [0, 1]}, "a logarithm needs bounds above 0"),
-        ({"choice": []}, "at least 1 item"),
+        ({"choice": []}, "at least 1 value"),
         ({"int_uniform": [3, "depth"]}, "int_uniform"),
     ],
 )

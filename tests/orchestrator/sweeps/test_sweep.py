@@ -142,7 +142,7 @@ def test_a_mistake_in_a_setting_is_placed_at_the_setting(folder: Path) -> None:
 def test_a_mistake_that_every_seed_shares_is_told_once(folder: Path) -> None:
     path = sweep(folder, "trial: {data: DATA, precision: fp8}\nseeds: [0, 1, 2]")
     (problem,) = refusal(path).problems
-    assert problem == f"{path}:1: trial.precision: 'fp8': Input should be 'fp32', 'bf16' or 'fp16'"
+    assert problem == f"{path}:1: trial.precision: 'fp8': must be 'fp32', 'bf16' or 'fp16'"
 
 
 def test_a_depth_beyond_the_models_layers_is_refused(folder: Path) -> None:
@@ -223,7 +223,7 @@ def test_seeds_that_draw_nothing_are_refused(folder: Path) -> None:
         ("{choice: [1], uniform: [1, 2]}", "give one of choice, uniform, log_uniform, int_uniform"),
         ("{uniform: [2, 1]}", "[2.0, 1.0]: the first bound must be below the second"),
         ("{log_uniform: [0, 1]}", "[0.0, 1.0]: a logarithm needs bounds above 0"),
-        ("[]", "List should have at least 1 item after validation, not 0"),
+        ("[]", "must have at least 1 value, not 0"),
         ("3", "3: must be a mapping of some of: choice, uniform, log_uniform, int_uniform."),
     ],
 )
@@ -279,7 +279,7 @@ def test_a_broken_corpus_is_read_once_for_all_trials(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("resources", "problem"),
     [
-        ("{cpus: 5000}", "resources.cpus: 5000: Input should be less than or equal to 4096"),
+        ("{cpus: 5000}", "resources.cpus: 5000: must be at most 4096"),
         ("{gpus: 1000}", "resources.gpus"),
     ],
 )  # fmt: skip
@@ -288,4 +288,4 @@ def test_more_cores_than_a_node_has_are_refused_with_the_bound(folder: Path, res
     with pytest.raises(ConfigError) as error:
         load_sweep(path, [])
     assert problem in str(error.value)
-    assert "less than or equal to" in str(error.value)
+    assert "at most" in str(error.value)

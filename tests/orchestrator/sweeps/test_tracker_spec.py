@@ -23,7 +23,7 @@ from trials.errors import ConfigError
         ("mlflow: {uri: 'http://host', experiment: x, token: hunter2}", "watch.mlflow", "unknown 'token'"),
         ("mlflow: {uri: 'sqlite:///hunter2.db', experiment: x}", "watch.mlflow", "must be http://HOST:PORT"),
         ("tensorboard: /home/me/.config/hunter2", "watch.tensorboard", "no folder of the path may start with a dot"),
-        ("wandb: {project: x/hunter2}", "watch.wandb.project", "should match pattern"),
+        ("wandb: {project: x/hunter2}", "watch.wandb.project", "must match the pattern"),
     ],
 )
 def test_what_is_no_tracker_is_refused_without_its_secret(text: str, place: str, rule: str, tmp_path: Path) -> None:
