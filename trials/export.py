@@ -70,6 +70,8 @@ def export_model(spec: TrialSpec, trained: Trained, folder: Path, card: str) -> 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         model.save_pretrained(folder)
+        for weights in folder.glob("*.safetensors"):  # which safetensors lets nobody else read, whatever the umask
+            weights.chmod((folder / "config.json").stat().st_mode)
         _tokenizer(spec).save_pretrained(folder)
         recipe = {"task": spec.task, "lowercase": spec.lowercase, "max_length": spec.max_length}
         content = {"trial_id": spec.trial_id, **recipe, "spec": _without_paths(spec)}

@@ -95,6 +95,11 @@ def _undecided(fit: pd.DataFrame, nearest: Row | None, asked: Asked) -> str:
     limit = exact_points(asked.tolerance)
     if most < asked.looks.first:
         return f"Not decided with {number(most, 'seed')}: the first look takes {number(asked.looks.first, 'seed')}."
+    if not (fit["n_pairs"] > 0).any():
+        return (
+            "Not decided: in every pair of runs, one or both learned nothing. Try more train data, more epochs or "
+            "another learning rate."
+        )
     known = fit[fit["high_decides"].notna() | fit["tested"]]
     closest = (known if len(known) else fit).sort_values("loss").iloc[0].to_dict()
     text = f"Not decided: no setting is shown to lose at most {limit}."

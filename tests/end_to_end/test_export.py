@@ -216,6 +216,14 @@ def test_a_licence_may_be_given_and_an_empty_folder_used(exported: Exported, tmp
     assert str(tmp_path) in done.stdout
 
 
+def test_every_file_has_the_mode_that_the_umask_gives(exported: Exported, tmp_path: Path) -> None:
+    exported.export("ner", tmp_path)
+    (tmp_path / "mine").write_text("")
+    assert {path.name: path.stat().st_mode for path in tmp_path.iterdir() if path.is_file()} == dict.fromkeys(
+        (path.name for path in tmp_path.iterdir() if path.is_file()), (tmp_path / "mine").stat().st_mode
+    )
+
+
 # --- Refusals
 
 

@@ -112,6 +112,14 @@ def test_a_pair_with_a_rare_collapse_is_left_out_and_counted() -> None:
     assert "1 of 8 runs collapsed" in recommend(frame, TOLERANCE).sentence
 
 
+def test_where_no_pair_learned_anything_no_figure_is_made_up() -> None:
+    frame = sweep(np.random.default_rng(0), {"first 2": 0.0}, 8, 0.002).assign(collapsed=0.0)
+    frame.loc[frame["cell"] == "none", "collapsed"] = 1.0
+    found = recommend(frame, TOLERANCE)
+    assert found.sentence.startswith("Not decided: in every pair of runs, one or both learned nothing. Try more train ")
+    assert "nan" not in found.sentence
+
+
 def test_a_setting_that_mostly_collapses_loses_what_it_loses() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0.5}, 8, 0.002)
     frame = frame.assign(collapsed=(frame["cell"] == "first 2").astype(float))
