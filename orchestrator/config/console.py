@@ -25,6 +25,7 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.segment import Segment
 
+from orchestrator.config.quantities import size
 from trials.errors import ConfigError, PermafrostError, one_line
 from trials.escaping.untrusted_text import escaped
 from trials.sources.cache import Progress
@@ -158,9 +159,11 @@ def _told(message: str) -> str:
 
 @contextmanager
 def download_progress() -> Iterator[Progress]:
-    """Show downloads on stderr while the block runs: a bar per file on a terminal, otherwise a line per file."""
+    """Show downloads on stderr while the block runs: a bar per file on a terminal, otherwise a line per file
+    with its size, where the server says it.
+    """
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with _bars(columns, lambda name, total: f"download {name}") as progress:
+    with _bars(columns, lambda name, total: f"download {name}" + (f" ({size(total)})" if total else "")) as progress:
         yield progress
 
 
