@@ -203,7 +203,9 @@ def _by_content(path: Path, keys: Sequence[str | int], rows: Sequence[Sequence[A
     text = max(keys, key=lambda key: length[key])
     most = max(2.0, _MOST_CLASSES * len(whole))
     labels = [
-        key for key in keys if key != text and 2 <= len(set(cells[key])) <= most and max(map(len, cells[key])) <= 60
+        key
+        for key in keys
+        if key != text and 2 <= len(set(cells[key])) <= most and max(map(len, cells[key])) <= 60 and all(cells[key])
     ]
     if len(labels) == 1:
         return Columns(text=text, label=labels[0])
@@ -214,7 +216,9 @@ def _by_content(path: Path, keys: Sequence[str | int], rows: Sequence[Sequence[A
         return Columns(text=chosen, label=name_or_position(ask("Which column holds its label?", choices)))
     seen = "no column looks like a label" if not labels else f"several could be labels: {', '.join(map(str, labels))}"
     if isinstance(text, int):
-        likely = next((key for key in (*labels, *keys) if key != text), 1)
+        likely = min(
+            labels or [key for key in keys if key != text] or [1], key=lambda key: len(set(cells.get(key, ())))
+        )
         raise ConfigError(
             f"{path}: no header line: use --text {text} --label {likely}, or other numbers from 0 to {len(keys) - 1}; "
             f"{seen}."

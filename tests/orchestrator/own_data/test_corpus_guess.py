@@ -115,8 +115,9 @@ def test_columns_that_nobody_can_tell_apart_are_asked_for() -> None:
 
 
 def test_without_a_header_line_the_numbers_to_give_are_said() -> None:
-    rows = [(k, f"src{n % 3}", t) for n, (t, k) in enumerate(TEXTS)]
-    with pytest.raises(ConfigError, match=r"no header line: use --text 2 --label 0, or other numbers from 0 to 2; sev"):
+    rows = [(f"src{n % 3}", k, "" if n % 2 else "*", t) for n, (t, k) in enumerate(TEXTS)]
+    said = r"no header line: use --text 3 --label 1, or other numbers from 0 to 3; several could be labels: 0, 1\."
+    with pytest.raises(ConfigError, match=said):
         guess(write("reviews.tsv", rows))
 
 
