@@ -51,6 +51,7 @@ th { white-space: normal; vertical-align: bottom; } figure { margin: 0; }
   section { break-before: page; } #summary { break-before: auto; } .wide { overflow: visible; }
   table { font-size: 7.5pt; width: 100%; }
   th, td { padding: 2px 3px; white-space: normal; overflow-wrap: anywhere; }
+  #summary :is(th, td) { overflow-wrap: break-word; }
 }
 """
 _SCRIPT = """
@@ -89,7 +90,7 @@ def as_html(sweep: str, first: Summary, sections: Sequence[Section], forecast: F
         *_contents(sections),
         *_methods(sections),
         *(text for section in sections for text in _section(section)),
-        *_appendix(sections, forecast),
+        *_appendix(first, sections, forecast),
     ]
     return document(f"{sweep}: report", body)
 
@@ -134,19 +135,24 @@ def page_as_html(
 
 
 def _summary(first: Summary) -> Iterator[str]:
-    """The question, an answer card each, the figures of the whole sweep, and the table of the answers."""
+    """A page: the question, an answer card each, a figure of the whole sweep, and the table of the answers."""
     yield f'<section id="summary"><p class="question">{html(first.question)}</p><div class="cards">'
     for card in first.cards:
         where, strip, words, figures = map(html, card)
         squares = f'<span class="strip" aria-hidden="true">{strip}</span> ' if strip else ""
         yield f'<div class="card"><small>{where}</small><p><b>{squares}{words}</b></p><p>{figures}</p></div>'
     yield "</div>"
-    for part, drawn in first.parts:
+    yield from _figures(first.parts[:1])  # what fits on a page
+    yield f"{as_table(first.table) if len(first.table) else ''}</section>"
+
+
+def _figures(parts: Sequence[tuple[Part[Any], Drawn]]) -> Iterator[str]:
+    """Figures over the whole sweep or store, without their tables."""
+    for part, drawn in parts:
         yield f'<figure id="{part.name}"><h3>{html(part.title)}</h3>'
         yield f"<figcaption>{html(part.caption)}</figcaption>"
         yield "" if drawn.figure is None else drawing(part.name, part.title, drawn.figure)
         yield f'<p class="method">{html(part.method)}</p></figure>'
-    yield f"{as_table(first.table) if len(first.table) else ''}</section>"
 
 
 def _contents(sections: Sequence[Section]) -> Iterator[str]:
@@ -190,9 +196,10 @@ def _part(key: str, part: Part[Any], drawn: Drawn) -> Iterator[str]:
     yield f'<p class="method">{html(part.method)}</p></figure>'
 
 
-def _appendix(sections: Sequence[Section], forecast: Forecasts | None) -> Iterator[str]:
-    """How well the cost was forecast, and which figures have nothing to show."""
+def _appendix(first: Summary, sections: Sequence[Section], forecast: Forecasts | None) -> Iterator[str]:
+    """Further figures of the whole store, how well the cost was forecast, and which figures have nothing to show."""
     yield '<section id="appendix"><h2>Appendix</h2>'
+    yield from _figures(first.parts[1:])
     if forecast is not None:
         yield '<h3 id="forecast">Forecast and actual cost</h3><ul>'
         yield from (f"<li>{html(line)}</li>" for line in forecast.lines)

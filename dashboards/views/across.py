@@ -252,7 +252,7 @@ PANELS = Part(
     panels_table,
     draw_panels,
     why_empty=lambda info: "" if len(info.table) else "Only the baseline is here, so there is nothing to compare with.",
-    method="Score minus that of the baseline, paired by seed. The filters of the other pages do not apply here.",
+    method="Score minus that of the baseline, paired by seed, for all settings of the sweep.",
     of_store=True,
 )
 SYNTHESIS = Part(

@@ -17,6 +17,7 @@ from tests.dashboards.stores import specs, write_store
 pytestmark = pytest.mark.browser
 
 A4_PX = 688  # 210 mm without margins of 14 mm, at 96 pixels an inch
+A4_HIGH_PX = 1017  # 297 mm without margins
 # What is wider than the page: its right edge, by the element.
 WIDE = """() => Array.from(document.querySelectorAll('[data-figure] .main-svg, table, .card, p, h2, figcaption'))
   .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
@@ -63,6 +64,17 @@ def test_printing_draws_every_figure_and_ends_as_it_was(browser: Browser, report
     page.close()
 
 
+def test_the_summary_is_one_page(browser: Browser, report: Path) -> None:
+    page = _opened(browser, report, "light")
+    page.set_viewport_size({"width": A4_PX, "height": 1000})
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    bottom = page.evaluate("document.querySelector('#summary').getBoundingClientRect().bottom + window.scrollY")
+    assert page.locator("#summary [data-figure]").count() == 1
+    assert bottom < A4_HIGH_PX
+    page.close()
+
+
 def test_a_figure_stays_on_one_page(browser: Browser, report: Path) -> None:
     page = _opened(browser, report, "light")
     page.emulate_media(media="print")
@@ -71,6 +83,6 @@ def test_a_figure_stays_on_one_page(browser: Browser, report: Path) -> None:
     rules = page.evaluate(
         "Array.from(document.querySelectorAll('[data-figure], tr')).map((each) => getComputedStyle(each).breakInside)"
     )
-    assert max(heights) < 1017  # 297 mm without margins
+    assert max(heights) < A4_HIGH_PX
     assert set(rules) == {"avoid"}
     page.close()
