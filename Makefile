@@ -11,7 +11,7 @@ AGAIN := --last-failed --last-failed-no-failures none
 unexport PYTHONDONTWRITEBYTECODE  # else every process of a test compiles the whole project again
 
 .DEFAULT_GOAL := help
-.PHONY: help sweep dashboard test test-slow test-cluster test-browser coverage bench bench-dashboard gpu chaos fuzz calibration lint docs audit setup clean
+.PHONY: help sweep dashboard test test-slow test-cluster test-browser coverage bench bench-dashboard gpu chaos fuzz calibration lint docs audit setup servers clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17
@@ -87,6 +87,13 @@ setup: .venv/ready ## make .venv with the pinned dependencies
 
 .venv/ready: pyproject.toml constraints.txt docker/install.sh
 	docker/install.sh --dev --venv .venv --python $(PYTHON)
+
+servers: .venv/servers/ready ## make .venv/servers: MLflow and an S3 for tests; their dependencies do not fit beside our pins
+
+.venv/servers/ready: .venv/ready
+	$(PYTHON) -m venv .venv/servers
+	.venv/servers/bin/pip install --quiet --disable-pip-version-check mlflow==3.17.2 'moto[s3,server]==5.2.5'
+	touch $@
 
 clean: ## remove what was made, but no results
 	rm -rf .venv docs/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build dist

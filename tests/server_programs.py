@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / ".venv" / "servers" / "bin"  # made by .ci/run
+FOLDER = Path(__file__).parents[1] / ".venv" / "servers" / "bin"
 
 
 def server_program(name: str) -> str:
@@ -20,7 +20,7 @@ def server_program(name: str) -> str:
     """
     path = Path(os.environ.get("PERMAFROST_SERVERS", FOLDER)) / name
     if not path.exists():
-        reason = f"no {name}: CONTRIBUTING.md says how to install the servers of other projects"
+        reason = f"no {name}: `make servers` installs the servers of other projects"
         assert not os.environ.get("PERMAFROST_REQUIRE_SERVERS"), reason
         pytest.skip(reason)
     return str(path)

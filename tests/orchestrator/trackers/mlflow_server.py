@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,27 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
-import pytest
 
-ROOT = Path(__file__).parents[3]
-VARIABLE, REQUIRED = "PERMAFROST_MLFLOW", "PERMAFROST_REQUIRE_MLFLOW"
+from tests.server_programs import free_port, server_program
+
 _PATIENCE_S = 120
-
-
-def program() -> str:
-    """The executable `mlflow` of an environment with the whole package; skips the test where there is none."""
-    found = Path(os.environ.get(VARIABLE) or ROOT / ".venv" / "mlflow-server" / "bin" / "mlflow")
-    if not found.is_file():
-        reason = f"no {found}: CONTRIBUTING.md says how to make it, or set {VARIABLE}"
-        assert not os.environ.get(REQUIRED), reason
-        pytest.skip(reason)
-    return str(found)
 
 
 @contextmanager
 def mlflow_server(folder: Path) -> Iterator[str]:
     """The address of a server that keeps everything in a folder, until the end of the block."""
-    executable, port = program(), free_port()
+    executable, port = server_program("mlflow"), free_port()
     address = f"http://127.0.0.1:{port}"
     words = [executable, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     words += [
@@ -50,13 +38,6 @@ def mlflow_server(folder: Path) -> Iterator[str]:
         finally:
             server.terminate()
             server.wait(timeout=30)
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _wait(address: str, server: subprocess.Popen[bytes]) -> None:

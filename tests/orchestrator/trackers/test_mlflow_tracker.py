@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from dashboards.cli import app
 from orchestrator.api.answering import answer
 from orchestrator.sweeps.notification_spec import WatchSpec
-from tests.orchestrator.trackers.mlflow_server import free_port, mlflow_server
+from tests.orchestrator.trackers.mlflow_server import mlflow_server
 from tests.orchestrator.trackers.tracked_sweep import (
     BROKEN,
     COMPLETE,
@@ -25,6 +25,7 @@ from tests.orchestrator.trackers.tracked_sweep import (
     STOPPED,
     run_tracked,
 )
+from tests.server_programs import free_port
 from tests.small_sweeps import POS, launched, write_bank
 from trials.escaping.untrusted_text import escaped
 
