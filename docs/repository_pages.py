@@ -18,7 +18,11 @@ ADOPTED = {
     "docker/README.md": "about/containers.md",
 }
 NOTEBOOK = "docs/tutorial.ipynb"
-_PLACES = ADOPTED | {NOTEBOOK: "notebook.md", "configs/sweeps/starter.svg": "pictures/starter.svg"}
+_PLACES = ADOPTED | {
+    NOTEBOOK: "notebook.md",
+    "configs/sweeps/starter.svg": "pictures/starter.svg",
+    "configs/sweeps/starter_overview.png": "pictures/starter_overview.png",
+}
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\n)*)\]\(([^)\s]+)\)")
 
 

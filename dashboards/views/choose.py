@@ -65,9 +65,9 @@ def answers_table(info: Answers) -> pd.DataFrame:
             "loss (points)": [answer.loss for answer in info.answers],
             "from (points)": [answer.low for answer in info.answers],
             "to (points)": [answer.high for answer in info.answers],
-            "answer": [answer.sentence for answer in info.answers],
             "next best": freeze_column(*_settings(info, "runner_up")),
             "further seeds": pd.Series([answer.further_seeds for answer in info.answers], dtype=object),
+            "answer": [answer.sentence for answer in info.answers],
             "YAML snippet": [answer.yaml for answer in info.answers],
         }
     )

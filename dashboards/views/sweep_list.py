@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlencode
 
 import dash
 import pandas as pd
@@ -19,6 +18,7 @@ from dash import ALL, MATCH, ClientsideFunction, Input, Output, State, dcc, html
 from pydantic import validate_call
 
 from dashboards.data.frames import EVERYTHING, Sweep
+from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, state_of
 from dashboards.views.answer_cards import MOST_CARDS, headline
 from dashboards.views.components import part_id
@@ -30,6 +30,7 @@ from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.store.schema import State as TrialState
 
 MOST_ANSWERED = 8  # sweeps whose answers are computed
+_KEPT = ("tolerance", "cost", "budget", "theme", "pause")  # of the address, when another sweep is opened
 
 
 def sweep_list(selection: Selection) -> list[Any]:
@@ -43,10 +44,12 @@ def sweep_list(selection: Selection) -> list[Any]:
 
 
 def _lines(selection: Selection) -> list[Any]:
-    return [_line(each, _known_in_short(replace(selection, sweep=each))) for each in selection.snapshot.sweeps.values()]
+    kept = PageQuery(**{name: getattr(selection.query, name) for name in _KEPT})
+    sweeps = selection.snapshot.sweeps.values()
+    return [_line(each, kept, _known_in_short(replace(selection, sweep=each))) for each in sweeps]
 
 
-def _line(sweep: Sweep, in_short: str) -> Any:
+def _line(sweep: Sweep, kept: PageQuery, in_short: str) -> Any:
     """`name: running, 12 of 64 trials completed, last row 3 min ago. Freeze nothing.`; the browser writes the age."""
     words: list[Any] = [
         f": {state_of(sweep)}, {_n_completed(sweep):,} of {count(len(sweep.trials), 'trial')} completed"
@@ -56,7 +59,7 @@ def _line(sweep: Sweep, in_short: str) -> Any:
         age = html.Span(title=when, id=part_id("age", sweep.name), **{"data-time": sweep.last_row})
         words += [", last row ", age]
     answer = html.Div(in_short) if in_short else None
-    return html.Li([dcc.Link(sweep.name, href=f"/?{urlencode({'sweep': sweep.name})}"), *words, answer])
+    return html.Li([dcc.Link(sweep.name, href=f"/{kept.but(sweep=sweep.name).search()}"), *words, answer])
 
 
 def _n_completed(sweep: Sweep) -> int:

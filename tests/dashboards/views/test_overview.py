@@ -89,6 +89,12 @@ def test_a_store_with_several_sweeps_lists_them_with_their_progress_and_last_row
     assert f"'data-time': {last}" in words or f"data-time={last}" in words
 
 
+def test_another_sweep_is_opened_with_the_same_tolerance_cost_and_theme(two_sweeps: Selection) -> None:
+    query = two_sweeps.query.but(tolerance=0.5, cost="train_s", theme="dark", size=(400,))
+    words = str(sweep_list(replace(two_sweeps, query=query)))
+    assert "href='/?sweep=one&cost=train_s&tolerance=0.5&theme=dark'" in words
+
+
 def test_the_answer_of_another_sweep_is_shown_once_it_was_computed(two_sweeps: Selection) -> None:
     before = str(sweep_list(two_sweeps))
     found, _ = answers_of_sweep(replace(two_sweeps, sweep=two_sweeps.snapshot.sweeps["one"]), MOST_CARDS)
