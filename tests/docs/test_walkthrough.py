@@ -34,6 +34,7 @@ ONLY_PARSED = {
     r"(s3|gs)://": "needs a bucket; tests/orchestrator/store runs over an S3 server of its own",
     r"emekaeze": "needs the hub; tests/end_to_end/test_configs.py runs the demo sweeps",
     r"--push": "needs the hub; tests/orchestrator/api/test_hub_push.py pushes to a stand-in",
+    r"export-to mlflow": "needs a server; tests/orchestrator/trackers/test_mlflow_tracker.py exports to one",
     r"export-to wandb": "starts W&B's own process; tests/orchestrator/trackers/test_wandb_tracker.py runs it",
     r"^permafrost dashboard": "serves until it is stopped; tests/browser opens every page",
     r"\.svg$": "a browser draws it; tests/dashboards/report has the pictures",
