@@ -27,7 +27,7 @@ class Selection:
 
     Attributes:
         snapshot: The store.
-        sweep: None in an empty store.
+        sweep: None in a store without planned trials.
         query: With its defaults resolved.
         trials: Rows of `Sweep.trials` with the selected score in `column`. Baselines of the selected trials are
             included even if a filter excludes them.
@@ -67,10 +67,11 @@ class Selection:
 
 def select(snapshot: Snapshot, query: PageQuery) -> Selection:
     """The trials that a query selects, with a notice for everything it names that the store does not have."""
-    if not snapshot.sweeps:
+    begun = [name for name, sweep in snapshot.sweeps.items() if len(sweep.trials)]  # a search begins without trials
+    if not begun:
         return Selection(snapshot, None, query, _no_trials(), "score", "score")
     chooser = _Chooser()
-    sweep = snapshot.sweeps[chooser.choose("sweep", query.sweep, list(snapshot.sweeps))]
+    sweep = snapshot.sweeps[chooser.choose("sweep", query.sweep, begun)]
     trials = sweep.trials.assign(corpus_key=sweep.trials["task"] + " " + sweep.trials["corpus"])
     trials = _narrowed(trials, chooser, "corpus", query.corpus, "corpus_key")
     trials = _narrowed(trials, chooser, "model", query.model, "model")

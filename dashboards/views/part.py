@@ -134,7 +134,7 @@ def _legend_height(data: Sequence[Any], named: Sequence[Any], entry_width: float
 def why_empty(selection: Selection) -> str:
     """Why no figure can show anything, and what to do; empty if one may."""
     if selection.sweep is None:
-        return "This store has no sweep yet. Run one: permafrost launch"
+        return "This store has no planned trial yet. Run a sweep: permafrost launch"
     if not len(selection.trials):
         return "The filters exclude every trial. Remove one."
     if not len(selection.completed):

@@ -34,6 +34,15 @@ def test_by_default_the_first_corpus_and_set_up(snapshot: Snapshot) -> None:
     assert found.notices == ()
 
 
+def test_a_search_that_has_planned_no_trial_yet_hides_nothing(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store", [], sweep="search")
+    assert select(Frames(store).refresh(), PageQuery()).sweep is None
+    write_store(tmp_path / "store", specs(seeds=(0,)), sweep="older")
+    found = select(Frames(store).refresh(), PageQuery(sweep="search"))
+    assert found.query.sweep == "older"
+    assert "There is no sweep 'search' here; 'older' is shown." in found.notices
+
+
 def test_another_set_up_is_other_trials(snapshot: Snapshot) -> None:
     one, two = (set(select(snapshot, PageQuery(setup=f"lr={lr}")).trials["trial_id"]) for lr in ("0.0001", "0.001"))
     assert not one & two
