@@ -22,7 +22,7 @@ OPTIONS = ["export-to", "wandb", "--project", "freezing", "--mode", "offline", "
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a sweep that was tracked while it ran, in `live`, and exported twice to `exported`."""
-    pytest.importorskip("wandb")
+    wandb = pytest.importorskip("wandb")
     folder = tmp_path_factory.mktemp("wandb")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WANDB_DIR", str(folder / "live"))
@@ -35,6 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for _ in range(2):
             done = CliRunner().invoke(app, [*OPTIONS, str(folder / "results")])
             assert (done.exit_code, done.stdout) == (0, "wrote 5 trials of tiny to wandb\n")
+        wandb.teardown()  # as at the end of a process: its service writes the files out after a run has finished
     return folder
 
 
