@@ -25,7 +25,7 @@ def figure(name: str = "depth-strip", store: str | ResultStore = DEFAULT_STORE, 
         url: The page's address, or its part from `?` on; the newest sweep without one.
 
     Raises:
-        ConfigError: There is no such figure, or it is a table.
+        ConfigError: No figure has this name, or it is a table.
         NothingMatchedError: There is nothing to show.
         StoreError: The store cannot be read.
     """

@@ -146,7 +146,7 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
     def page(name: str) -> Response:
         view = next((view for view in VIEWS.values() if view.name == name and view.parts), None)
         if view is None:
-            return Response("There is no such page.\n", 404, mimetype="text/plain")
+            return Response("This page does not exist.\n", 404, mimetype="text/plain")
         selection = cache.select(f"?{request.query_string.decode('utf-8', 'replace')}")
         if selection.sweep is None:
             return Response(_NO_SWEEP, 404, mimetype="text/plain")

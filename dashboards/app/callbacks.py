@@ -69,7 +69,7 @@ def _page(cache: PageCache, state: PageState) -> tuple[Any, str]:
         return ITEM_PAGES[prefix].build(cache.snapshot(), unquote(item), look_of(state)), "controls"
     view = VIEWS.get(path)
     if view is None:
-        words = "There is no such page. The links at the top lead to all pages."
+        words = "This page does not exist. The links at the top lead to all pages."
         return dmc.Alert(words, title="Not found", color="red"), "controls"
     selection = cache.select(state["search"])
     title = html.H1(f"{view.title}: {view.question}", className="only-heard")

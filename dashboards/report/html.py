@@ -142,17 +142,12 @@ def _summary(first: Summary) -> Iterator[str]:
         squares = f'<span class="strip" aria-hidden="true">{strip}</span> ' if strip else ""
         yield f'<div class="card"><small>{where}</small><p><b>{squares}{words}</b></p><p>{figures}</p></div>'
     yield "</div>"
-    yield from _figures(first.parts[:1])  # what fits on a page
-    yield f"{as_table(first.table) if len(first.table) else ''}</section>"
-
-
-def _figures(parts: Sequence[tuple[Part[Any], Drawn]]) -> Iterator[str]:
-    """Figures over the whole sweep or store, without their tables."""
-    for part, drawn in parts:
+    for part, drawn in first.parts[:1]:  # what fits on a page; the appendix has the others
         yield f'<figure id="{part.name}"><h3>{html(part.title)}</h3>'
         yield f"<figcaption>{html(part.caption)}</figcaption>"
         yield "" if drawn.figure is None else drawing(part.name, part.title, drawn.figure)
         yield f'<p class="method">{html(part.method)}</p></figure>'
+    yield f"{as_table(first.table) if len(first.table) else ''}</section>"
 
 
 def _contents(sections: Sequence[Section]) -> Iterator[str]:
@@ -199,7 +194,8 @@ def _part(key: str, part: Part[Any], drawn: Drawn) -> Iterator[str]:
 def _appendix(first: Summary, sections: Sequence[Section], forecast: Forecasts | None) -> Iterator[str]:
     """Further figures of the whole store, how well the cost was forecast, and which figures have nothing to show."""
     yield '<section id="appendix"><h2>Appendix</h2>'
-    yield from _figures(first.parts[1:])
+    for part, drawn in first.parts[1:]:
+        yield from _part(part.name, part, drawn)
     if forecast is not None:
         yield '<h3 id="forecast">Forecast and actual cost</h3><ul>'
         yield from (f"<li>{html(line)}</li>" for line in forecast.lines)

@@ -33,7 +33,7 @@ _PERMANENT = re.compile(
     r"|HTTP status (?:3\d\d|4(?!08|25|29)\d\d)|PERMISSION_DENIED|UNAUTHENTICATED|lib(?:jvm|hdfs)"
 )
 # Of S3, for temporary credentials that have expired; the answer to a HEAD has no words.
-_EXPIRED = re.compile(r"EXPIRED_TOKEN|ExpiredToken|HTTP status 400")
+_EXPIRED = re.compile(r"EXPIRED_TOKEN|ExpiredToken|HTTP status 400\) during Head")
 ACCESS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws/credentials, and AWS_REGION",
     "gs": "the file that GOOGLE_APPLICATION_CREDENTIALS names",
@@ -67,9 +67,11 @@ class Connection:
             StoreError: as `describe` words it, without secrets and not chained to the library's own error.
         """
         patience = self.patience_s if self._answered else min(FIRST_PATIENCE_S, self.patience_s)
-        deadline, pause = time.monotonic() + patience, _FIRST_PAUSE_S
+        deadline, pause, has_expired = time.monotonic() + patience, _FIRST_PAUSE_S, False
         while True:
             try:
+                if has_expired:
+                    self.filesystem = self._make()  # the SDK reads a file of credentials once a client
                 result = action()
             except FileNotFoundError:
                 self._answered = True
@@ -87,8 +89,6 @@ class Connection:
                 return result
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # so that many clients do not retry at once
             pause = min(2 * pause, _LONGEST_PAUSE_S)
-            if has_expired:
-                self.filesystem = self._make()  # the SDK reads a file of credentials once a client
 
 
 def connect(address: Address) -> Connection:

@@ -297,7 +297,7 @@ def test_what_the_url_cannot_mean_is_told(url: str, watched: Watched) -> None:
 
 
 def test_a_page_that_is_not_there_says_so(url: str, watched: Watched) -> None:
-    expect(watched.open(f"{url}/nowhere").get_by_text("There is no such page")).to_be_visible()
+    expect(watched.open(f"{url}/nowhere").get_by_text("This page does not exist")).to_be_visible()
     expect(watched.open(f"{url}/trial/..%2F..%2Fetc%2Fpasswd").get_by_text("has no trial")).to_be_visible()
 
 
@@ -496,7 +496,7 @@ def test_an_export_is_looked_up_and_never_joined_to_a_path(url: str, name: str) 
 
 def test_a_path_out_of_the_exports_is_the_page_that_says_not_found(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/export/..%2F..%2Fpyproject.toml")
-    expect(page.get_by_text("There is no such page")).to_be_visible()
+    expect(page.get_by_text("This page does not exist")).to_be_visible()
 
 
 def test_every_page_tells_where_its_numbers_come_from(url: str, watched: Watched) -> None:

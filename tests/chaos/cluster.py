@@ -14,7 +14,6 @@ import contextlib
 import itertools
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tests.chaos.processes import end_all, of_kind
+from tests.server_programs import free_port
 
 CHECKOUT = Path(__file__).parents[2]
 N_NODES = 3  # the head is node 0
@@ -163,10 +163,10 @@ class Nodes:
 
     def _start(self, node: int, *, last_try: bool = False) -> bool:
         if node == 0:
-            port = _PORT if self.isolated else _free_port()
+            port = _PORT if self.isolated else free_port()
             self.environment["RAY_ADDRESS"] = f"{self._address(0)}:{port}"
             role = ["--head", f"--port={port}", f"--temp-dir={self._folder / 'ray'}", *self._dashboard_words()]
-            role += [] if self.isolated else [f"--ray-client-server-port={_free_port()}"]
+            role += [] if self.isolated else [f"--ray-client-server-port={free_port()}"]
         else:
             role = [f"--address={self.environment['RAY_ADDRESS']}"]
         words = [
@@ -247,13 +247,6 @@ def namespaces_allowed() -> bool:
 
 def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ import yaml
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.end_to_end.conftest import environment
 from tests.orchestrator.monitoring.prometheus import DOCKER, EXPORTED, program
+from tests.server_programs import free_port
 from tests.servers import LoopbackServer, Reply, Request
 
 pytestmark = pytest.mark.timeout(280)
@@ -145,13 +145,6 @@ def prometheus(folder: Path, rays_folder: Path) -> Iterator[Prometheus]:
 def discovery_file(rays_folder: Path) -> Path:
     """Where Ray lists the ports of its metrics, in the folder of this user's only launch."""
     return rays_folder / RAYS_FILE.removeprefix("/tmp/").replace("1000", str(os.getuid()))
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def awaited(ask: Callable[[], T], seconds: float) -> T:

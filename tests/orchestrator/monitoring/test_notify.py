@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from orchestrator.store.schema import State
 from orchestrator.sweeps.notification_spec import EmailSpec, NotifySpec, WebhookSpec
 from tests.builders import make_record, make_spec
 from tests.orchestrator.monitoring.mail_server import mail_server, write_certificate
+from tests.server_programs import free_port
 from tests.servers import LoopbackServer, Reply, Request
 from trials.errors import ConfigError
 
@@ -54,13 +54,6 @@ def notifier(
     spec = NotifySpec(webhook=WebhookSpec(url_env="HOOK"), **more)
     tally = tally or Tally(4)
     return Notifier(spec, senders_of(spec), tally, sweep="tiny", store="results", say=said.append)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
