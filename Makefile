@@ -11,7 +11,7 @@ AGAIN := --last-failed --last-failed-no-failures none
 unexport PYTHONDONTWRITEBYTECODE  # else every process of a test compiles the whole project again
 
 .DEFAULT_GOAL := help
-.PHONY: help sweep dashboard test test-slow test-cluster test-browser coverage bench bench-dashboard gpu chaos fuzz calibration lint docs audit setup servers clean
+.PHONY: help sweep dashboard test test-slow test-cluster test-browser test-deploy coverage bench bench-dashboard gpu chaos fuzz calibration lint docs audit setup servers clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17
@@ -35,6 +35,10 @@ test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, auto
 test-browser: .venv/ready ## every promise of the dashboard in a Chromium (apt install chromium)
 	$(BIN)/python -m pytest -m browser
 
+test-deploy: .venv/ready .venv/servers/ready ## containers and the Slurm script, run as root; installs Debian's packages
+	tests/deploy/prepare.sh
+	PERMAFROST_DEPLOY=1 $(BIN)/python -m pytest tests/docker/test_slurm.py tests/deploy
+
 coverage: .venv/ready ## all tests with all examples, under coverage and its floor; an hour, what CI runs
 	rm -f .coverage .coverage.*
 	export PERMAFROST_ALL_EXAMPLES=1; each="$(BIN)/python -m pytest $(PARALLEL) $(COVER)"; \
@@ -52,13 +56,14 @@ bench-dashboard: .venv/ready ## the dashboard over 100,000 and 1,000,000 evaluat
 gpu: ## on a machine with a GPU: exactness, studies 1 and 4, packing, CUDA graphs, memory, energy; nine minutes
 	$(PYTHON) -m tests.gpu --out $(GPU_OUT)
 
-chaos: .venv/ready ## 50 sweeps on a cluster of three nodes under seeded harm, 1,000 random reads, a day of 5,000 trials; an hour
+chaos: .venv/ready ## 50 sweeps on a cluster of three nodes under seeded harm, 1,000 random reads, a day of 5,000 trials, all orders of drivers' steps; over an hour
 	$(BIN)/python -m tests.chaos --runs 50 --seed 0 --out chaos.jsonl
 	$(BIN)/python -m tests.chaos --runs 5 --harms machine_killed
 	$(BIN)/python -m tests.chaos.kills --runs 25 --cluster inline
 	$(BIN)/python -m tests.chaos.kills --runs 25 --cluster local
 	$(BIN)/python -m tests.chaos.readers --opens 1000
 	$(BIN)/python -m tests.chaos.day --trials 5000
+	PERMAFROST_EXHAUSTIVE=1 $(BIN)/python -m pytest -m slow tests/orchestrator/claims
 
 fuzz: .venv/ready ## 100,000 configurations, 2,000 files, 1,000 models, 200 environments, 2,000 names: each works or is refused; half an hour
 	$(BIN)/python -m tests.fuzz --configurations 100000 --files 2000 --models 1000 --environments 200 --names 2000 --seed 0
@@ -76,7 +81,7 @@ lint: .venv/ready ## style, types, and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/mypy docker/entrypoint.py
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/shellcheck docker/*.sh docker/slurm/*.sbatch
+	$(BIN)/shellcheck docker/*.sh docker/slurm/*.sbatch tests/deploy/*.sh
 	$(BIN)/hadolint docker/Dockerfile
 	$(BIN)/compose-lint docker/compose.yaml docker/compose.gpu.yaml
 
@@ -88,11 +93,11 @@ setup: .venv/ready ## make .venv with the pinned dependencies
 .venv/ready: pyproject.toml constraints.txt docker/install.sh
 	docker/install.sh --dev --venv .venv --python $(PYTHON)
 
-servers: .venv/servers/ready ## make .venv/servers: MLflow and an S3 for tests; their dependencies do not fit beside our pins
+servers: .venv/servers/ready ## make .venv/servers for tests: MLflow, an S3, Kubernetes' schemas; their dependencies do not fit beside our pins
 
 .venv/servers/ready: .venv/ready
 	$(PYTHON) -m venv .venv/servers
-	.venv/servers/bin/pip install --quiet --disable-pip-version-check mlflow==3.17.2 'moto[s3,server]==5.2.5'
+	.venv/servers/bin/pip install --quiet --disable-pip-version-check mlflow==3.17.2 'moto[s3,server]==5.2.5' kubernetes-validate==1.37.0
 	touch $@
 
 clean: ## remove what was made, but no results

@@ -15,7 +15,7 @@ COMMANDS |= {
         "Write the report of a sweep: HTML, Markdown, LaTeX and CSV tables, figures.",
     ),
     "paper": (
-        "dashboards.commands.paper:paper",
+        "dashboards.commands.paper_command:paper",
         "Draw the tables and figures of a published study as it has them, with ours beside and a verdict per number.",
     ),
     "export": (

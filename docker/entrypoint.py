@@ -4,7 +4,8 @@
     entrypoint.py worker HEAD:PORT [OPTION OF ray start ...]
     entrypoint.py kuberay                  what KubeRay put into KUBERAY_GEN_RAY_START_CMD
     entrypoint.py healthy [URL]            exit code 0 if it is well; the node's raylet if no URL is given
-    entrypoint.py COMMAND [WORD ...]       anything else: becomes that command
+    entrypoint.py COMMAND [WORD ...]       anything else: becomes that command; as process 1 it starts it and hands on
+                                           signals, because the kernel keeps those from a process 1 that awaits none
 
 Secrets come as files: where `AWS_SECRET_ACCESS_KEY_FILE` names one, its text becomes `AWS_SECRET_ACCESS_KEY`. Ray reads
 its token by itself, from the file that RAY_AUTH_TOKEN_PATH names.
@@ -60,6 +61,8 @@ def main(words: list[str]) -> int:
         sys.stderr.write(f"entrypoint: {error}\n")
         return 2
     if command is None:
+        if os.getpid() == 1:
+            return run_command(words)
         os.execvp(role, words)  # noqa: S606  # becomes it: signals go straight there
     os.environ.setdefault(DRAIN, str(grace_s))
     return run_node(command, grace_s)
@@ -152,6 +155,26 @@ def run_node(command: list[str], grace_s: float) -> int:
             os.kill(node, signal.SIGKILL)
             return 1
     return status if asked_at is None else 0
+
+
+def run_command(words: list[str]) -> int:
+    """Run a command until it ends; as process 1 hand on the signals that ask to end, and take in ended processes.
+
+    Returns:
+        The command's exit code, or 128 and the number of the signal that ended it; 127 where there is no such command.
+    """
+    awaited = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    try:
+        command = os.posix_spawnp(words[0], words, os.environ, setsigmask=())
+    except OSError as error:
+        sys.stderr.write(f"entrypoint: {words[0]}: {error.strerror}\n")
+        return 127
+    while (status := reap(command)) is None:
+        received = signal.sigwait(awaited)
+        if received != signal.SIGCHLD:
+            os.kill(command, received)
+    return status if status >= 0 else 128 - status
 
 
 def reap(node: int) -> int | None:

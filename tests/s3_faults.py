@@ -8,12 +8,11 @@ import threading
 import time
 from collections import Counter
 from io import BufferedIOBase, BytesIO
-from types import TracebackType
-from typing import Self
 from urllib.parse import urlsplit
 
 from tests.s3_objects import Answer, refusal
-from tests.s3_server import CutError, Handler, QuietServer, exactly
+from tests.s3_server import CutError, Handler, exactly
+from tests.servers import QuietServer
 
 
 class Faults(QuietServer):
@@ -32,7 +31,7 @@ class Faults(QuietServer):
     """
 
     def __init__(self, target: str, *, seed: int = 0) -> None:
-        super().__init__(("127.0.0.1", 0), _Proxy)
+        super().__init__(_Proxy)
         self.target = (urlsplit(target).hostname or "", urlsplit(target).port or 0)
         self.random = random.Random(seed)
         self.error_share, self.slow_share, self.slow_s = 0.0, 0.0, 0.0
@@ -42,18 +41,6 @@ class Faults(QuietServer):
         self.asked: list[tuple[str, str]] = []
         self.spoilt: Counter[str] = Counter()
         self.lock = threading.Lock()
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
 
     def fate(self, method: str, path: str, authorization: str) -> str:
         """What happens to a request; one of the keys of `spoilt`, or nothing."""
@@ -110,7 +97,6 @@ class _Proxy(Handler):
             case fate:
                 time.sleep(self.server.slow_s if fate == "slow" else 0)
                 self.wfile.write(self._handed_on(head + body))
-                self.close_connection = True
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 

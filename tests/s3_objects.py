@@ -54,10 +54,11 @@ class Objects:
 
     Attributes:
         page: Keys a page of a listing.
+        has_conditions: Whether `If-None-Match: *` is honoured; some other implementations ignore it.
     """
 
-    def __init__(self, page: int = 1000) -> None:
-        self.page = page
+    def __init__(self, page: int = 1000, *, has_conditions: bool = True) -> None:
+        self.page, self.has_conditions = page, has_conditions
         self._buckets: dict[str, dict[str, bytes]] = {BUCKET: {}}
         self._uploads: dict[str, dict[int, bytes]] = {}
         self._lock = threading.Lock()
@@ -107,6 +108,8 @@ class Objects:
         return Answer(206, body[start : end + 1], headers | {"Content-Range": f"bytes {start}-{end}/{len(body)}"})
 
     def _put(self, asked: Asked, objects: dict[str, bytes]) -> Answer:
+        if self.has_conditions and asked.headers.get("if-none-match") == "*" and asked.key in objects:
+            return refusal(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
         objects[asked.key] = asked.body
         return Answer(headers={"ETag": _etag(asked.body)})
 

@@ -12,14 +12,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.s3_objects import ACCESS_KEY, BUCKET, SECRET_KEY, Answer, Asked, Objects
+from tests.servers import QuietServer
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": ACCESS_KEY,
@@ -111,26 +112,12 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-class QuietServer(ThreadingHTTPServer):
-    """On a free port of loopback; a client that hangs up is no news."""
-
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
 class S3Server(QuietServer):
     """Answers from its `objects`."""
 
-    def __init__(self, page: int) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.objects = Objects(page)
+    def __init__(self, page: int, *, has_conditions: bool) -> None:
+        super().__init__(Handler)
+        self.objects = Objects(page, has_conditions=has_conditions)
 
 
 class S3Process:
@@ -140,12 +127,12 @@ class S3Process:
         url: Where it listens.
     """
 
-    def __init__(self, page: int = 1000) -> None:
-        self._page = page
+    def __init__(self, page: int = 1000, *, has_conditions: bool = True) -> None:
+        self._words = ["--page", str(page), *([] if has_conditions else ["--ignore-conditions"])]
         self.url = ""
 
     def __enter__(self) -> Self:
-        words = [sys.executable, "-m", "tests.s3_server", "--page", str(self._page)]
+        words = [sys.executable, "-m", "tests.s3_server", *self._words]
         checkout = Path(__file__).parents[1]
         self._process = subprocess.Popen(words, cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
@@ -165,7 +152,9 @@ class S3Process:
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--page", type=int, default=1000)
-    with S3Server(options.parse_args().page) as server:
+    options.add_argument("--ignore-conditions", action="store_true")
+    given = options.parse_args()
+    with S3Server(given.page, has_conditions=not given.ignore_conditions) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         sys.stdout.write(f"{server.server_port}\n")
         sys.stdout.flush()

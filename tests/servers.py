@@ -47,14 +47,13 @@ def git_digest(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
-class LoopbackServer(ThreadingHTTPServer):
-    """A server on a free port of 127.0.0.1 while its `with` lasts; `log` holds the requests in order."""
+class QuietServer(ThreadingHTTPServer):
+    """On a free port of 127.0.0.1, while its `with` lasts if it has one; a client that hangs up is no news."""
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.log: list[Request] = []
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
 
     def __enter__(self) -> Self:
@@ -69,13 +68,20 @@ class LoopbackServer(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up early is no news here; anything else is a mistake in this file."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
+
+
+class LoopbackServer(QuietServer):
+    """A server whose `log` holds the requests in order."""
+
+    def __init__(self) -> None:
+        super().__init__(_Handler)
+        self.log: list[Request] = []
 
     def asked(self) -> list[Request]:
         """What was asked since the last call."""

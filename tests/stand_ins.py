@@ -112,7 +112,7 @@ def write_local_files(folder: Path) -> None:
     """What the demonstrations and the template name below the folder that a command runs in."""
     write_treebank(folder / "path" / "to" / "your-treebank", train=600)
     write_treebank(folder.parent / "shared" / "data" / "UD_English-EWT", train=600, dev=600)  # of the benchmark
-    for split, size in (("train", 200), ("dev", 20), ("test", 20)):
+    for split, size in (("train", 1500), ("dev", 20), ("test", 20)):
         _write(folder / "data" / "SST-2" / f"{split}.tsv", [f"{split} text {i}\t{i % 2}" for i in range(size)])
         _write_columns(folder / "data" / "conll2003pp" / f"conllpp_{split}.txt", 1500 if split == "train" else 9)
     for name, size in (("in_domain_train", 200), ("in_domain_dev", 20), ("out_of_domain_dev", 20)):

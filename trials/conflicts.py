@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from trials.freeze.rules import FreezingRule
 from trials.settings import FreezeSpec, LoraSpec, ModelSpec, Recipe
 
 MOST_EPOCHS = 10_000  # the papers have 3 to 200
@@ -34,11 +35,25 @@ def conflicts(recipe: Recipe, freeze: FreezeSpec, model: ModelSpec) -> list[tupl
         conflicting.append(("thaw_every", reason))
     if recipe.optim.layer_decay is not None and everything and freeze.embeddings and recipe.thaw_every is None:
         conflicting.append(("optim.layer_decay", "only the head is trained, so no layer has a learning rate."))
+    if freeze.rule is not None:
+        conflicting += [("freeze.rule", reason) for reason in _rule_conflicts(recipe, freeze.rule, model)]
     if recipe.lora is not None:
         conflicting += [
             ("lora", reason) for reason in _lora_conflicts(recipe.lora, freeze, everything, recipe.thaw_every)
         ]
     return conflicting
+
+
+def _rule_conflicts(recipe: Recipe, rule: FreezingRule, model: ModelSpec) -> list[str]:
+    refusal = rule.refusal(model.n_layers)
+    reasons = [] if refusal is None else [refusal]
+    if recipe.thaw_every is not None:
+        reasons.append("it freezes layers while training, and `thaw_every` unfreezes them. Leave one out.")
+    if recipe.lora is not None:
+        reasons.append("it freezes the weights of layers, and adapters are trained in their place. Leave one out.")
+    if rule.statistic == "gradients" and recipe.precision == "fp16":
+        reasons.append("it adds gradients up, and in fp16 those of some steps overflow and are skipped. Use bf16.")
+    return reasons
 
 
 def _lora_conflicts(lora: LoraSpec, freeze: FreezeSpec, everything: bool, thaw_every: int | None) -> list[str]:

@@ -15,9 +15,10 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from trials.conflicts import beyond_bounds, conflicts
 from trials.errors import PermafrostError, unknown
+from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
-from trials.model_checks.check import check_model
-from trials.settings import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe
+from trials.model_checks.checked_models import check_model
+from trials.settings import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
 from trials.sources.cache import Progress, no_progress
 from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import STARTER, ModelDraft, find_model
@@ -45,22 +46,25 @@ class FreezeDraft(Frozen):
     """Which parts to freeze, as a file declares it; a bare word is a strategy.
 
     Attributes:
-        strategy: A registered strategy, or ``layers``.
+        strategy: A registered strategy, or ``layers``, or ``adaptive``.
         depth: How many layers it freezes; optional if the strategy has only one depth. -1 freezes the embeddings
             only, as the "frozen layers" are counted in the freezing-BERT post.
         layers: The indices of the layers, with the strategy ``layers``.
-        embeddings: Whether the embedding tables are frozen as well.
+        embeddings: Whether the embedding tables are frozen as well; with ``adaptive``: from the start.
+        rule: With the strategy ``adaptive``, what freezes layers while the trial trains: ``gradient_norm``,
+            ``plasticity`` or ``schedule``, or ``{name: ..., its parameters}``.
     """
 
     strategy: str
     depth: Annotated[int, Field(ge=-1)] | None = None
     layers: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     embeddings: bool = False
+    rule: Rule | None = None
 
     @field_validator("strategy")
     @classmethod
     def _is_strategy(cls, name: str) -> str:
-        if name not in (known := [*FREEZE_STRATEGIES, LAYERS]):
+        if name not in (known := [*FREEZE_STRATEGIES, LAYERS, ADAPTIVE]):
             raise ValueError(unknown(name, known))
         return name
 
@@ -72,10 +76,22 @@ class FreezeDraft(Frozen):
             raise ValueError("`depth` is the length of `layers`; leave it out")
         return self
 
+    @model_validator(mode="after")
+    def _rule_only_if_adaptive(self) -> FreezeDraft:
+        if (self.strategy == ADAPTIVE) != (self.rule is not None):
+            raise ValueError(f"`rule` and `strategy: {ADAPTIVE}` go together")
+        if self.rule is not None and self.depth is not None:
+            raise ValueError("the rule decides the depth; leave `depth` out")
+        return self
+
     def resolve(self, model: ModelSpec) -> FreezeSpec:
         """The layers that are frozen in a given model. Raises DraftError with a path inside `freeze`."""
         if self.depth == -1:
             return FreezeSpec(strategy="none", layers=(), embeddings=True)
+        if self.rule is not None:
+            first = self.rule.first_depth
+            embeddings = self.embeddings or first > 0
+            return FreezeSpec(strategy=ADAPTIVE, layers=tuple(range(first)), embeddings=embeddings, rule=self.rule)
         layers = self._listed(model) if self.layers is not None else self._ruled(model)
         strategy = self.strategy if layers else "none"
         return FreezeSpec(strategy=strategy, layers=tuple(sorted(layers)), embeddings=self.embeddings)

@@ -2,7 +2,8 @@
 
 A field declares in its metadata what the store does with it: the column's description, whether each evaluation has it,
 and how a trial's value follows from those of its evaluations. The store's schema, its rows and its data dictionary are
-derived from that, so a new measurement is declared here and filled in by `trials.run`.
+derived from that, and so are the names, units and places of a cost in pages, answers, searches, forecasts, metrics and
+checkpoints: a new measurement is declared here and filled in by `trials.run`.
 """
 
 from __future__ import annotations
@@ -53,12 +54,25 @@ class RecordColumn:
         per_epoch: Whether the table of evaluations has the column.
         per_trial: How the table of trials combines the evaluations; None if it has no such column.
         bits: Width of an integer.
+        label: What a page calls it among a trial's costs, with the unit that it is shown in; empty if it is no cost.
+        unit: How many of the column's units make one of the label's.
+        saved: What a sentence calls it as something that freezing saves; empty if savings of it are not shown.
+        result: How the result of a search states its mean; empty if no search may minimise it.
+        counter: Name and help of the Prometheus counter that adds it up; None if there is none.
+        accrues: Whether it adds up within optimiser steps, beside `train_s`: checkpoints hold what has accrued since
+            the last evaluation, and forecasts estimate it from seconds of training.
     """
 
     about: str
     per_epoch: bool = True
     per_trial: Literal["sum", "max", "last"] | None = None
     bits: Literal[32, 64] = 64
+    label: str = ""
+    unit: float = 1.0
+    saved: str = ""
+    result: str = ""
+    counter: tuple[str, str] | None = None
+    accrues: bool = False
 
 
 def _column(about: str, **options: Any) -> dict[str, RecordColumn]:
@@ -98,13 +112,16 @@ class EpochRecord:
     examples_seen: int = field(metadata=_column("Train examples so far, repeats included."))
     lr: float = field(metadata=_column("Learning rate of the last step."))
     setup_s: float = field(
-        metadata=_column("Seconds of set-up (data, model, optimiser); in the first evaluation.", per_trial="sum")
+        metadata=_column(
+            "Seconds of set-up (data, model, optimiser); in the first evaluation.", per_trial="sum", label="set-up (s)"
+        )
     )
     prefix_s: float = field(
         metadata=_column(
             "Seconds that it takes to compute the train subset's states of frozen layers once, measured by whichever "
             "trial computed them; in the first evaluation. Where prefix_paid_s is empty, what this trial computed.",
             per_trial="sum",
+            label="frozen layers, computed once (s)",
         )
     )
     prefix_paid_s: float | None = field(
@@ -112,15 +129,28 @@ class EpochRecord:
             "Seconds that this trial itself spent on those states; 0 if all were cached. Those of dev and test are in "
             "eval_s.",
             per_trial="sum",
+            label="frozen layers, computed by this trial (s)",
         )
     )
-    prefix_layers: int = field(metadata=_of_trial("Frozen layers that were not run: their output is cached.", bits=32))
-    train_s: float = field(metadata=_column("Seconds inside optimiser steps.", per_trial="sum"))
+    prefix_layers: int = field(
+        metadata=_of_trial("Frozen layers that were not run: their output is cached; at the end of training.", bits=32)
+    )
+    train_s: float = field(
+        metadata=_column(
+            "Seconds inside optimiser steps.",
+            per_trial="sum",
+            label="training (s)",
+            saved="time of the optimiser steps",
+            result="{:.1f} s of training",
+            counter=("train_seconds_total", "Seconds that trials spent in optimiser steps."),
+        )
+    )
     eval_s: float = field(
         metadata=_column(
             "Seconds of evaluation on dev, and once on test; in the first evaluation also of their states of frozen "
             "layers that were not cached yet.",
             per_trial="sum",
+            label="evaluation (s)",
         )
     )
     training_flops: float | None = field(
@@ -129,6 +159,8 @@ class EpochRecord:
             "backward passes by what is frozen, with padding if there was any, and once those of cached states of "
             "frozen layers.",
             per_trial="sum",
+            label="training FLOPs",
+            saved="training FLOPs",
         )
     )
     energy_j: float | None = field(
@@ -137,6 +169,11 @@ class EpochRecord:
             "machine, idle power included, without memory modules. Empty where a counter cannot be read, where trials "
             "shared the GPU, and where other processes did over a tenth of the CPUs' work.",
             per_trial="sum",
+            label="energy (J)",
+            saved="energy",
+            result="{:.0f} J",
+            counter=("energy_joules_total", "Joules of optimiser steps, where the device counts them."),
+            accrues=True,
         )
     )
     peak_memory_bytes: int | None = field(
@@ -144,12 +181,18 @@ class EpochRecord:
             "Largest memory of torch's allocator on a GPU. Empty on a CPU, where only the worker's is known; in older "
             "stores that is what stands here.",
             per_trial="max",
+            label="peak memory (MiB)",
+            unit=2.0**20,
+            saved="peak memory",
+            result="{:,.0f} bytes",
         )
     )
     worker_memory_bytes: int | None = field(
         metadata=_column(
             "Largest resident memory of the worker process during the trial, with what earlier trials left in it.",
             per_trial="max",
+            label="memory of the worker (MiB)",
+            unit=2.0**20,
         )
     )
     device: str = field(metadata=_of_trial("The device, e.g. `cpu AMD EPYC` or `NVIDIA H200`."))
@@ -176,7 +219,16 @@ class EpochRecord:
     total_params: int
     trainable_params: int
     time: float
-    checkpoint_error: str | None = field(  # with a default, as older checkpoints lack it
+    frozen_layers: int | None = field(  # with a default, as older checkpoints lack it
+        default=None,
+        metadata=_column(
+            "Encoder layers that were frozen in the last step. It grows with a freezing rule and falls with gradual "
+            "unfreezing; empty in older stores.",
+            per_trial="last",
+            bits=32,
+        ),
+    )
+    checkpoint_error: str | None = field(  # likewise a default, as older checkpoints lack it
         default=None,
         metadata=_column(
             "Why a checkpoint since the last evaluation could not be written; the trial went on.", per_trial="max"
@@ -202,6 +254,10 @@ RECORD_COLUMNS: dict[str, RecordColumn] = {
     each.name: each.metadata["column"] for each in fields(EpochRecord) if "column" in each.metadata
 }
 """The columns that the store derives from a record, in their order there."""
+COSTS: dict[str, RecordColumn] = {name: column for name, column in RECORD_COLUMNS.items() if column.label}
+"""Those that are costs of a trial."""
+ACCRUED: dict[str, RecordColumn] = {name: column for name, column in RECORD_COLUMNS.items() if column.accrues}
+"""Those that add up within optimiser steps, beside `train_s`."""
 
 
 def spent_s(row: Mapping[str, Any]) -> float:

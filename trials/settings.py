@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny
 
 from trials.escaping.untrusted_text import escaped
+from trials.freeze.rules import ADAPTIVE, FreezingRule, new_rule
 from trials.freeze.strategies import LAYERS
 
 Positive = Annotated[int, Field(gt=0)]
@@ -23,6 +24,9 @@ Shown = Annotated[str, AfterValidator(escaped)]
 Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: () if v is None else (v,) if isinstance(v, str) else v)]
 
 
+Rule = Annotated[SerializeAsAny[FreezingRule], BeforeValidator(new_rule)]
+
+
 class Frozen(BaseModel):
     """A value that is validated when built, immutable, and without unknown keys."""
 
@@ -33,14 +37,18 @@ class FreezeSpec(Frozen):
     """Which parts of the encoder keep their pretrained weights.
 
     Attributes:
-        strategy: A registered strategy, e.g. ``first_k``, or ``layers``.
-        layers: Indices of the frozen encoder layers, ascending; 0 is next to the embeddings.
-        embeddings: Whether the embedding tables are frozen as well.
+        strategy: A registered strategy, e.g. ``first_k``, or ``layers``, or ``adaptive``.
+        layers: Indices of the frozen encoder layers, ascending; 0 is next to the embeddings. With a rule, those that
+            are frozen from the start.
+        embeddings: Whether the embedding tables are frozen as well, with a rule: from the start.
+        rule: With the strategy ``adaptive``, what freezes further layers, and the embeddings with the first of them,
+            while the trial trains.
     """
 
     strategy: str
     layers: tuple[int, ...]
     embeddings: bool
+    rule: Rule | None = None
 
     @property
     def depth(self) -> int:
@@ -50,7 +58,11 @@ class FreezeSpec(Frozen):
     @property
     def is_baseline(self) -> bool:
         """Whether nothing is frozen at all."""
-        return not self.layers and not self.embeddings
+        return not self.layers and not self.embeddings and self.rule is None
+
+    def grown(self, depth: int) -> FreezeSpec:
+        """What is frozen when a rule has frozen so many of the lowest layers."""
+        return self if depth == self.depth else first_layers(depth)
 
     def after_thaws(self, n: int) -> FreezeSpec:
         """What is frozen after `n` unfreezing steps: each unfreezes the highest layer, the last the embeddings."""
@@ -61,7 +73,12 @@ class FreezeSpec(Frozen):
 
     @property
     def label(self) -> str:
-        """A short name for tables: `none`, `first 2`, `layers 0,3`; `+E` where the embeddings are frozen too."""
+        """A short name for tables: `none`, `first 2`, `layers 0,3`; `+E` where the embeddings are frozen too.
+
+        With a rule: `adaptive (gradient norm)`.
+        """
+        if self.rule is not None:
+            return f"{ADAPTIVE} ({self.rule.label})" + ("+E" if self.embeddings else "")
         if self.embeddings and not self.layers:
             return "embeddings"
         word = self.strategy.removesuffix("_k").removesuffix("_encoder")
@@ -70,6 +87,11 @@ class FreezeSpec(Frozen):
         elif self.strategy.endswith("_k"):
             word = f"{word} {self.depth}"
         return word + ("+E" if self.embeddings else "")
+
+
+def first_layers(depth: int) -> FreezeSpec:
+    """The embeddings and the lowest layers."""
+    return FreezeSpec(strategy=LAYERS, layers=tuple(range(depth)), embeddings=True)
 
 
 class ModelSpec(Frozen):

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import model_validator
 
 from trials.conflicts import conflicts
+from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS
 from trials.settings import Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe, Seeds
 
@@ -35,6 +36,7 @@ LATER: dict[str, dict[str, Any]] = {
     "optim": {"schedule": "linear", "layer_decay": None, "embedding_updates": "dense"},
     "data": {"columns": Columns().model_dump(), "scheme": "auto", "first": None, "held_out": None},
     "model": {"pickle": False},
+    "freeze": {"rule": None},
 }  # fmt: skip
 SEEDS = frozenset({"seed", "init_seed", "order_seed"})  # what the replicates of a cell differ in
 
@@ -58,7 +60,12 @@ class TrialSpec(Recipe):
             raise ValueError(f"freeze.layers: {list(layers)} is beyond the {self.model.n_layers} layers of the model")
         if list(layers) != sorted(set(layers)):
             raise ValueError(f"freeze.layers: {list(layers)} is not ascending without repeats")
-        if self.freeze.strategy != LAYERS:
+        if (self.freeze.strategy == ADAPTIVE) != (self.freeze.rule is not None):
+            raise ValueError(f"freeze.rule: it goes together with `strategy: {ADAPTIVE}`")
+        if self.freeze.rule is not None:
+            if layers != tuple(range(self.freeze.rule.first_depth)):
+                raise ValueError(f"freeze.layers: {list(layers)} is not what the rule freezes at the start")
+        elif self.freeze.strategy != LAYERS:
             rule = FREEZE_STRATEGIES[self.freeze.strategy]
             if frozenset(layers) != rule(self.model.n_layers, len(layers)):
                 raise ValueError(f"freeze.layers: {list(layers)} is not what {self.freeze.strategy} freezes")
@@ -122,7 +129,7 @@ class TrialSpec(Recipe):
     @property
     def always_frozen(self) -> FreezeSpec:
         """What is frozen during the whole trial: with gradual unfreezing less than what is frozen at first."""
-        if self.thaw_every is None:
+        if self.thaw_every is None:  # a rule freezes more than that later
             return self.freeze
         return self.freeze.after_thaws((self.optim.epochs - 1) // self.thaw_every)
 

@@ -15,17 +15,16 @@ from dash import ALL, ClientsideFunction, Input, Output, State
 from flask import Response, request
 
 from dashboards.app import controls as control
-from dashboards.app.callbacks import add_callbacks
+from dashboards.app.callbacks import add_callbacks, not_found
 from dashboards.app.page_cache import PageCache
 from dashboards.app.shell import shell
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import parse_query
-from dashboards.data.provenance import provenance
+from dashboards.data.provenance import provenance, versions_of
 from dashboards.data.tables import FORMATS, formatted
 from dashboards.report.html import as_html, page_as_html
 from dashboards.report.sections import sections
 from dashboards.report.summary import summary
-from dashboards.report.write import versions_of
 from dashboards.views.answer_cards import MOST_CARDS
 from dashboards.views.components import part_id
 from dashboards.views.part import compute
@@ -34,7 +33,7 @@ from dashboards.views.registry import PARTS, VIEWS
 from dashboards.views.theme import LIGHT
 from trials.errors import NothingMatchedError
 
-_NO_SWEEP = "The store has no sweep yet.\n"
+_NO_SWEEP = "The store has no sweep yet."
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>{%metas%}<title>{%title%}</title>{%favicon%}{%css%}</head>
@@ -122,10 +121,10 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
     def export(name: str, kind: str) -> Response:
         part = PARTS.get(name)
         if part is None or kind not in FORMATS:
-            return Response("There is no such figure or format.\n", 404, mimetype="text/plain")
+            return not_found("There is no such figure or format.")
         selection = cache.select(f"?{request.query_string.decode('utf-8', 'replace')}")
         if selection.sweep is None:
-            return Response(_NO_SWEEP, 404, mimetype="text/plain")
+            return not_found(_NO_SWEEP)
         drawn = compute(part, selection, LIGHT)
         source = provenance(selection).line()
         text = formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}", source=source)
@@ -137,19 +136,19 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         snapshot = cache.snapshot()
         query = query.but(sweep=query.sweep or next(iter(snapshot.sweeps), ""))
         try:
-            found = sections(snapshot, query, versions_of(cache.frames))
+            found = sections(snapshot, query, versions_of(snapshot.store))
         except NothingMatchedError as error:
-            return Response(f"{error}\n", 404, mimetype="text/plain")
+            return not_found(str(error))
         named = {"Content-Disposition": 'attachment; filename="permafrost-report.html"'}
         return Response(as_html(query.sweep, summary(snapshot, query), found), mimetype="text/html", headers=named)
 
     def page(name: str) -> Response:
         view = next((view for view in VIEWS.values() if view.name == name and view.parts), None)
         if view is None:
-            return Response("This page does not exist.\n", 404, mimetype="text/plain")
+            return not_found("This page does not exist.")
         selection = cache.select(f"?{request.query_string.decode('utf-8', 'replace')}")
         if selection.sweep is None:
-            return Response(_NO_SWEEP, 404, mimetype="text/plain")
+            return not_found(_NO_SWEEP)
         drawn = [(part, compute(part, selection, LIGHT)) for part in view.parts]
         found, _ = answers_of_sweep(selection, MOST_CARDS) if view.path == "/" else ([], 0)
         answers = [f"{each.heading}: {each.sentence}" for each in found]

@@ -85,6 +85,11 @@ def _page(cache: PageCache, state: PageState) -> tuple[Any, str]:
     return dmc.Stack([title, *cards, *save], gap="xs"), _shown_controls(view, selection)
 
 
+def not_found(why: str) -> Response:
+    """A line of text with status 404."""
+    return Response(f"{why}\n", 404, mimetype="text/plain")
+
+
 def _shows(view: View, selection: Selection) -> str:
     """What the content of a view depends on: the same word for the same content."""
     ignored = {name: getattr(PageQuery(), name) for name in view.content_ignores}
@@ -108,7 +113,7 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
     def part(scheme: str, name: str, opened: str = "") -> Response:
         found = PARTS.get(name)
         if found is None:
-            return Response("There is no such figure.\n", 404, mimetype="text/plain")
+            return not_found("There is no such figure.")
         search = f"?{request.query_string.decode('utf-8', 'replace')}"
         drawn = cache.drawn(found, {"search": search, "scheme": scheme})
         rows = table(drawn) if opened or found.draw is None else None

@@ -18,7 +18,7 @@ from trials.errors import StoreError
 
 def dashboard(
     store: Annotated[
-        str, typer.Argument(metavar="STORE", help="A folder, s3://bucket/prefix, gs:// or hdfs://.")
+        str, typer.Argument(metavar="STORE", help="A folder, s3://bucket/prefix or gs://bucket/prefix.")
     ] = DEFAULT_STORE,
     host: Annotated[str, typer.Option(help="Address to listen on. Other than loopback needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port, or the next free one; 0 takes any.")] = 8050,

@@ -12,10 +12,10 @@ import typer
 
 from dashboards.data.page_query import COSTS
 from orchestrator.api.answering import answers_of
-from orchestrator.commands.answer import show_answers
+from orchestrator.commands.answer_command import show_answers
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, say, stderr, step_progress
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.specs import stored_spec
+from orchestrator.store.specs import planned_specs
 from trials.errors import ConfigError, RefusedError
 
 _NO_PICTURES = "--no-pictures"
@@ -26,7 +26,10 @@ def report(
         str | None, typer.Argument(metavar="[SWEEP]", help="A sweep of the store.", show_default="the newest")
     ] = None,
     store: StoreOption = DEFAULT_STORE,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", show_default="report/SWEEP")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="The folder to write.", show_default="report/SWEEP"),
+    ] = None,
     tolerance: Annotated[float, typer.Option(min=0, max=100, help="Acceptable loss of quality in points.")] = 1.0,
     cost: Annotated[
         str | None,
@@ -84,7 +87,7 @@ def _say_answers(store: ResultStore, sweep: str, tolerance: float, cost: str | N
     """Print the answers on stderr: stdout is for the path of the report."""
     plan = next((plan for plan in store.sweeps() if plan.name == sweep), None)
     if plan is not None:
-        specs = [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
+        specs = planned_specs(plan)
         show_answers(answers_of(store, specs, tolerance, cost), stderr)
 
 
@@ -92,7 +95,9 @@ def export(
     figure: Annotated[str, typer.Argument(metavar="FIGURE", help="Name of a figure or table, e.g. depth-strip.")],
     url: Annotated[str, typer.Option(metavar="QUERY", help="The page's address from ? on.")] = "",
     store: StoreOption = DEFAULT_STORE,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", show_default="FIGURE.csv")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="The file to write.", show_default="FIGURE.csv")
+    ] = None,
     debug: DebugOption = False,
 ) -> None:
     """Write one figure or its table as a page shows it; the format follows the extension.

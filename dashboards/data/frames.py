@@ -5,9 +5,9 @@
     trials = snapshot.sweeps["starter"].trials        # one row per trial, planned ones included
     epochs = snapshot.epochs(trials)                  # one row per evaluation
 
-Columns of `trials`: those of `analysis.cells.cell_columns`, `trial_id`, `state`, `setup`, `seed`, costs and scores
-(`_ENDED`), and `dev:NAME` and `test:NAME` for each metric. A trial without a row is `running`, `planned`, or
-`missing` if no driver runs the sweep.
+Columns of `trials`: those of `analysis.cells.cell_columns`, `corpus_key` (task and corpus), `trial_id`, `state`,
+`setup`, `seed`, costs and scores (`_ENDED`), and `dev:NAME` and `test:NAME` for each metric. A trial without a row is
+`running`, `planned`, or `missing` if no driver runs the sweep.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ import pyarrow.compute as pc
 from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, broken_part_messages, open_database
 from dashboards.data.spec_columns import SpecReader
 from orchestrator.analysis.trial_frame import with_collapses, with_costs
-from orchestrator.lease import running_driver
+from orchestrator.claims.running_drivers import RunningDriver, running_drivers
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart
 from orchestrator.store.follower import Follower
 from orchestrator.store.notes import Note, notes_in
-from orchestrator.store.plans import SweepPlan, newest_plan
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.results import standing
-from orchestrator.store.schema import METRICS, NOTES
+from orchestrator.store.schema import KEYS, METRICS, NOTES, TABLES
+from orchestrator.store.suggested import newest_plan
 from trials.errors import StoreError
+from trials.record import COSTS
 from trials.settings import Seeds
 from trials.spec import TrialSpec
 
 EVERYTHING = "all trials"  # the sweep of a store whose trials no plan names; a real one cannot have a space in its name
 _ENDED = (
     "trial_id", "attempt", "state", "best_score", "test_score", "best_epoch", "last_epoch", "total_params",
-    "trainable_params", "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s", "training_flops",
-    "peak_memory_bytes", "worker_memory_bytes", "energy_j", "prefix_layers", "constant_score", "loss_fall", "device",
-    "gpus", "threads", "accumulation", "worker_slots", "padding_free", "git_commit", "error", "time",
+    "trainable_params", *COSTS, "prefix_layers", "constant_score", "loss_fall", "device", "gpus", "threads",
+    "accumulation", "worker_slots", "padding_free", "frozen_layers", "git_commit", "error", "time",
 )  # fmt: skip
 _MAPS = {"dev": "best_metrics", "test": "test_metrics"}
 _NUMBERS = [
-    "score", "test_score", "best_epoch", "last_epoch", "total_params", "trainable_params", "setup_s", "prefix_s",
-    "prefix_paid_s", "train_s", "eval_s", "training_flops", "peak_memory_bytes", "worker_memory_bytes", "energy_j",
-    "prefix_layers", "gpus", "threads", "accumulation", "worker_slots", "padding_free", "constant_score", "loss_fall",
+    "score", "test_score", "best_epoch", "last_epoch", "total_params", "trainable_params", *COSTS, "prefix_layers",
+    "gpus", "threads", "accumulation", "worker_slots", "padding_free", "frozen_layers", "constant_score", "loss_fall",
 ]  # fmt: skip
 _DRIVER_EVERY_S = 3.0
 
@@ -64,8 +64,9 @@ class Sweep:
         started: Unix time of its newest plan.
         source: The YAML file that declared it.
         ray: Address of Ray's dashboard while the sweep runs; otherwise empty.
-        running_since: Unix time at which its driver started, by the driver's clock; None if the sweep is not running.
+        running_since: Unix time at which its first driver started, by that one's clock; None if it is not running.
         last_row: Unix time of its newest row; None if there is none.
+        drivers: A line about each driver that runs it, the oldest first.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Sweep:
     ray: str
     running_since: float | None
     last_row: float | None = None
+    drivers: tuple[str, ...] = ()
 
     @property
     def is_running(self) -> bool:
@@ -97,6 +99,8 @@ class Snapshot:
         database: Answers queries to the mirrored tables.
         store: Holds the rows that are not mirrored: losses of steps, predictions.
         need_tags: Mirrors the table of tags if it is not yet mirrored.
+        probes: Rows of the store's table of that name.
+        drifts: Likewise.
         notes: What people wrote about trials and settings, the oldest first.
         takes_notes: Whether visitors may write more.
     """
@@ -111,6 +115,8 @@ class Snapshot:
     database: Database
     store: ResultStore
     need_tags: Callable[[], None]
+    probes: pd.DataFrame
+    drifts: pd.DataFrame
     notes: tuple[Note, ...] = ()
     takes_notes: bool = False
 
@@ -178,7 +184,8 @@ class Frames:
         self._broken: tuple[BrokenPart, ...] = ()
         self._plans = _Plans(store, self._specs, self._numbers)
         self._notes = _Notes(store)
-        self._drivers: dict[str, tuple[float | None, str]] = {}
+        self._probes, self._drifts = _Unowned(store, "probes"), _Unowned(store, "drifts")
+        self._drivers: dict[str, tuple[RunningDriver, ...]] = {}
         self._drivers_at = 0.0
         self._snapshot: Snapshot | None = None
 
@@ -190,7 +197,7 @@ class Frames:
         """
         with self._lock:
             changed = [self._look_at_trials(), self._epochs.refresh(), self._plans.refresh(), self._look_at_drivers()]
-            changed.append(self._notes.refresh())
+            changed += [table.refresh() for table in (self._notes, self._probes, self._drifts)]
             changed += [] if self._tags is None else [self._tags.refresh()]
             if self._snapshot is None or any(changed):
                 self._snapshot = self._made(self._snapshot.version + 1 if self._snapshot else 1)
@@ -232,11 +239,9 @@ class Frames:
     def _look_at_drivers(self) -> bool:
         if time.monotonic() - self._drivers_at < _DRIVER_EVERY_S:
             return False
-        found = {}
-        for plan in self._plans.newest:
-            holder = running_driver(self.store.storage, plan.name)
-            since = holder.since_unix_s if holder else None
-            found[plan.name] = (since, holder.ray if holder else "")
+        found: dict[str, tuple[RunningDriver, ...]] = {}
+        for driver in running_drivers(self.store.storage):
+            found[driver.holder.sweep] = (*found.get(driver.holder.sweep, ()), driver)
         changed, self._drivers, self._drivers_at = found != self._drivers, found, time.monotonic()
         return changed
 
@@ -251,6 +256,7 @@ class Frames:
         if loose or len(sweeps) > 1:
             sweeps.append(self._everything(sweeps, ended, active))
         tables = {"trials": self._broken, "epochs": self._epochs.broken, "notes": self._notes.broken}
+        tables |= {"probes": self._probes.broken, "drifts": self._drifts.broken}
         broken = [message for name, parts in tables.items() for message in broken_part_messages(parts, name)]
         return Snapshot(
             version=version,
@@ -263,19 +269,25 @@ class Frames:
             database=Database(self._database),
             store=self.store,
             need_tags=self._need_tags,
+            probes=self._probes.frame,
+            drifts=self._drifts.frame,
             notes=self._notes.standing,
             takes_notes=self.takes_notes,
         )
 
     def _sweep(self, plan: _Plan, ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:
-        since, ray = self._drivers.get(plan.name, (None, ""))
+        drivers = self._drivers.get(plan.name, ())
+        since = min((at for driver in drivers if (at := driver.holder.since_unix_s) is not None), default=None)
+        ray = next((driver.holder.ray for driver in drivers if driver.holder.ray), "")
         trials = plan.trials.merge(ended.drop(columns=["cell", "seed", "trial_id"]), on="t", how="left")
         begun = trials["t"].map(dict(zip(active["t"], active["attempt"], strict=True)))
         trials["attempt"] = trials["attempt"].fillna(begun).fillna(0).astype("int32")
         waiting = np.where(begun.notna(), "running", "planned") if since is not None else "missing"
         trials["state"] = trials["state"].where(trials["state"].notna(), waiting)
         last = _newest_time(trials, active[active["t"].isin(trials["t"])])
-        return Sweep(plan.name, self._described(trials), plan.time, plan.source, ray, since, last)
+        return Sweep(
+            plan.name, self._described(trials), plan.time, plan.source, ray, since, last, tuple(map(str, drivers))
+        )
 
     def _everything(self, sweeps: Sequence[Sweep], ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:
         waiting = [
@@ -290,6 +302,7 @@ class Frames:
     def _described(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Adds the columns of each trial's cell, and missing columns."""
         columns = pd.DataFrame(self._specs.columns(trials["cell"].unique().tolist()), columns=_CELL)
+        columns["corpus_key"] = columns["task"] + " " + columns["corpus"]
         trials = trials.merge(columns, on="cell", how="left")
         for name in _NUMBERS:
             trials[name] = trials[name].astype("float64") if name in trials else np.nan
@@ -341,6 +354,32 @@ class _Notes:
         new = [rows.replace_schema_metadata(None) for rows in news.rows]
         self._rows = pa.concat_tables([NOTES.empty_table() if news.reset else self._rows, *new])
         self.standing = tuple(notes_in(standing(self._rows)))
+        return True
+
+
+class _Unowned:
+    """The rows of a table that belongs to no attempt.
+
+    Attributes:
+        frame: One row per key.
+        broken: Parts that cannot be read.
+    """
+
+    def __init__(self, store: ResultStore, table: str) -> None:
+        self.broken: tuple[BrokenPart, ...] = ()
+        self._schema, self._keys = TABLES[table], list(KEYS[table])
+        self._follower, self._rows = Follower(store.storage, table, self._schema.names), self._schema.empty_table()
+        self.frame: pd.DataFrame = self._rows.to_pandas()
+
+    def refresh(self) -> bool:
+        """Read new parts, and return whether there were any."""
+        if not self._follower.changed():
+            return False
+        news = self._follower.poll()
+        self.broken = news.broken
+        new = [rows.replace_schema_metadata(None) for rows in news.rows]
+        self._rows = pa.concat_tables([self._schema.empty_table() if news.reset else self._rows, *new])
+        self.frame = self._rows.to_pandas().drop_duplicates(self._keys, keep="last", ignore_index=True)
         return True
 
 

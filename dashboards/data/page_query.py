@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from orchestrator.analysis.wording import SAVED
+from orchestrator.analysis.trial_frame import SAVED
 
 SPLITS = ("dev", "test")
 EMBEDDINGS = ("any", "frozen", "learning")

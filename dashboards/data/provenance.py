@@ -7,7 +7,17 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from dashboards.data.selection import Selection
+from orchestrator.store import ResultStore
 from trials.escaping.untrusted_text import escaped
+
+
+def versions_of(store: ResultStore) -> dict[str, str]:
+    """Versions of Python and packages of the trials that ended; several where they differ."""
+    found: dict[str, set[str]] = {}
+    for versions in set(map(tuple, filter(None, store.trials(["versions"])["versions"].to_pylist()))):
+        for name, version in versions:
+            found.setdefault(name, set()).add(version)
+    return {name: " and ".join(sorted(several)) for name, several in found.items()}
 
 
 class Provenance(NamedTuple):

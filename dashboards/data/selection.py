@@ -12,7 +12,7 @@ from dashboards.data.frames import Snapshot, Sweep
 from dashboards.data.page_query import PageQuery
 from orchestrator.analysis.answer import default_saving
 from orchestrator.analysis.savings import FLOPS
-from orchestrator.analysis.wording import SAVED
+from orchestrator.analysis.trial_frame import SAVED
 from orchestrator.published.study import STUDIES
 from orchestrator.store.schema import State
 from trials.metrics.metric import METRICS, metric_label
@@ -72,8 +72,7 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
         return Selection(snapshot, None, query, _no_trials(), "score", "score")
     chooser = _Chooser()
     sweep = snapshot.sweeps[chooser.choose("sweep", query.sweep, begun)]
-    trials = sweep.trials.assign(corpus_key=sweep.trials["task"] + " " + sweep.trials["corpus"])
-    trials = _narrowed(trials, chooser, "corpus", query.corpus, "corpus_key")
+    trials = _narrowed(sweep.trials, chooser, "corpus", query.corpus, "corpus_key")
     trials = _narrowed(trials, chooser, "model", query.model, "model")
     trials = _narrowed_setup(trials, chooser, query.setup)
     sizes = chooser.filter("size", query.size, sorted(trials["train_size"].unique().tolist()))
@@ -188,6 +187,9 @@ def _where(trials: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
 
 def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> pd.DataFrame:
     """The trials of one set-up and their baselines, whose set-up label may differ."""
+    if len(alone := trials["setup"].unique()) == 1:
+        chooser.choose("setup", wanted, alone.tolist())
+        return trials
     frozen = trials.loc[trials["cell"] != trials["baseline"], "setup"]
     chosen = chooser.choose("setup", wanted, (frozen if len(frozen) else trials["setup"]).unique().tolist())
     mine = trials["setup"] == chosen

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from orchestrator.analysis.layer_strip import spelled_out
+from orchestrator.config.quantities import counted
 from orchestrator.forecast.score import Score, scores
 from orchestrator.store import ResultStore
 
@@ -50,7 +51,7 @@ def _line(score: Score) -> str:
     wall = next((f"wall time {100 * one.error:+.0f} %, " for one in score.whole if one.what.startswith("wall")), "")
     return (
         f"Forecast {score.forecast.source}: {wall}median absolute error {100 * score.median_error:.0f} % over "
-        f"{n} setting{'s' * (n != 1)}; {100 * score.coverage:.0f} % of their intervals held the actual time."
+        f"{counted(n, 'setting')}; {100 * score.coverage:.0f} % of their intervals held the actual time."
     )
 
 

@@ -18,7 +18,7 @@ from dashboards.data.tables import rows_of
 from dashboards.report.forecasts import ABOUT, Forecasts
 from dashboards.report.pictures import PLOTLY_JS
 from dashboards.report.sections import Section, methods
-from dashboards.report.summary import Summary
+from dashboards.report.summary import SummaryPage
 from dashboards.views.part import Drawn, Part
 from dashboards.views.theme import PLOTLY_CONFIG, Figure, in_dark
 from orchestrator.analysis.layer_strip import FreezeName
@@ -82,7 +82,7 @@ unpacked('plotly').then((code) => {
 """
 
 
-def as_html(sweep: str, first: Summary, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
+def as_html(sweep: str, first: SummaryPage, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
     """The content of the file."""
     body = [
         f"<h1>Sweep {html(sweep)}</h1>",
@@ -134,7 +134,7 @@ def page_as_html(
     return document(f"Permafrost: {title}", body)
 
 
-def _summary(first: Summary) -> Iterator[str]:
+def _summary(first: SummaryPage) -> Iterator[str]:
     """A page: the question, an answer card each, a figure of the whole sweep, and the table of the answers."""
     yield f'<section id="summary"><p class="question">{html(first.question)}</p><div class="cards">'
     for card in first.cards:
@@ -191,7 +191,7 @@ def _part(key: str, part: Part[Any], drawn: Drawn) -> Iterator[str]:
     yield f'<p class="method">{html(part.method)}</p></figure>'
 
 
-def _appendix(first: Summary, sections: Sequence[Section], forecast: Forecasts | None) -> Iterator[str]:
+def _appendix(first: SummaryPage, sections: Sequence[Section], forecast: Forecasts | None) -> Iterator[str]:
     """Further figures of the whole store, how well the cost was forecast, and which figures have nothing to show."""
     yield '<section id="appendix"><h2>Appendix</h2>'
     for part, drawn in first.parts[1:]:

@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 from dashboards.data.tables import as_markdown
 from dashboards.report.forecasts import ABOUT, Forecasts
 from dashboards.report.sections import Section, methods
-from dashboards.report.summary import Summary
+from dashboards.report.summary import SummaryPage
 from trials.escaping.untrusted_text import markdown
 
 MAX_ROWS = 60
 
 
-def as_text(sweep: str, first: Summary, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
+def as_text(sweep: str, first: SummaryPage, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
     """The content of the file."""
     parts = (_summary(first), _methods(sections), _lines(sections), _forecast(forecast))
     return "".join([f"# Sweep {markdown(sweep)}\n", *(text for part in parts for text in part)])
 
 
-def _summary(first: Summary) -> Iterator[str]:
+def _summary(first: SummaryPage) -> Iterator[str]:
     yield f"\n{markdown(first.question)}\n\n"
     for card in first.cards:
         yield f"- {markdown(card.where)}: **{card.strip} {markdown(card.headline)}**. {markdown(card.figures)}\n"

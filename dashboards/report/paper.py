@@ -14,12 +14,12 @@ from dashboards.report.paper_figures import figure
 from dashboards.report.paper_tables import all_numbers, table
 from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.report.write import Written, write_files
-from dashboards.views.drawing import count
 from dashboards.views.theme import Figure
+from orchestrator.config.quantities import counted
 from orchestrator.published.beside import Beside, Number, beside, differences, numbers
-from orchestrator.published.differences import corpus_name, seeds
 from orchestrator.published.exhibit import Exhibit
 from orchestrator.published.our_results import completed, setups
+from orchestrator.published.protocol_differences import corpus_name
 from orchestrator.published.study import Study
 from orchestrator.published.verdict import MARGIN
 from orchestrator.store import ResultStore
@@ -35,7 +35,7 @@ METHOD = (
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnExhibit:
     """An exhibit with ours beside.
 
     Attributes:
@@ -50,7 +50,7 @@ class Drawn:
     notes: tuple[str, ...]
 
 
-def draw(study: Study, store: ResultStore, margin: float = MARGIN) -> tuple[list[Drawn], pd.DataFrame]:
+def draw(study: Study, store: ResultStore, margin: float = MARGIN) -> tuple[list[DrawnExhibit], pd.DataFrame]:
     """Every exhibit of a study with the completed trials of a store, and all numbers as one long table.
 
     Args:
@@ -69,7 +69,7 @@ def draw(study: Study, store: ResultStore, margin: float = MARGIN) -> tuple[list
         notes = dict.fromkeys(note for one, _ in groups for note in _notes(study, one))
         judged = [n for _, n in found if n.replication and n.replication.verdict == "cannot tell"]
         notes |= dict.fromkeys(f"Cannot tell: {reason}." for number in judged for reason in number.notes)
-        drawn.append(Drawn(exhibit, picture, frame, tuple(notes)))
+        drawn.append(DrawnExhibit(exhibit, picture, frame, tuple(notes)))
     return drawn, all_numbers(study, shown)
 
 
@@ -85,7 +85,7 @@ def write_paper(
     """
     drawn, everything = draw(study, store, margin)
     source = f"{study.citation} Ours: {store.address}"
-    method = METHOD.format(margin=count(100 * margin, "point"))
+    method = METHOD.format(margin=counted(100 * margin, "point"))
     files = {
         "paper.html": _as_html(study, drawn, method, source).encode(),
         "paper.md": "".join(_as_text(study, drawn, method, source)).encode(),
@@ -104,7 +104,7 @@ def _notes(study: Study, one: Beside) -> Iterator[str]:
         yield f"Ours is empty: no completed trial on {corpus_name(corpus) if corpus else 'any corpus'}{size}."
         return
     spec = one.setup.spec
-    n_seeds = seeds(len({trial.spec.seeds for trial in one.trials}))
+    n_seeds = counted(len({trial.spec.seeds for trial in one.trials}), "seed")
     yield f"Ours: {spec.model.name} on {spec.data.name}, {spec.train_size:,} train sentences, {n_seeds}."
     if one.others:
         yield f"{one.others} more of our set-ups fit; permafrost compare lists all of them."
@@ -112,11 +112,11 @@ def _notes(study: Study, one: Beside) -> Iterator[str]:
         yield f"Protocol differs: {'; '.join(differing)}."
 
 
-def _as_html(study: Study, drawn: list[Drawn], method: str, source: str) -> str:
+def _as_html(study: Study, drawn: list[DrawnExhibit], method: str, source: str) -> str:
     return document(f"{study.title}, with ours beside", _body(study, drawn, method, source))
 
 
-def _body(study: Study, drawn: list[Drawn], method: str, source: str) -> Iterator[str]:
+def _body(study: Study, drawn: list[DrawnExhibit], method: str, source: str) -> Iterator[str]:
     yield f"<h1>{html(study.title)}</h1><p>{html(method)}</p>"
     for one in drawn:
         yield f'<figure id="{one.exhibit.id}"><h2>{html(one.exhibit.title)}</h2>'
@@ -132,7 +132,7 @@ def _body(study: Study, drawn: list[Drawn], method: str, source: str) -> Iterato
     yield f"</ul><footer>{html(source)}</footer>"
 
 
-def _as_text(study: Study, drawn: list[Drawn], method: str, source: str) -> Iterator[str]:
+def _as_text(study: Study, drawn: list[DrawnExhibit], method: str, source: str) -> Iterator[str]:
     yield f"# {markdown(study.title)}\n\n{markdown(method)}\n"
     for one in drawn:
         yield f"\n## {markdown(one.exhibit.title)}\n\n"
@@ -146,7 +146,7 @@ def _as_text(study: Study, drawn: list[Drawn], method: str, source: str) -> Iter
     yield f"\n{markdown(source)}\n"
 
 
-def _tables(one: Drawn, source: str) -> Iterator[tuple[str, bytes]]:
+def _tables(one: DrawnExhibit, source: str) -> Iterator[tuple[str, bytes]]:
     name, caption = f"tables/{one.exhibit.id}", " ".join([f"{one.exhibit.title}.", *one.notes])
     yield f"{name}.csv", as_csv(one.table, source).encode()
     if one.exhibit.is_table:
@@ -155,7 +155,7 @@ def _tables(one: Drawn, source: str) -> Iterator[tuple[str, bytes]]:
         yield f"{name}.tex", latex.encode()
 
 
-def _pictures(drawn: list[Drawn], source: str) -> Iterator[tuple[str, bytes]]:
+def _pictures(drawn: list[DrawnExhibit], source: str) -> Iterator[tuple[str, bytes]]:
     with FigureRenderer() as renderer:
         for one in drawn:
             if one.figure is not None:

@@ -12,13 +12,13 @@ from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import select
 from dashboards.views.answer_cards import figures_of, headline, setting_of, subject, where_of
-from dashboards.views.drawing import count
 from dashboards.views.part import Drawn, Part, compute
 from dashboards.views.recommendation import answers_of_sweep
 from dashboards.views.registry import PARTS
 from dashboards.views.theme import LIGHT
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.layer_strip import FreezeName, layer_strip
+from orchestrator.config.quantities import counted
 
 MOST_ANSWERS = 60
 
@@ -40,7 +40,7 @@ class Card(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Summary:
+class SummaryPage:
     """What a report says first.
 
     Attributes:
@@ -56,7 +56,7 @@ class Summary:
     parts: tuple[tuple[Part[object], Drawn], ...]
 
 
-def summary(snapshot: Snapshot, query: PageQuery) -> Summary:
+def summary(snapshot: Snapshot, query: PageQuery) -> SummaryPage:
     """The summary of a sweep, by the tolerance, cost and budget of the query."""
     selection = select(snapshot, query)
     try:
@@ -65,8 +65,8 @@ def summary(snapshot: Snapshot, query: PageQuery) -> Summary:
         found = []
     models = ", ".join(dict.fromkeys(answer.model for answer in found)) or "the encoder"
     drawn = ((part, compute(part, selection, LIGHT)) for part in PARTS.values() if part.of_store)
-    return Summary(
-        f"How much of {models} can be frozen before quality falls by more than {count(query.tolerance, 'point')}?",
+    return SummaryPage(
+        f"How much of {models} can be frozen before quality falls by more than {counted(query.tolerance, 'point')}?",
         tuple(map(_card, found)),
         _table(found),
         tuple((part, each) for part, each in drawn if not each.why_empty),

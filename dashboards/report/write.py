@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
+from dashboards.data.provenance import versions_of
 from dashboards.data.tables import as_csv, as_latex
 from dashboards.report.forecasts import forecasts
 from dashboards.report.html import as_html
 from dashboards.report.markdown import as_text
 from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.report.sections import Section, sections
-from dashboards.report.summary import Summary, summary
+from dashboards.report.summary import SummaryPage, summary
 from trials.errors import ConfigError, MissingError
 from trials.sources.cache import Progress
 
@@ -52,7 +53,7 @@ def write_report(
         ConfigError: the folder cannot be written.
     """
     snapshot = frames.refresh()
-    found = sections(snapshot, query, versions_of(frames), progress)
+    found = sections(snapshot, query, versions_of(frames.store), progress)
     first = summary(snapshot, query)
     files = dict[str, bytes]()
     forecast = forecasts(frames.store, query.sweep)
@@ -91,15 +92,6 @@ def write_files(folder: Path, files: Mapping[str, bytes], pictures: Iterable[tup
     return Written(written[0], written, no_pictures)
 
 
-def versions_of(frames: Frames) -> dict[str, str]:
-    """Versions of Python and packages of the trials that ended; several where they differ."""
-    found: dict[str, set[str]] = {}
-    for versions in set(map(tuple, filter(None, frames.store.trials()["versions"].to_pylist()))):
-        for name, version in versions:
-            found.setdefault(name, set()).add(version)
-    return {name: " and ".join(sorted(several)) for name, several in found.items()}
-
-
 def _tables(section: Section) -> Iterator[tuple[str, bytes]]:
     source = section.provenance.line()
     for part, drawn in section.parts:
@@ -111,7 +103,7 @@ def _tables(section: Section) -> Iterator[tuple[str, bytes]]:
         yield f"{name}.tex", latex.encode()
 
 
-def _pictures(first: Summary, found: Sequence[Section], progress: Progress) -> Iterator[tuple[str, bytes]]:
+def _pictures(first: SummaryPage, found: Sequence[Section], progress: Progress) -> Iterator[tuple[str, bytes]]:
     figures = [(part.name, drawn.figure, found[0].provenance.line()) for part, drawn in first.parts]
     for section in found:
         source = section.provenance.line()

@@ -21,7 +21,7 @@ from dashboards.views.drawing import (
     with_note,
 )
 from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, layout
+from dashboards.views.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
 from dashboards.views.view import View
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.differences import differences
@@ -203,12 +203,12 @@ def draw_synthesis(info: Synthesis, look: Look) -> Figure:
     for n, words in enumerate(info.lines[:MOST_LINES]):
         rows = info.table[info.table["line"] == n]
         hover = [[cell_name(row, several=False), row.n] for row in rows.itertuples()]
-        line = {"dash": _DASHES[n // 6 % len(_DASHES)], "color": look.line(n)}
+        line = {"dash": DASHES[n // 6 % len(DASHES)], "color": look.line(n)}
         data.append(
             {
                 "type": "scatter", "mode": "lines+markers", "name": name(words), "x": numbers(rows["share"]),
                 "y": numbers(rows["quality"]), "customdata": hover, "line": line,
-                "marker": {"symbol": _SYMBOLS[n % len(_SYMBOLS)], "size": 8, "color": look.line(n)},
+                "marker": {"symbol": SYMBOLS[n % len(SYMBOLS)], "size": 8, "color": look.line(n)},
                 "hovertemplate": "%{y:.1f} % of full tuning<br>%{customdata[0]} (n=%{customdata[1]})"
                 "<extra>%{fullData.name}</extra>",
             }
@@ -218,16 +218,14 @@ def draw_synthesis(info: Synthesis, look: Look) -> Figure:
     rule_of = {"text": "Lee et al. 2019: 75 % frozen keeps 90 %", "x": _LEE_SHARE, "y": _LEE_QUALITY, "showarrow": True,
              "arrowhead": 2, "ax": -60, "ay": 28, "font": {"size": 12, "color": look.muted}}  # fmt: skip
     if look.narrow:  # where no line runs yet
-        rule_of = {**rule_of, "x": 0, "xanchor": "left", "showarrow": False, "yshift": -10}
+        words = str(rule_of["text"]).replace(": ", ":<br>")  # in one line it ends outside
+        at = {"x": 0, "xanchor": "left", "align": "left", "yshift": -18}
+        rule_of = {**rule_of, **at, "text": words, "showarrow": False}
     drawn = layout(
         look, x=axis("layers frozen (% of all)", range=[-4, 104]), y=axis("quality (% of full tuning)"), height=460,
         shapes=[rule], annotations=[rule_of],
     )  # fmt: skip
     return with_note({"data": data, "layout": drawn}, look, info.note)
-
-
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 def synthesis_table(info: Synthesis) -> pd.DataFrame:

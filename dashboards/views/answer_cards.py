@@ -12,10 +12,11 @@ import pandas as pd
 from dash import dcc, html
 
 from dashboards.data.frames import Sweep
-from dashboards.views.drawing import count, freeze_name
+from dashboards.views.drawing import freeze_name
 from dashboards.views.layer_strips import strip
 from orchestrator.analysis.answer import POINTS, Answer
 from orchestrator.analysis.wording import parts
+from orchestrator.config.quantities import counted
 from trials.settings import Seeds
 
 MOST_CARDS = 12  # questions that the first page answers
@@ -135,7 +136,7 @@ def _next(answer: Answer, sweep: Sweep, address: str) -> list[Any]:
     """What to run where nothing is decided: how many more seeds, and the command."""
     if answer.decided or not answer.further_seeds:
         return []
-    words = f"About {count(answer.further_seeds, 'more seed')} would probably decide it"
+    words = f"About {counted(answer.further_seeds, 'more seed')} would probably decide it"
     command = next_command(answer.further_seeds, sweep, address)
     if command is None:
         return [dmc.Text(f"{words}.", size="sm")]

@@ -10,18 +10,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.drawing import (
-    count,
-    freeze_column,
-    freeze_name,
-    name,
-    short,
-    with_strip,
-)
+from dashboards.views.drawing import freeze_column, freeze_name, name, short, with_strip
 from dashboards.views.theme import axis
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED
 from orchestrator.analysis.trial_frame import CONDITIONS
+from orchestrator.config.quantities import counted
 
 KEYS = ["train_size", "cell", "baseline", "freeze", "strategy", "depth", "embeddings", "n_layers"]
 MAX_CELLS = 30  # in a figure that draws a line or a row per cell
@@ -48,7 +42,7 @@ def cells_of(selection: Selection) -> Cells:
     trials = selection.trials
     described = describe_cells(trials, ["cell"], selection.column)  # grouping by all keys takes five times as long
     planned = trials["cell"].value_counts().rename("planned")
-    table = trials.drop_duplicates("cell")[KEYS].merge(described, on="cell")
+    table = trials[KEYS].drop_duplicates("cell").merge(described, on="cell")
     table = table.merge(planned, left_on="cell", right_index=True)
     return Cells(table.sort_values(_ORDER, ignore_index=True), selection.value_name)
 
@@ -69,7 +63,7 @@ def shown_cells(trials: pd.DataFrame, at_most: int = MAX_CELLS, *, sizes: int | 
     """The cells of the largest train sizes, `at_most` in all and of at most `sizes` sizes; no size is shown in part
     unless the largest alone has too many.
     """
-    cells = trials.drop_duplicates("cell")[KEYS].sort_values(_ORDER, ignore_index=True)
+    cells = trials[KEYS].drop_duplicates("cell").sort_values(_ORDER, ignore_index=True)
     counts = cells["train_size"].value_counts().sort_index(ascending=False)
     fits = max(1, int((counts.cumsum() <= at_most).sum()))
     shown = counts.index[: fits if sizes is None else min(fits, sizes)]
@@ -108,8 +102,8 @@ def one_device(trials: pd.DataFrame, cost: str) -> OneDevice:
     unnamed = int(trials["device"].isna().sum())
     if not len(counts):
         return OneDevice(trials.iloc[:0], "No trial has its device recorded.")
-    others = [f"{short(device)} ({count(n, 'trial')})" for device, n in counts.iloc[1:].items()]
-    others += [f"an unrecorded device ({count(unnamed, 'trial')})"] * bool(unnamed)
+    others = [f"{short(device)} ({counted(n, 'trial')})" for device, n in counts.iloc[1:].items()]
+    others += [f"an unrecorded device ({counted(unnamed, 'trial')})"] * bool(unnamed)
     shown = trials[device == counts.index[0]]
     note = f"Only trials on {short(counts.index[0])} are drawn, not those on {', '.join(others)}." if others else ""
     return OneDevice(shown, note)
@@ -152,7 +146,8 @@ def places(table: pd.DataFrame) -> Places:
     sizes = sorted(table["train_size"].unique().tolist())
     index = {freeze: n for n, freeze in enumerate(freezes)}
     block = {size: n * (len(freezes) + 1) for n, size in enumerate(sizes)}
-    at = {row.cell: float(block[row.train_size] + index[row.freeze]) for row in table.itertuples()}
+    keys = zip(table["cell"], table["train_size"], table["freeze"], strict=True)  # itertuples would build all columns
+    at = {cell: float(block[size] + index[freeze]) for cell, size, freeze in keys}
     if len(at) <= _MAX_LABELLED:
         several = len(sizes) > 1
         labels = [_label(row, several=several) for row in table.itertuples()]

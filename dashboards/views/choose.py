@@ -10,6 +10,7 @@ import pandas as pd
 from dashboards.data.selection import Selection
 from dashboards.views import non_inferiority
 from dashboards.views.answer_cards import cards, headline
+from dashboards.views.components import frame_table
 from dashboards.views.drawing import freeze_column
 from dashboards.views.part import Part, why_empty
 from dashboards.views.recommendation import answers_of
@@ -20,7 +21,7 @@ from orchestrator.analysis.wording import NO_CANDIDATES
 MAX_SIZES = 6  # each needs tests of its own
 
 
-class Answers(NamedTuple):
+class SizeAnswers(NamedTuple):
     """The answers of a selection.
 
     Attributes:
@@ -32,13 +33,13 @@ class Answers(NamedTuple):
     note: str
 
 
-def prepare_answers(selection: Selection) -> Answers:
+def prepare_answers(selection: Selection) -> SizeAnswers:
     """An answer for each train size, or for the largest if there are many."""
     sizes, note = _sizes(selection)
     try:
-        return Answers(tuple(answers_of(selection, sizes)), note)
+        return SizeAnswers(tuple(answers_of(selection, sizes)), note)
     except ValueError as error:
-        return Answers((), f"No answer: {error}.")
+        return SizeAnswers((), f"No answer: {error}.")
 
 
 def _sizes(selection: Selection) -> tuple[list[int], str]:
@@ -49,13 +50,13 @@ def _sizes(selection: Selection) -> tuple[list[int], str]:
     return sizes[:MAX_SIZES], note
 
 
-def _settings(info: Answers, which: str) -> tuple[pd.Series, pd.Series]:
+def _settings(info: SizeAnswers, which: str) -> tuple[pd.Series, pd.Series]:
     """Labels and numbers of layers of the settings that an attribute of the answers names."""
     labels = pd.Series([getattr(answer, which) for answer in info.answers], dtype=object)
     return labels, pd.Series([answer.n_layers for answer in info.answers])
 
 
-def answers_table(info: Answers) -> pd.DataFrame:
+def answers_table(info: SizeAnswers) -> pd.DataFrame:
     """One row per train size."""
     return pd.DataFrame(
         {
@@ -73,6 +74,11 @@ def answers_table(info: Answers) -> pd.DataFrame:
     )
 
 
+def answers_body(info: SizeAnswers) -> Any:
+    """The table without what the cards above it say in full, which would make it wider than any screen."""
+    return frame_table(answers_table(info).drop(columns=["answer", "YAML snippet"]))
+
+
 ANSWER = Part(
     "choose-answer",
     "What to freeze",
@@ -80,6 +86,7 @@ ANSWER = Part(
     prepare_answers,
     answers_table,
     why_empty=lambda info: "" if info.answers else info.note or NO_CANDIDATES,
+    body=answers_body,
     method=f"The chance that a recommended setting truly loses more than the tolerance is at most {100 * ERROR:g} %.",
 )
 

@@ -13,14 +13,10 @@ import pandas as pd
 from dashboards.data.predictions import CUT_OFF, confusion, predictions_of
 from dashboards.data.selection import Selection
 from dashboards.views.compared_cells import ComparedCells, compared_cells, first_seeds
-from dashboards.views.drawing import (
-    count,
-    freeze_name,
-    name,
-    with_note,
-)
+from dashboards.views.drawing import freeze_name, name, with_note
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.config.quantities import counted
 
 SEEDS = 5  # of each cell
 MAX_LABELS = 30
@@ -77,7 +73,7 @@ def prepare_confusion(selection: Selection) -> Confusion:
     pooled = [_pooled([confusion(one) for one in side]) for side in sides]
     labels, columns, folded = _labels(pooled)
     ours, base = (_matrix(counts, labels, columns) for counts in pooled)
-    rare = f"{count(folded, 'rarer label')} combined as {OTHERS}." if folded else ""
+    rare = f"{counted(folded, 'rarer label')} combined as {OTHERS}." if folded else ""
     note = " ".join(filter(None, [cells.note, rare]))
     return Confusion(labels, columns, ours, base, (len(sides[0]), len(sides[1])), cells, split, note)
 

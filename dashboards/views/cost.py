@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
-from dashboards.views import savings, times
+from dashboards.views import adaptive, savings, times
 from dashboards.views.cells import completed_of, one_device, setting_columns, shown_cells
 from dashboards.views.drawing import (
     cell_colour,
@@ -208,6 +208,6 @@ VIEW = View(
     "/cost",
     "Cost",
     "What does freezing save?",
-    (PARETO, savings.SAVINGS, PARAMS, times.TIMES, savings.TABLE),
+    (PARETO, savings.SAVINGS, adaptive.WHEN, PARAMS, times.TIMES, savings.TABLE),
     (*SHARED_CONTROLS, "cost"),
 )

@@ -30,12 +30,14 @@ class Strip(NamedTuple):
         places: Of the cells.
         dots: `trial_id`, `cell`, `seed`, `freeze`, `n_layers`, `train_size`, `x`, `y` (percent).
         published: Published numbers that may be shown with them.
+        picked: Ids of the trials that the address picks.
     """
 
     cells: Cells
     places: Places
     dots: pd.DataFrame
     published: Overlay
+    picked: tuple[str, ...]
 
 
 def prepare_strip(selection: Selection) -> Strip:
@@ -57,17 +59,21 @@ def prepare_strip(selection: Selection) -> Strip:
             "y": 100 * done[selection.column],
         }
     )
-    return Strip(cells, spots, dots.reset_index(drop=True), overlay(selection))
+    return Strip(cells, spots, dots.reset_index(drop=True), overlay(selection), selection.query.trials)
 
 
 def draw_strip(info: Strip, look: Look) -> Figure:
-    """Dots, boxes from five seeds on, mean and interval from three seeds on; a heatmap above 5,000 dots."""
+    """Dots, boxes from five seeds on, mean and interval from three seeds on; a heatmap above 5,000 dots.
+
+    A circle stands around each picked trial.
+    """
     table = info.cells.table
     if len(info.dots) > MAX_DOTS:
         data = [_density(info, look), _baselines(info, look), *_extremes(info, look)]
     else:
         data = [_baselines(info, look), *_boxes(info, look), *_dots(info, look)]
     data += [_means(table, info.places, look), *published_traces(info.published, info.places.at, look)]
+    data += _picked(info, look)
     y = axis(f"{info.cells.value_name} (%)")
     return {
         "data": data,
@@ -77,9 +83,9 @@ def draw_strip(info: Strip, look: Look) -> Figure:
 
 def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
     first = info.cells.table.drop_duplicates("freeze").sort_values(["depth", "strategy", "embeddings"])
-    traces = []
+    traces, by_freeze = [], dict(iter(info.dots.groupby("freeze", sort=False)))
     for row in first.itertuples():
-        dots = info.dots[info.dots["freeze"] == row.freeze]
+        dots = by_freeze.get(row.freeze, info.dots.iloc[:0])
         colour = cell_colour(look, row)
         traces.append(
             {
@@ -88,7 +94,7 @@ def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
                 "name": name(freeze_name(row.freeze)),
                 "x": dots["x"].round(4).tolist(),
                 "y": dots["y"].round(4).tolist(),
-                "customdata": dots[["trial_id", "seed", "train_size"]].to_numpy().tolist(),
+                "customdata": _rows(dots),
                 "marker": {
                     "symbol": cell_symbol(look, row),
                     "size": 8,
@@ -104,6 +110,12 @@ def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
             }
         )
     return traces
+
+
+def _rows(dots: pd.DataFrame) -> list[list[Any]]:
+    """What a dot says when it is touched."""
+    columns = (dots[name].tolist() for name in ("trial_id", "seed", "train_size"))
+    return [[*row] for row in zip(*columns, strict=True)]
 
 
 def _boxes(info: Strip, look: Look) -> list[dict[str, Any]]:
@@ -169,14 +181,35 @@ def _extremes(info: Strip, look: Look) -> list[dict[str, Any]]:
     ]
 
 
+def _picked(info: Strip, look: Look) -> list[dict[str, Any]]:
+    """The picked trials, which the heatmap would hide and dots do not tell apart."""
+    found = info.dots[info.dots["trial_id"].isin(info.picked)]
+    if not len(found):
+        return []
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "picked",
+            "x": found["x"].round(4).tolist(),
+            "y": found["y"].round(4).tolist(),
+            "customdata": _rows(found),
+            "marker": {"symbol": "circle-open", "size": 15, "color": look.text, "line": {"width": 2.5}},
+            "hovertemplate": "%{y:.2f} %<br>seed %{customdata[1]}, train size %{customdata[2]:,}"
+            "<br>trial %{customdata[0]}<extra>picked</extra>",
+        }
+    ]
+
+
 def _means(table: pd.DataFrame, spots: Places, look: Look) -> dict[str, Any]:
     shown = table[~table["dots_only"] & table["mean"].notna()]
+    named = {freeze: name(freeze_name(freeze)) for freeze in shown["freeze"].unique()}
     return mean_marks(
         [spots.at[cell] for cell in shown["cell"]],
         shown,
         look,
         scale=100,
-        customdata=[[name(freeze_name(row.freeze)), row.n] for row in shown.itertuples()],
+        customdata=[[named[freeze], n] for freeze, n in zip(shown["freeze"], shown["n"].tolist(), strict=True)],
         hovertemplate="mean %{y:.2f} %<br>%{customdata[0]}, n=%{customdata[1]}<extra></extra>",
     )
 
@@ -185,10 +218,13 @@ def _baselines(info: Strip, look: Look) -> dict[str, Any]:
     """A line across each train size at its baseline's mean: one trace with gaps, as separate shapes draw far slower."""
     ends: dict[int, list[float]] = {}
     means: dict[int, float] = {}
-    for row in info.cells.table.itertuples():
-        ends.setdefault(row.train_size, []).append(info.places.at[row.cell])
-        if row.cell == row.baseline and pd.notna(row.mean):
-            means[row.train_size] = 100 * row.mean
+    table = info.cells.table
+    for size, cell, baseline, mean in zip(
+        table["train_size"], table["cell"], table["baseline"], table["mean"], strict=True
+    ):
+        ends.setdefault(size, []).append(info.places.at[cell])
+        if cell == baseline and pd.notna(mean):
+            means[size] = 100 * mean
     return {
         "type": "scatter",
         "mode": "lines",
@@ -219,7 +255,7 @@ STRIP = Part(
     method="Trials with the same seed stand at the same side of each setting. Horizontal marks: mean with 95 % "
     "interval (the wider of Student's t and the logit interval), from three seeds on. Boxes: quartiles, from five "
     "seeds on. Dotted line: mean of the baseline. Hollow diamonds: published numbers for the same metric, split, "
-    "corpus and train size.",
+    "corpus and train size. Circles: the trials picked on the page Trials.",
 )
 VIEW = View(
     "/depth",

@@ -62,11 +62,6 @@ def with_strip(label: str, n_layers: int, words: str, between: str = " ") -> str
     return f"{squares}{between}{words}" if squares else words
 
 
-def count(n: float, noun: str) -> str:
-    """`1 pair`, `2,192 pairs`, `0.5 points`."""
-    return f"{n:,} {noun}{'s' * (n != 1)}" if isinstance(n, int) else f"{n:g} {noun}{'s' * (n != 1)}"
-
-
 def numbers(values: npt.ArrayLike, scale: float = 1.0, digits: int = 4) -> list[float | None]:
     """Numbers as JSON can hold them: scaled, rounded, None for NaN and infinities."""
     scaled = np.round(np.asarray(values, dtype=np.float64) * scale, digits)

@@ -9,12 +9,13 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.views.cells import completed_of, one_device, setting_columns, shown_cells
-from dashboards.views.drawing import cell_colour, cell_name, cell_symbol, count, numbers, with_note
+from dashboards.views.drawing import cell_colour, cell_name, cell_symbol, numbers, with_note
 from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, layout
+from dashboards.views.theme import DASHES, Figure, Look, axis, layout
 from orchestrator.analysis.convergence import BIAS_NOTE, expected_best
 from orchestrator.analysis.stability import instability
 from orchestrator.analysis.trial_frame import TRAINING_COST
+from orchestrator.config.quantities import counted
 
 MAX_BUDGETS = 40
 
@@ -111,9 +112,6 @@ def why_no_expected(info: Expected) -> str:
     return "" if (info.cells["n"] > 1).any() else "This needs a setting with two or more completed seeds."
 
 
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-
-
 def draw_expected(info: Expected, look: Look) -> Figure:
     """A line per cell: the dash tells train sizes apart, colour and symbol what is frozen."""
     sizes = sorted(info.cells["train_size"].unique(), reverse=True)
@@ -135,9 +133,9 @@ def _line(rows: pd.DataFrame, row: Any, look: Look, words: str, size: int) -> di
         "x": numbers(rows["x"]),
         "y": numbers(rows["unbiased"], 100),
         "customdata": numbers(rows["budget"]),
-        "line": {"color": colour, "dash": _DASHES[size % len(_DASHES)], "width": 2},
+        "line": {"color": colour, "dash": DASHES[size % len(DASHES)], "width": 2},
         "marker": {"symbol": cell_symbol(look, row), "size": 6, "color": colour},
-        "hovertemplate": f"%{{y:.3f}} % from %{{customdata}} of {count(int(row.n), 'trial')}<extra>{words}</extra>",
+        "hovertemplate": f"%{{y:.3f}} % from %{{customdata}} of {counted(int(row.n), 'trial')}<extra>{words}</extra>",
     }
 
 

@@ -9,12 +9,13 @@ import pandas as pd
 
 from dashboards.data.selection import Selection, of_corpus, whole_sweep
 from dashboards.views import parallel, slices
-from dashboards.views.drawing import axis_name, count, interval_bars, name, numbers, with_note
+from dashboards.views.drawing import axis_name, interval_bars, name, numbers, with_note
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
 from dashboards.views.varied import NOTE_WIDTH, varied
 from dashboards.views.view import View
 from orchestrator.analysis.variance import Anova, anova
+from orchestrator.config.quantities import counted
 
 MAX_ROWS = 400  # of an analysis of variance, which inverts a matrix of rows by levels
 _REST = "not explained"
@@ -83,7 +84,7 @@ def why_no_importance(info: Importance) -> str:
         return ""
     panel = info.panels[0]
     reasons = "; ".join(f"{panel.labels[factor]}: {why}" for factor, why in panel.found.dropped.items())
-    return f"Nothing to analyse in {count(panel.found.n, 'completed trial')} ({reasons})."
+    return f"Nothing to analyse in {counted(panel.found.n, 'completed trial')} ({reasons})."
 
 
 def draw_importance(info: Importance, look: Look) -> Figure:
@@ -105,7 +106,7 @@ def draw_importance(info: Importance, look: Look) -> Figure:
         drawn[f"yaxis{n + 1 if n else ''}"] = {
             **lines, **rows, "automargin": True, "showgrid": False, "domain": domain,
         }  # fmt: skip
-        title = f"<b>{name(panel.title)}</b>, {count(panel.found.n, 'trial')}"
+        title = f"<b>{name(panel.title)}</b>, {counted(panel.found.n, 'trial')}"
         notes.append({"text": title, "xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": start,
                       "yanchor": "bottom", "showarrow": False})  # fmt: skip
         data += _bars(table, words, axis_name(n), look)

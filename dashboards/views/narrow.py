@@ -15,7 +15,8 @@ from orchestrator.analysis.layer_strip import FROZEN, TRAINED
 
 _FONT = 10  # pixels of tick labels, the least that one reads
 _ROOM = 280  # pixels between the ends of an x axis
-_LETTER, _SQUARE = 5.6, 8.4  # mean widths in that font
+_LETTER, _SQUARE = 5.6, 9.5  # mean widths in that font
+_GAP = 8  # pixels between two labels, so that two strips are not read as one
 ROW, LEAST_HEIGHT = 30, 160  # pixels that a label of two lines takes, and that any figure needs
 _STRIP = re.compile(f"[{FROZEN}{TRAINED}][{FROZEN}{TRAINED} ]*")
 
@@ -45,7 +46,7 @@ def _x_labels(labels: Sequence[str]) -> dict[str, Any]:
     short = [[_strip_of(line) for line in label.split("<br>") if not _is_words(line)] for label in labels]
     lines = short if all(short) else [label.split("<br>") for label in labels]
     widest = max((_width(line) for label in lines for line in label), default=0)
-    if widest * len(labels) <= _ROOM:
+    if (widest + _GAP) * len(labels) <= _ROOM:
         return {"ticktext": ["<br>".join(label) for label in lines], "tickangle": 0}
     return {"ticktext": [" ".join(label) for label in lines], "tickangle": -90}
 

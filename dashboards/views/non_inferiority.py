@@ -10,19 +10,13 @@ import pandas as pd
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
 from dashboards.views.cells import setting_columns
-from dashboards.views.drawing import (
-    Diamonds,
-    cell_name,
-    count,
-    forest_plot,
-    name,
-    with_note,
-)
+from dashboards.views.drawing import Diamonds, cell_name, forest_plot, name, with_note
 from dashboards.views.forest import NO_PAIRS
 from dashboards.views.part import Part
 from dashboards.views.recommendation import answers_of, candidates
 from dashboards.views.theme import Figure, Look
 from orchestrator.analysis.looks import PlannedLooks
+from orchestrator.config.quantities import counted
 
 MAX_SIZES = 2
 MAX_ROWS = 60
@@ -92,7 +86,7 @@ def _rests_on(rows: pd.DataFrame, info: NonInferiority) -> str:
     if info.looks is None or not len(rows):
         return ""
     over = "over seeds and dev sentences" if rows["n_sentences"].notna().all() else "over seeds, on this dev set"
-    look = f"look at {count(int(rows['n_run'].max()), 'seed')} of up to {info.looks.most}"
+    look = f"look at {counted(int(rows['n_run'].max()), 'seed')} of up to {info.looks.most}"
     return f"Thick: 95 % interval {over}. Thin: the interval that decides, at every look ({look})."
 
 
@@ -104,7 +98,7 @@ def _band(tolerance: float) -> list[dict[str, Any]]:
 
 
 def _verdict(row: Any, info: NonInferiority) -> str:
-    limit = count(info.tolerance, "point")
+    limit = counted(info.tolerance, "point")
     if row.shown:
         verdict = f"shown to lose at most {limit}"
     elif row.tested:
@@ -113,7 +107,7 @@ def _verdict(row: Any, info: NonInferiority) -> str:
     else:
         verdict = "not tested: a setting that freezes less has failed"
     seeds = 0 if row.shown or pd.isna(row.further_seeds) else int(row.further_seeds)
-    more = f"; about {count(seeds, 'more seed')} needed" if seeds else ""
+    more = f"; about {counted(seeds, 'more seed')} needed" if seeds else ""
     saved = "" if pd.isna(row.saved) else f"<br>saves {100 * row.saved:.0f} % of the {COSTS[info.cost]}"
     collapses = f"<br>{row.collapses}"
     return verdict + more + saved + ("" if row.in_budget else "<br>above the maximum cost") + collapses

@@ -13,14 +13,14 @@ from dash import html
 
 from dashboards.data.selection import Selection
 from dashboards.views.answer_cards import MOST_CARDS, cards
-from dashboards.views.drawing import cell_name, count
+from dashboards.views.drawing import cell_name
 from dashboards.views.part import Part
 from dashboards.views.recommendation import answers_of_sweep
 from dashboards.views.sweep_list import add_sweep_callbacks, sweep_list
 from dashboards.views.theme import STATES, Figure, Look, axis, layout
 from dashboards.views.view import View
 from orchestrator.analysis.wording import NO_CANDIDATES
-from orchestrator.config.quantities import duration
+from orchestrator.config.quantities import counted, duration
 from orchestrator.forecast.pace import Pace
 from orchestrator.store.schema import State
 from trials.settings import Seeds
@@ -168,10 +168,12 @@ class Progress(NamedTuple):
     Attributes:
         counts: Number of its trials in each state that occurs.
         left_s: Estimated seconds to the end (`Pace.seconds_to_end`); None if no driver runs or too little is done.
+        drivers: A line about each driver that runs it.
     """
 
     counts: dict[str, int]
     left_s: float | None
+    drivers: tuple[str, ...] = ()
 
 
 def prepare_progress(selection: Selection) -> Progress:
@@ -179,7 +181,7 @@ def prepare_progress(selection: Selection) -> Progress:
     assert selection.sweep is not None
     found = selection.sweep.trials["state"].value_counts()
     counts = {state: int(found[state]) for state in STATES if state in found}
-    return Progress(counts, _left_s(selection))
+    return Progress(counts, _left_s(selection), selection.sweep.drivers)
 
 
 def _left_s(selection: Selection) -> float | None:
@@ -234,7 +236,7 @@ def _progress(found: Progress) -> Any:
     total, done = sum(found.counts.values()), found.counts.get("completed", 0)
     others = [f"{n:,} {STATES[state][0]}" for state, n in found.counts.items() if state != "completed"]
     left = [] if found.left_s is None else [f"about {duration(found.left_s)} left"]
-    words = ", ".join([f"{done:,} of {count(total, 'trial')} completed", *others, *left])
+    words = ", ".join([f"{done:,} of {counted(total, 'trial')} completed", *others, *left])
     bar = html.Div(
         [
             html.Div(style={"width": f"{100 * n / total:.3f}%", "background": STATES[state][1]})
@@ -243,7 +245,8 @@ def _progress(found: Progress) -> Any:
         className="states",
         **{"aria-hidden": "true"},
     )
-    return html.Div([bar, dmc.Text(words, size="sm")], className="progress")
+    drivers = [dmc.Text(f"Driver {driver}", size="sm", c="dimmed") for driver in found.drivers]
+    return html.Div([bar, dmc.Text(words, size="sm"), *drivers], className="progress")
 
 
 COVERAGE = Part(

@@ -21,7 +21,7 @@ _EACH = 64  # pixels between two axes
 _BAND = 0.5  # share of the room between two values that the lines of one value take
 
 
-class Axis(NamedTuple):
+class ParallelAxis(NamedTuple):
     """One axis.
 
     Attributes:
@@ -47,7 +47,7 @@ class Lines(NamedTuple):
     """
 
     trials: pd.DataFrame
-    axes: list[Axis]
+    axes: list[ParallelAxis]
     n: int
     value_name: str
     table: pd.DataFrame
@@ -65,11 +65,11 @@ def prepare_parallel(selection: Selection) -> Lines:
     low, high = (float(shown["y"].min()), float(shown["y"].max())) if len(shown) else (0.0, 1.0)
     places = ((shown["y"] - low) / (high - low if high > low else 1.0)).to_numpy(dtype=np.float64)
     marks = [(share, f"{100 * (low + share * (high - low)):.1f}") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
-    axes.append(Axis(f"{selection.value_name} (%)", places, marks if high > low else marks[:1]))
+    axes.append(ParallelAxis(f"{selection.value_name} (%)", places, marks if high > low else marks[:1]))
     return Lines(shown, axes, len(trials), selection.value_name, table)
 
 
-def _axis(column: str, label: str, known: list[object], values: pd.Series) -> Axis:
+def _axis(column: str, label: str, known: list[object], values: pd.Series) -> ParallelAxis:
     """The known values at equal distances; where they are many, only some are named."""
     place = values.map({value: n for n, value in enumerate(known)}).to_numpy(dtype=np.float64)
     rank = pd.Series(place).groupby(place).rank(method="first").to_numpy()
@@ -77,7 +77,9 @@ def _axis(column: str, label: str, known: list[object], values: pd.Series) -> Ax
     beside = np.where(size > 1, (rank - 1) / np.maximum(size - 1, 1) - 0.5, 0.0) * _BAND
     named = np.unique(np.linspace(0, len(known) - 1, min(len(known), MAX_LEVELS)).round()).astype(int)
     n = max(len(known), 1)
-    return Axis(label, (place + 0.5 + beside) / n, [((at + 0.5) / n, level_name(column, known[at])) for at in named])
+    return ParallelAxis(
+        label, (place + 0.5 + beside) / n, [((at + 0.5) / n, level_name(column, known[at])) for at in named]
+    )
 
 
 def why_no_lines(info: Lines) -> str:

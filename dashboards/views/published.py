@@ -7,12 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from dashboards.views.drawing import count, freeze_column, interval_bars, name, numbers
+from dashboards.views.drawing import freeze_column, interval_bars, name, numbers
 from dashboards.views.overlay import NOTHING as NOTHING
 from dashboards.views.overlay import Overlay as Overlay
 from dashboards.views.overlay import overlay as overlay
 from dashboards.views.part import Part
 from dashboards.views.theme import Look
+from orchestrator.config.quantities import counted
 
 _FIGURES = (
     "theirs_low",
@@ -85,7 +86,7 @@ def left_out(info: Overlay) -> str:
     """`38 of 52 published numbers do not fit: why`; empty if all do."""
     out = info.n_numbers - info.n_fit
     reasons = " ".join(info.refusals) or "no trial of ours has the same corpus, train size and freeze."
-    return f"{out} of {count(info.n_numbers, 'published number')} do not fit: {reasons}" if out else ""
+    return f"{out} of {counted(info.n_numbers, 'published number')} do not fit: {reasons}" if out else ""
 
 
 def published_columns(found: Overlay, cells: pd.Series) -> dict[str, pd.Series]:

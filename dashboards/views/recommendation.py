@@ -12,7 +12,7 @@ from dashboards.data.contributions import trials_with_sentences
 from dashboards.data.frames import Sweep
 from dashboards.data.selection import Selection, whole_sweep
 from orchestrator.analysis.answer import Answer, answers
-from orchestrator.analysis.choose import NOT_ON_TEST, Saving
+from orchestrator.analysis.choose import NOT_ON_TEST
 from orchestrator.analysis.savings import FLOPS
 from orchestrator.store import ResultStore
 
@@ -33,13 +33,12 @@ def answers_of(selection: Selection, sizes: list[int] | None = None) -> list[Ans
     query = selection.query
     if query.split == "test":
         raise ValueError(NOT_ON_TEST)
-    saving: Saving = query.cost  # type: ignore[assignment]  # one of `query.COSTS`
     budget = {} if query.budget is None else {query.cost: query.budget}
     frame = trials_with_sentences(selection)
     if sizes is not None:
         frame = frame[frame["train_size"].isin(sizes)]
     return answers(
-        frame, selection.snapshot.specs, query.tolerance, saving=saving, budget=budget, value=selection.column
+        frame, selection.snapshot.specs, query.tolerance, saving=query.cost, budget=budget, value=selection.column
     )
 
 

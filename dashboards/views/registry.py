@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dashboards.views import across, choose, compare, cost, curves, depth, matters, overview, report_page, tags, trials
+from dashboards.views import (
+    across,
+    choose,
+    compare,
+    cost,
+    curves,
+    depth,
+    layers,
+    matters,
+    overview,
+    report_page,
+    tags,
+    trials,
+)
 from dashboards.views.part import Part
 from dashboards.views.view import ItemPage, View
 
@@ -17,6 +30,7 @@ _ORDERED = (
     choose.VIEW,
     matters.VIEW,
     across.VIEW,
+    layers.VIEW,
     tags.VIEW,
     trials.VIEW,
     compare.VIEW,

@@ -10,17 +10,15 @@ import pandas as pd
 from dash import html
 
 from dashboards.data.page_query import COSTS
-from dashboards.data.provenance import provenance
+from dashboards.data.provenance import provenance, versions_of
 from dashboards.data.selection import Selection
-from dashboards.views.drawing import (
-    count,
-    freeze_name,
-)
+from dashboards.views.drawing import freeze_name
 from dashboards.views.part import why_empty
 from dashboards.views.recommendation import answers_of
 from dashboards.views.view import SHARED_CONTROLS, View
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import savings
+from orchestrator.config.quantities import counted
 from trials.settings import Seeds
 from trials.spec import TrialSpec
 
@@ -96,7 +94,7 @@ def _recipe(spec: TrialSpec) -> str:
     return (
         f"AdamW, learning rate {optim.lr:g}{head}, weight decay {optim.weight_decay:g}, {warmup}, "
         f"{optim.schedule} schedule{decay}, {clip}; batches of {optim.batch_size} ({spec.batching}), "
-        f"{count(optim.epochs, 'epoch')}, evaluated on dev {often}; {spec.precision}, at most {spec.max_length} "
+        f"{counted(optim.epochs, 'epoch')}, evaluated on dev {often}; {spec.precision}, at most {spec.max_length} "
         f"subwords{lower}; frozen parts {frozen} dropout{lora}{thaw}."
     )
 
@@ -119,7 +117,7 @@ def answer_lines(selection: Selection) -> tuple[str, ...]:
     except ValueError as error:
         return (*lines, f"No answer: {error}.")
     for answer in found:
-        tolerance = f"tolerance {count(answer.tolerance, 'point')}"
+        tolerance = f"tolerance {counted(answer.tolerance, 'point')}"
         lines.append(f"Train size {answer.train_size:,}, {tolerance}: {answer.sentence}")
         if answer.recommendation.cell is not None:
             lines += _saved(selection.trials, answer.recommendation.cell)
@@ -155,7 +153,7 @@ def report_summary(selection: Selection) -> Any:
         return dmc.Text(why_empty(selection))
     link = html.A("Download the report (HTML)", href="/report.html", download="", **{"data-export": "/report.html"})
     words = dmc.List([dmc.ListItem(line) for line in answer_lines(selection)])
-    how = [dmc.Text(line, size="sm") for line in method(selection, {})]
+    how = [dmc.Text(line, size="sm") for line in method(selection, versions_of(selection.snapshot.store))]
     command = f"permafrost report {selection.query.sweep} --store {selection.snapshot.address}"
     files = dmc.Text(["LaTeX, CSV, SVG and PDF files: ", dmc.Code(command)], size="sm")
     return dmc.Stack([html.Div(link, className="tools"), files, words, *how], gap="sm")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,26 +11,19 @@ import pandas as pd
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
 from dashboards.views.cells import setting_columns, shown_cells
-from dashboards.views.drawing import (
-    cell_name,
-    count,
-    interval_bars,
-    name,
-    numbers,
-    row_axis,
-    with_note,
-)
+from dashboards.views.drawing import cell_name, interval_bars, name, numbers, row_axis, with_note
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout, vertical_line
+from orchestrator.analysis.savings import COSTS as SHOWN
 from orchestrator.analysis.savings import savings
+from orchestrator.config.quantities import counted
+from trials.record import COSTS as RECORDED
 
-_LOOKS = {
-    "training_flops": ("#56B4E9", "circle"),
-    "trainable_params": ("#0072B2", "square"),
-    "training_cost_s": ("#D55E00", "diamond"),
-    "peak_memory_bytes": ("#009E73", "triangle-up"),
-    "energy_j": ("#CC79A7", "cross"),
-}
+_MARKS = (
+    ("#56B4E9", "circle"), ("#0072B2", "square"), ("#D55E00", "diamond"), ("#009E73", "triangle-up"),
+    ("#CC79A7", "cross"), ("#E69F00", "star"), ("#999999", "x"),
+)  # fmt: skip
+_LOOKS = dict(zip(SHOWN, cycle(_MARKS), strict=False))
 _STEP = 0.2  # between the costs of one setting, in rows
 
 
@@ -114,7 +108,7 @@ def _markers(cost: str, table: pd.DataFrame, look: Look) -> dict[str, Any]:
 
 
 def _basis(row: Any) -> str:
-    basis = count(row.n_pairs, "pair") if row.n_pairs else "counted"
+    basis = counted(row.n_pairs, "pair") if row.n_pairs else "counted"
     return f"{basis}; {name(row.note)}" if row.note else basis
 
 
@@ -150,12 +144,11 @@ def savings_table(info: Savings) -> pd.DataFrame:
 
 
 # Title of a column or axis with its unit, and how many of the store's units make one of that.
-UNITS = {
+UNITS = {name: (column.label, column.unit) for name, column in RECORDED.items() if name in SHOWN} | {
     "training_flops": ("training TFLOPs", 1e12),
     "trainable_params": ("trainable parameters", 1.0),
     "training_cost_s": ("training time (s)", 1.0),
     "peak_memory_bytes": ("peak memory (GiB)", float(2**30)),
-    "energy_j": ("energy (J)", 1.0),
 }
 
 
@@ -163,7 +156,7 @@ def costs_table(info: Savings) -> pd.DataFrame:
     """One row per cell: each cost, the baseline's, and the share saved; costs that nobody measured are left out."""
     first = info.table.drop_duplicates("row").set_index("row")
     table = pd.DataFrame(setting_columns(first))
-    for cost, (title, unit) in UNITS.items():
+    for cost, (title, unit) in ((cost, UNITS[cost]) for cost in SHOWN):
         rows = info.table[info.table["cost"] == cost].set_index("row")
         if rows["saved"].notna().any():
             table[title] = (rows["cost_mean"] / unit).round(4)

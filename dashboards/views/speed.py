@@ -13,7 +13,6 @@ from dashboards.views.drawing import (
     cell_colour,
     cell_name,
     cell_symbol,
-    count,
     mean_marks,
     numbers,
     panels,
@@ -24,6 +23,7 @@ from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, dodge
 from orchestrator.analysis.convergence import baseline_best, epochs_to
 from orchestrator.analysis.describe import describe_cells
+from orchestrator.config.quantities import counted
 from orchestrator.store.schema import METRICS
 
 SHARE = 0.95
@@ -107,7 +107,7 @@ def draw_speed(info: Speed, look: Look) -> Figure:
 def _unreached(info: Speed) -> str:
     counts = info.dots["epoch"].isna().groupby(info.dots["panel"]).sum().to_dict()
     share = f"{100 * SHARE:.0f} %"
-    words = [f"{count(int(n), 'trial')} never reach {share} of {TARGETS[k]}" for k, n in counts.items() if n]
+    words = [f"{counted(int(n), 'trial')} never reach {share} of {TARGETS[k]}" for k, n in counts.items() if n]
     return f"{' and '.join(words)}; they are in no mean." if words else ""
 
 

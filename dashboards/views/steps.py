@@ -12,15 +12,10 @@ import pandas as pd
 from dashboards.data.selection import Selection
 from dashboards.data.step_losses import SEEDS, lowest_seeds, step_losses
 from dashboards.views.cells import completed_of, setting_columns, shown_cells
-from dashboards.views.drawing import (
-    cell_colour,
-    cell_name,
-    count,
-    numbers,
-    with_note,
-)
+from dashboards.views.drawing import cell_colour, cell_name, numbers, with_note
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.config.quantities import counted
 
 Row = dict[str, Any]
 MAX_CELLS = 8
@@ -55,7 +50,7 @@ def prepare_steps(selection: Selection) -> Steps:
     rolled = losses.groupby("trial_id", sort=False)["loss"].rolling(window, center=True, min_periods=1).mean()
     smooth = rolled.droplevel(0).reindex(losses.index) if len(losses) else losses["loss"]
     left = len(shown.table) - len(cells)
-    more = f"Not drawn: {count(left, 'more setting')}; select strategies to see others." if left else ""
+    more = f"Not drawn: {counted(left, 'more setting')}; select strategies to see others." if left else ""
     note = f"Strong lines: mean of {window} steps. Faint lines: single steps."
     return Steps(losses.assign(smooth=smooth), cells, window, " ".join(filter(None, [note, more, shown.note])))
 

@@ -22,11 +22,11 @@ from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, state_of
 from dashboards.views.answer_cards import MOST_CARDS, headline
 from dashboards.views.components import part_id
-from dashboards.views.drawing import count
 from dashboards.views.recommendation import answers_of_sweep, known_answers_of_sweep
 from dashboards.views.view import PageState
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.wording import NO_CANDIDATES
+from orchestrator.config.quantities import counted
 from orchestrator.store.schema import State as TrialState
 
 MOST_ANSWERED = 8  # sweeps whose answers are computed
@@ -40,7 +40,7 @@ def sweep_list(selection: Selection) -> list[Any]:
         return []
     n = len(sweeps) - (EVERYTHING in sweeps)
     lines = html.Ul(_lines(selection), id=part_id("sweeps", "all"))
-    return [html.Details([html.Summary(f"{count(n, 'sweep')} in this store"), lines], open=True)]
+    return [html.Details([html.Summary(f"{counted(n, 'sweep')} in this store"), lines], open=True)]
 
 
 def _lines(selection: Selection) -> list[Any]:
@@ -52,7 +52,7 @@ def _lines(selection: Selection) -> list[Any]:
 def _line(sweep: Sweep, kept: PageQuery, in_short: str) -> Any:
     """`name: running, 12 of 64 trials completed, last row 3 min ago. Freeze nothing.`; the browser writes the age."""
     words: list[Any] = [
-        f": {state_of(sweep)}, {_n_completed(sweep):,} of {count(len(sweep.trials), 'trial')} completed"
+        f": {state_of(sweep)}, {_n_completed(sweep):,} of {counted(len(sweep.trials), 'trial')} completed"
     ]
     if sweep.last_row is not None:
         when = f"{pd.Timestamp(sweep.last_row, unit='s'):%Y-%m-%d %H:%M} UTC"

@@ -9,20 +9,14 @@ import pandas as pd
 from dashboards.data.selection import Selection
 from dashboards.views import confusion, entities
 from dashboards.views.compared_cells import ComparedCells, compared_cells
-from dashboards.views.drawing import (
-    Diamonds,
-    count,
-    forest_plot,
-    name,
-    numbers,
-    with_note,
-)
+from dashboards.views.drawing import Diamonds, forest_plot, name, numbers, with_note
 from dashboards.views.forest import NO_PAIRS
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look
 from dashboards.views.view import SHARED_CONTROLS, View
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL
 from orchestrator.analysis.differences import differences
+from orchestrator.config.quantities import counted
 
 LEVELS = {"span": "entity type", "class": "class", "token": "tag"}  # the first that a task has is its default
 MAX_TAGS = 40
@@ -106,7 +100,7 @@ def draw_tags(info: TagDifferences, look: Look) -> Figure:
         "<br>%{customdata[3]}<extra>%{customdata[0]}</extra>",
     )
     left = len(info.table) - len(rows)
-    more = f"{count(left, 'rarer label')} in the table only." if left else ""
+    more = f"{counted(left, 'rarer label')} in the table only." if left else ""
     figure = forest_plot(drawn, marks, look, f"F1 on {info.split} minus baseline (points)")
     return with_note(figure, look, info.cells.caption, info.note, more)
 

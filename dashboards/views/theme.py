@@ -37,6 +37,8 @@ _PLASMA = (
     "#0D0887", "#46039F", "#7201A8", "#9C179E", "#BD3786", "#D8576B", "#ED7953", "#FB9F3A", "#FDCA26", "#F0F921",
 )  # fmt: skip
 _STEPS = 6  # between the first colour of a depth and the last
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
 STATES = {
     "completed": ("completed", "#2E7D32", "✓"),
     "running": ("running", "#0072B2", "▶"),

@@ -12,7 +12,6 @@ from dashboards.views.drawing import (
     axis_name,
     bar_marker,
     cell_name,
-    count,
     freeze_name,
     interval_bars,
     name,
@@ -25,6 +24,7 @@ from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.trial_frame import TRAINING_COST
+from orchestrator.config.quantities import counted
 
 MAX_DEVICES = 4
 
@@ -57,7 +57,7 @@ def prepare_times(selection: Selection) -> Times:
     table = table.merge(steps, on=["device", "cell"])
     devices = tuple(done["device"].value_counts().index[:MAX_DEVICES])
     others = done["device"].nunique() - len(devices)
-    more = f"{count(others, 'more device')} in the table only." if others > 0 else ""
+    more = f"{counted(others, 'more device')} in the table only." if others > 0 else ""
     return Times(table, devices, places_of(shown.table, done), " ".join(filter(None, [shown.note, more])))
 
 

@@ -16,23 +16,16 @@ from dashboards.views.curves import translucent
 from dashboards.views.drawing import freeze_name
 from dashboards.views.notes import notes_of_trial
 from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.analysis.cells import flatten
 from orchestrator.forecast.curve import Outlook
 from orchestrator.forecast.outlook import end_sentence, more_sentence
 from orchestrator.store.schema import State
 from trials.errors import StoreError
+from trials.record import COSTS
 from trials.settings import Seeds
 
 MAX_SENTENCES = 30
-_COSTS = {
-    "setup_s": "set-up (s)",
-    "prefix_s": "frozen layers, computed once (s)",
-    "prefix_paid_s": "frozen layers, computed by this trial (s)",
-    "train_s": "training (s)",
-    "eval_s": "evaluation (s)",
-    "training_flops": "training FLOPs",
-    "peak_memory_bytes": "peak memory (MiB)",
-    "worker_memory_bytes": "memory of the worker (MiB)",
-    "energy_j": "energy (J)",
+_OTHERS = {
     "trainable_params": "trainable parameters",
     "total_params": "parameters",
     "device": "device",
@@ -182,13 +175,17 @@ def _evaluations(epochs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _costs(row: Any) -> pd.DataFrame:
-    found = {label: row.get(name) for name, label in _COSTS.items()}
-    found |= {label: n_bytes / 2**20 for label, n_bytes in found.items() if "MiB" in label and not pd.isna(n_bytes)}
+    costs = {column.label: _in_unit(row.get(name), column.unit) for name, column in COSTS.items()}
+    found = costs | {label: row.get(name) for name, label in _OTHERS.items()}
     values = {label: value for label, value in found.items() if value is not None and not pd.isna(value)}
     return pd.DataFrame(
         {"quantity": list(values), "value": [round(v, 3) if isinstance(v, float) else v for v in values.values()]},
         dtype=object,
     )
+
+
+def _in_unit(value: Any, unit: float) -> Any:
+    return value if value is None or unit == 1 else value / unit
 
 
 def _siblings(trials: pd.DataFrame, row: Any) -> Any:
@@ -260,13 +257,5 @@ def _settings(snapshot: Snapshot, row: Any) -> pd.DataFrame:
 
 def settings_of(snapshot: Snapshot, row: Any) -> dict[str, str]:
     """The settings of a trial, by their dotted names."""
-    flat = _flat(snapshot.spec(row["cell"], int(row["seed"])).model_dump(mode="json"))
-    return {key: str(value) for key, value in flat}
-
-
-def _flat(content: dict[str, Any], prefix: str = "") -> Any:
-    for key, value in content.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            yield f"{prefix}{key}", value
+    content = snapshot.spec(row["cell"], int(row["seed"])).model_dump(mode="json")
+    return {key: str(value) for key, value in flatten(content).items() if value is not None}

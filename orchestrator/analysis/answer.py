@@ -5,6 +5,7 @@ The terminal, the report and the dashboard show these objects, so that they cann
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.analysis.choose import Recommendation, Saving, recommend
+from orchestrator.analysis.choose import Recommendation, recommend
 from orchestrator.analysis.rows import COMPLETED, numbers
 from orchestrator.analysis.savings import savings
+from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
@@ -88,7 +90,7 @@ def answers(
     specs: Mapping[str, TrialSpec],
     tolerance: float = 1.0,
     *,
-    saving: Saving | None = None,
+    saving: str | None = None,
     budget: Mapping[str, float] | None = None,
     value: str = "score",
     most_seeds: int | None = None,
@@ -123,7 +125,7 @@ def _questions(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
         yield frame[frame.index.isin(rows.index) | (frame["cell"] == key[4])]
 
 
-def default_saving(frame: pd.DataFrame) -> Saving:
+def default_saving(frame: pd.DataFrame) -> str:
     """Training FLOPs where all completed trials have them, else trainable parameters.
 
     Times are not chosen for anybody: they vary, and in stores without FLOPs the trial that happened to compute the
@@ -182,6 +184,10 @@ def _saved(rows: pd.DataFrame, cost: str, cell: str | None) -> float | None:
 
 def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
     """The key `trial` of a sweep file that freezes so."""
+    if freeze.rule is not None:
+        rule = json.dumps(freeze.rule.model_dump(mode="json"))
+        embeddings = ", embeddings: true" if freeze.embeddings else ""
+        return f"trial:\n  freeze: {{strategy: {ADAPTIVE}, rule: {rule}{embeddings}}}\n"
     depth = f", depth: {freeze.depth}" if freeze.strategy in FREEZE_STRATEGIES else f", layers: {list(freeze.layers)}"
     if freeze.strategy in FREEZE_STRATEGIES and len(possible_depths(freeze.strategy, n_layers)) == 1:
         depth = ""

@@ -30,8 +30,8 @@ from orchestrator.analysis.savings import savings
 from orchestrator.analysis.stability import BROKEN
 from orchestrator.analysis.two_way import DECIDING, Estimate, ends, verdict
 from orchestrator.analysis.wording import Asked, answer_sentence
+from trials.freeze.rules import ADAPTIVE
 
-Saving = Literal["training_flops", "training_cost_s", "train_s", "trainable_params", "peak_memory_bytes", "energy_j"]
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 Outcome = Literal["freeze", "freeze nothing", "not decided"]
 
@@ -94,7 +94,7 @@ class _Tests(NamedTuple):
 def recommend(
     frame: pd.DataFrame,
     tolerance: float,
-    saving: Saving = "trainable_params",
+    saving: str = "trainable_params",
     *,
     budget: Mapping[str, float] | None = None,
     error: float = 0.05,
@@ -106,7 +106,7 @@ def recommend(
     Args:
         frame: Trials with one baseline, as of `trial_frame`; with `n_layers` the sentence says "4 of 6 layers".
         tolerance: The largest acceptable loss.
-        saving: The cost that freezing should save.
+        saving: The cost that freezing should save, a key of `trial_frame.SAVED`.
         budget: Limits of a setting's mean of columns of the frame, e.g. `{"trainable_params": 1e6}`.
         error: Chance of recommending a setting that truly loses more.
         value: Column of the score.
@@ -176,7 +176,7 @@ def _check(frame: pd.DataFrame, tolerance: float, error: float, value: str) -> N
 def _candidates(
     frame: pd.DataFrame,
     tolerance: float,
-    saving: Saving,
+    saving: str,
     budget: Mapping[str, float],
     error: float,
     value: str,
@@ -215,8 +215,12 @@ def _candidates(
 
 
 def _chains(cells: pd.DataFrame) -> np.ndarray:
-    """The chain of each setting; the embeddings alone begin the chain of the first layers, all layers end it."""
+    """The chain of each setting; the embeddings alone begin the chain of the first layers, all layers end it.
+
+    Each freezing rule has a chain of its own: nobody knows before a sweep which of them will freeze more.
+    """
     strategy = cells["strategy"].where(~cells["strategy"].isin(["none", "all_encoder"]), "first_k")
+    strategy = strategy.where(cells["strategy"] != ADAPTIVE, cells["freeze"])
     keys = ["setup", "strategy", "embeddings"]
     chains: np.ndarray = cells.assign(strategy=strategy).groupby(keys, sort=False).ngroup().to_numpy()
     return chains

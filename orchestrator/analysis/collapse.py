@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from orchestrator.analysis.rows import ROUNDING, Floats, number
+from orchestrator.analysis.rows import ROUNDING, Floats
 from orchestrator.analysis.stability import clopper_pearson
+from orchestrator.config.quantities import counted
 
 LEAST_FALL = 0.05  # share of its start by which a training loss falls if anything is learned
 
@@ -45,7 +46,7 @@ class Collapses:
         """What was seen and what is still possible."""
         if not self.runs:
             return "whether runs collapsed was not recorded"
-        seen = f"{self.collapsed} of {number(self.runs, 'run')} collapsed"
+        seen = f"{self.collapsed} of {counted(self.runs, 'run')} collapsed"
         return f"{seen}; up to {100 * self.possible:.0f} % could, {100 * self.level:g} % bound"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from orchestrator.config.quantities import counted
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
@@ -32,10 +33,6 @@ def _sentence(task: str, corpus: str, model: str, max_length: int, dev: int, tra
     if TASKS[task].head == "text":
         noun, end, fate = "text", "the end of ", ""
     return (
-        f"{corpus}, {model}: max_length {max_length} cuts off {end}{_counted(dev, noun)} of dev{fate} and "
-        f"{'of ' if end else ''}up to {_counted(train, noun)} of a train subset."
+        f"{corpus}, {model}: max_length {max_length} cuts off {end}{counted(dev, noun)} of dev{fate} and "
+        f"{'of ' if end else ''}up to {counted(train, noun)} of a train subset."
     )
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'s' * (n != 1)}"

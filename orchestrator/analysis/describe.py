@@ -77,14 +77,16 @@ def describe_cells(frame: pd.DataFrame, by: list[str], value: str, level: float 
     groups = frame.groupby(by, sort=False, dropna=False)
     codes, size = groups.ngroup().to_numpy(dtype=np.intp), groups.ngroups
     keep = measured(frame, value)
-    refuse_twice(frame[keep], by)
+    named = [name for name in dict.fromkeys(["cell", "seed", *by]) if name in frame.columns]
+    refuse_twice(frame[named][keep], by)  # without the other columns, which take longer to copy than all else here
     found = numbers(frame, value)[keep]
     m = moments(found, codes[keep], size)
     method = _method(value, found)
     low, high = _ENDS[method](m, level)
     order = pd.Series(found).groupby(codes[keep])
     wide = order.agg(["median", "min", "max"]).reindex(range(size))
-    table = frame.loc[~groups.cumcount().astype(bool), by].reset_index(drop=True)
+    first = np.unique(codes, return_index=True)[1]  # codes are in order of first appearance
+    table = frame[by].iloc[first].reset_index(drop=True)
     return table.assign(
         n=m.n.astype(np.int64),
         mean=m.mean,

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.analysis.losses import Losses, losses, planned_looks
-from orchestrator.analysis.rows import Floats, number
+from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.simultaneous import simultaneous
 from orchestrator.analysis.two_way import ends
+from orchestrator.config.quantities import counted
 
 _WORDS = {
     "shown to lose at most the tolerance": "better",
@@ -77,5 +78,5 @@ def _without(n: int, n_run: int, n_base: int, mean: float, variance: float) -> s
     if n == 1:
         return "one pair: no interval"
     if not variance > 0:
-        return "no pair differs" if mean == 0 else f"all {number(n, 'pair')} differ by the same: no interval"
+        return "no pair differs" if mean == 0 else f"all {counted(n, 'pair')} differ by the same: no interval"
     return ""

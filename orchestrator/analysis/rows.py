@@ -64,8 +64,3 @@ def finite(values: Sequence[float] | Floats) -> Floats:
     """The values that are numbers, as one flat array."""
     flat = np.asarray(values, dtype=np.float64).ravel()
     return flat[np.isfinite(flat)]
-
-
-def number(count: int, noun: str) -> str:
-    """`1 pair`, `5 pairs`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

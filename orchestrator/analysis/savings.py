@@ -23,22 +23,21 @@ import pandas as pd
 
 from orchestrator.analysis.moments import moments, t_ends
 from orchestrator.analysis.paired import Pairs, pair
-from orchestrator.analysis.rows import Floats, number, numbers, require
-from orchestrator.analysis.trial_frame import CONDITIONS, MEMORY, TRAINING_COST, on_cpu
+from orchestrator.analysis.rows import Floats, numbers, require
+from orchestrator.analysis.trial_frame import CONDITIONS, MEMORY, SAVED, on_cpu
+from orchestrator.config.quantities import counted
 
 FLOPS = "training_flops"
 CONSTANT = ("trainable_params",)  # the same under every seed
 COUNTED = (FLOPS, *CONSTANT)  # the same on every device
-MEASURED = (TRAINING_COST, MEMORY, "energy_j")
-COSTS = (*COUNTED, *MEASURED)  # those shown unless others are asked for
-_KNOWN = (*COSTS, "train_s")
+COSTS = (*COUNTED, *(cost for cost in SAVED if cost not in {*COUNTED, "train_s"}))  # shown unless others are asked for
 WARM_WORKER = "not measured: resident memory of a warm worker"
 
 
 def savings(frame: pd.DataFrame, costs: Sequence[str] = COSTS, level: float = 0.95) -> pd.DataFrame:
     """One row a non-baseline cell and cost.
 
-    Columns: `cell`, `baseline`, `cost` (a name of `COSTS`, or `train_s`), `n_pairs`
+    Columns: `cell`, `baseline`, `cost` (a name of `SAVED`), `n_pairs`
     (pairs the figure rests on; 0 for parameters), `saved` (share of the baseline's, 0..1, negative if it costs more),
     `low`, `high` (at `level`; both `saved` for parameters, NaN below two pairs), `cost_mean`, `baseline_mean` (of the
     pairs, in the cost's unit; for parameters of all trials), `note` (why there is no figure, or what was left out; else
@@ -47,9 +46,9 @@ def savings(frame: pd.DataFrame, costs: Sequence[str] = COSTS, level: float = 0.
     Raises:
         ValueError: A column is absent, a cost is unknown, or a cell has two completed trials of one seed.
     """
-    unknown = sorted(set(costs) - set(_KNOWN))
+    unknown = sorted(set(costs) - set(SAVED))
     if unknown:
-        raise ValueError(f"unknown cost {', '.join(unknown)}; known: {', '.join(_KNOWN)}")
+        raise ValueError(f"unknown cost {', '.join(unknown)}; known: {', '.join(SAVED)}")
     parts = [(_constant if cost in CONSTANT else _paired)(frame, cost, level) for cost in costs]
     return pd.concat(parts, ignore_index=True).reset_index(drop=True)
 
@@ -144,7 +143,7 @@ def _notes(pairs: Pairs, n: Floats, reasons: pd.Series, spread: np.ndarray, unme
         elif not used:
             notes.append("a cost of zero: no ratio")
         else:
-            notes.append(f"{number(n_apart, 'pair')} left out ({first})" if n_apart else "")
+            notes.append(f"{counted(n_apart, 'pair')} left out ({first})" if n_apart else "")
     return notes
 
 

@@ -28,8 +28,9 @@ import numpy as np
 from scipy import optimize, special
 
 from orchestrator.analysis.looks import PlannedLooks, tails
-from orchestrator.analysis.rows import Floats, number
+from orchestrator.analysis.rows import Floats
 from orchestrator.analysis.two_way import DECIDING, ROUNDING, Estimate, Verdict, ends, estimate, estimates, verdict
+from orchestrator.config.quantities import counted
 
 _STEPS = 20  # of the grid of correlations
 _NODES = 100  # of the quadrature over what all settings share
@@ -43,7 +44,6 @@ class Simultaneous(NamedTuple):
     Attributes:
         estimate: Losses and their variances.
         low, high: Ends of the simultaneous intervals, those that decide; with the guard `DECIDING`.
-        single_low, single_high: Ends of each setting's own interval, for one setting and one look.
         verdicts: What the simultaneous interval says of the tolerance.
         tail: The chance beyond each end that all settings were given, before looks.
         method: Name of the correction.
@@ -52,8 +52,6 @@ class Simultaneous(NamedTuple):
     estimate: Estimate
     low: Floats
     high: Floats
-    single_low: Floats
-    single_high: Floats
     verdicts: tuple[Verdict, ...]
     tail: float
     method: str
@@ -92,14 +90,14 @@ def simultaneous(
     elif len(losses) > 1:
         shared = mean_correlation(np.stack(losses)) if aligned else 0.0
         tail = adjusted_tail(len(losses), shared, tail)
-        method = f"max-t over {number(len(losses), 'setting')}, correlation {shared:.2f}"
-    counted = of if n_run is None else of._replace(n_seeds=n_run)
-    low, high = ends(of, tail if looks is None else tails(counted, looks, tail), DECIDING)
+        method = f"max-t over {counted(len(losses), 'setting')}, correlation {shared:.2f}"
+    with_run = of if n_run is None else of._replace(n_seeds=n_run)
+    low, high = ends(of, tail if looks is None else tails(with_run, looks, tail), DECIDING)
     if in_order:
         behind = np.logical_and.accumulate(high <= tolerance + ROUNDING)[:-1]
         low[1:][~behind] = high[1:][~behind] = np.nan
     said = tuple(verdict(*each, tolerance) for each in zip(low.tolist(), high.tolist(), strict=True))
-    return Simultaneous(of, low, high, *ends(of, error / 2), said, tail, method)
+    return Simultaneous(of, low, high, said, tail, method)
 
 
 def mean_correlation(losses: Floats) -> float:

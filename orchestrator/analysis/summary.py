@@ -30,6 +30,7 @@ class CellSummary:
         total_params, trainable_params: Counts.
         saved_params, saved_time: Shares of the baseline's trainable parameters and training cost that freezing saves
             (`savings.savings`); 0 for the baseline.
+        frozen_layers: Mean number of frozen layers at the end of training.
     """
 
     spec: TrialSpec
@@ -43,6 +44,7 @@ class CellSummary:
     trainable_params: int | None = None
     saved_params: float | None = None
     saved_time: float | None = None
+    frozen_layers: float | None = None
 
     @property
     def n(self) -> int:
@@ -70,7 +72,7 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
     _check_completed(frame)
     described = {
         value: describe_cells(frame, ["cell"], value).set_index("cell")
-        for value in ("score", "test_score", TRAINING_COST, "total_params", "trainable_params")
+        for value in ("score", "test_score", TRAINING_COST, "total_params", "trainable_params", "frozen_layers")
     }
     saved = savings(frame, ["trainable_params", TRAINING_COST]).set_index(["cost", "cell"])["saved"]
     return [
@@ -86,6 +88,7 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
             trainable_params=_count(described["trainable_params"]["median"][cell]),
             saved_params=_saved(saved, "trainable_params", cell, replicates[0], described),
             saved_time=_saved(saved, TRAINING_COST, cell, replicates[0], described),
+            frozen_layers=_known(described["frozen_layers"]["mean"][cell]),
         )
         for cell, replicates in by_cell(specs).items()
     ]

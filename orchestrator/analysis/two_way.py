@@ -47,7 +47,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy import special
 
-from orchestrator.analysis.rows import Floats, number
+from orchestrator.analysis.rows import Floats
+from orchestrator.config.quantities import counted
 
 _LONGEST = 2.0  # times Student's distance
 _EQUAL = 1e-12  # a standard error below this share of the largest value is the rounding of equal values
@@ -152,7 +153,7 @@ def estimate(losses: Floats) -> Estimate:
     """
     n_s, n_i = losses.shape[-2:]
     if not n_s or not n_i:
-        raise ValueError(f"losses of {number(n_s, 'seed')} and {number(n_i, 'sentence')} have no mean")
+        raise ValueError(f"losses of {counted(n_s, 'seed')} and {counted(n_i, 'sentence')} have no mean")
     by_seed, by_sentence = losses.mean(axis=-1), losses.mean(axis=-2)
     mean = by_seed.mean(axis=-1)
     v_s, _ = _variance_and_third(by_seed - mean[..., None])

@@ -10,18 +10,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from orchestrator.analysis.looks import PlannedLooks
-from orchestrator.analysis.rows import number
+from orchestrator.analysis.trial_frame import SAVED
+from orchestrator.config.quantities import counted
+from trials.freeze.rules import ADAPTIVE
 
 Row = Mapping[str, Any]  # a row of `Recommendation.candidates`
 
-SAVED = {
-    "training_flops": "training FLOPs",
-    "training_cost_s": "training time",
-    "train_s": "time of the optimiser steps",
-    "trainable_params": "trainable parameters",
-    "peak_memory_bytes": "peak memory",
-    "energy_j": "energy",
-}
 NO_CANDIDATES = "Nothing to choose from: no setting freezes anything."
 NO_PAIRS = "Not decided: no completed trial has a completed baseline of the same seed."
 
@@ -81,9 +75,9 @@ def _chosen(row: Row, asked: Asked) -> str:
         f"({row['collapses']})"
     )
     if row["baseline_collapsed"]:
-        text += f"; {number(int(row['baseline_collapsed']), 'run')} of the baseline collapsed"
+        text += f"; {counted(int(row['baseline_collapsed']), 'run')} of the baseline collapsed"
     if failed:
-        text += f"; {number(failed, 'run')} of this setting failed"
+        text += f"; {counted(failed, 'run')} of this setting failed"
     return f"{text}."
 
 
@@ -94,7 +88,7 @@ def _undecided(fit: pd.DataFrame, nearest: Row | None, asked: Asked) -> str:
     most = int(fit["n_run"].max())
     limit = exact_points(asked.tolerance)
     if most < asked.looks.first:
-        return f"Not decided with {number(most, 'seed')}: the first look takes {number(asked.looks.first, 'seed')}."
+        return f"Not decided with {counted(most, 'seed')}: the first look takes {counted(asked.looks.first, 'seed')}."
     if not (fit["n_pairs"] > 0).any():
         return (
             "Not decided: in every pair of runs, one or both learned nothing. Try more train data, more epochs or "
@@ -125,12 +119,12 @@ def _both(row: Row, asked: Asked) -> str:
     seeds, sentences = asked.looks.most - row["n_run"], row["sentences_with_all_seeds"]
     if pd.isna(sentences) or not sentences or seeds <= 0:
         return ""
-    return f"{number(int(seeds), 'more seed')} and {sentences:,} more dev sentences together"
+    return f"{counted(int(seeds), 'more seed')} and {sentences:,} more dev sentences together"
 
 
 def _takes(row: Row) -> str:
     """`4 more seeds or 600 more dev sentences`."""
-    takes = [number(int(row["further_seeds"]), "more seed")]
+    takes = [counted(int(row["further_seeds"]), "more seed")]
     if not pd.isna(row["further_sentences"]) and row["further_sentences"] > 0:
         takes.append(f"{row['further_sentences']:,} more dev sentences")
     return " or ".join(takes)
@@ -140,7 +134,7 @@ def _loss(row: Row) -> str:
     """`loses 0.39 points (loss between -0.04 and 0.95; median 0.41; 3 seeds, 200 dev sentences)`: what decides."""
     mean, ends = 100 * row["loss"], (100 * row["low_decides"], 100 * row["high_decides"])
     verb = "gains" if mean < -0.005 else "loses"
-    base = [number(int(row["n_pairs"]), "seed")]
+    base = [counted(int(row["n_pairs"]), "seed")]
     base.append("on this dev set" if pd.isna(row["n_sentences"]) else f"{row['n_sentences']:,} dev sentences")
     interval = f"loss between {ends[0]:.2f} and {ends[1]:.2f}; " if all(map(math.isfinite, ends)) else ""
     median = f"median {100 * row['median']:.2f}; "
@@ -156,6 +150,8 @@ def exact_points(tolerance: float) -> str:
 def parts(label: str, n_layers: int | None = None) -> str:
     """What a freeze label names: `first 4+E` is `the first 4 of 6 layers and the embeddings`; others stay."""
     name, plus, _ = label.partition("+E")
+    if name.startswith(f"{ADAPTIVE} ("):
+        name = f"layers while training, by the rule {name.removeprefix(f'{ADAPTIVE} (').removesuffix(')')},"
     found = re.fullmatch(r"(first|last) (\d+)", name)
     if found:
         of = "" if n_layers is None else f" of {n_layers}"
@@ -191,7 +187,7 @@ def left_out_sentence(table: pd.DataFrame, asked: Asked) -> str:
 def _incomplete(row: Row, asked: Asked) -> _LeftOut | None:
     if row["n_run"] >= asked.looks.first:
         return None
-    return _LeftOut("too few seeds", f"only {number(int(row['n_run']), 'seed')}")
+    return _LeftOut("too few seeds", f"only {counted(int(row['n_run']), 'seed')}")
 
 
 def _why(row: Row, asked: Asked) -> _LeftOut | None:

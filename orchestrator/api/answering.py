@@ -10,7 +10,7 @@ from orchestrator.analysis.answer_text import lines_of as lines_of
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
-from orchestrator.store.specs import stored_spec
+from orchestrator.store.specs import planned_specs
 from trials.errors import ConfigError, NothingMatchedError
 from trials.escaping.untrusted_text import escaped, html
 from trials.spec import TrialSpec
@@ -59,7 +59,7 @@ def answer(
     """
     results = open_store(store)
     plan = chosen_sweep(results, sweep)
-    specs = [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
+    specs = planned_specs(plan)
     return answers_of(results, specs, tolerance, cost, most_seeds)
 
 
@@ -87,7 +87,7 @@ def answers_of(
         StoreError: The store cannot be read.
     """
     from orchestrator.analysis.answer import answers  # loads pandas
-    from orchestrator.analysis.wording import SAVED
+    from orchestrator.analysis.trial_frame import SAVED
     from orchestrator.store.evidence import evidence
 
     if cost is not None and cost not in SAVED:

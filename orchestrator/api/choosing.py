@@ -116,7 +116,7 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     _check(asked, folder)
     with download_progress() as progress:
         lookup = Lookup(offline=asked.offline, progress=progress)
-        question = _question(asked, lookup)
+        question = question_of(asked, lookup)
         path = folder / f"{question.name}.yaml"
         if path.exists():
             refuse_edited(path, question)
@@ -166,7 +166,7 @@ def write_question(options: ChooseOptions) -> Path:
     if path.exists():
         raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
     with download_progress() as progress:
-        question = _question(options, Lookup(offline=options.offline, progress=progress))
+        question = question_of(options, Lookup(offline=options.offline, progress=progress))
     write_sweep(path, sweep_text(question))
     return path
 
@@ -191,7 +191,8 @@ def named_model(name: str) -> str | dict[str, str]:
     return {"hub": repository, "revision": revision}
 
 
-def _question(asked: ChooseOptions, lookup: Lookup) -> Question:
+def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
+    """The question about all of train, with the corpus, model and recipe looked up. Raises as `choose`."""
     corpus = guess_corpus(asked, lookup)
     for line in corpus.lines:
         say(f"data    {line}")
@@ -216,8 +217,9 @@ def _fitting(
 ) -> tuple[Plan, Forecast, Question]:
     """The plan and its forecast, with as much of train as all trials can use in the time; a file that is there decides.
 
-    Without past trials on this device a pilot of a few dozen steps is timed.
+    Without past trials on this device pilots of a few dozen steps are timed, each once.
     """
+    from orchestrator.forecast.pilot import Pilots
     from orchestrator.forecast.plan_forecast import forecast_of
     from orchestrator.forecast.text import forecast_line
 
@@ -228,10 +230,10 @@ def _fitting(
             question = replace(question, train_size=known.get("train_size"))
     else:
         document = Document.of_text(path, sweep_text(question))
-    n_train = 0
+    n_train, pilots = 0, Pilots(say)  # the time of a step does not depend on the train size
     for left in reversed(range(_FITS)):
         plan = make_plan(where.over(declared_sweep(document)), document, results, lookup)
-        forecast = forecast_of(plan, results, where, pilot=say)
+        forecast = forecast_of(plan, results, where, pilots=pilots)
         n_train = max((spec.train_size for spec in plan.trials), default=0)
         took = forecast.wall_s.median if forecast.wall_s is not None else 0.0
         if path.is_file() or took <= max_hours * HOUR or n_train <= FEWEST or not left:

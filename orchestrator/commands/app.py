@@ -34,11 +34,15 @@ COMMANDS = {
     "status": ("orchestrator.commands.status_command:status", "Show the sweeps of a store and their progress."),
     "stop": (
         "orchestrator.commands.stop:stop",
-        "Stop a running sweep. Running trials continue to their next evaluation; launch the sweep again to resume.",
+        "Stop all drivers of a sweep. Running trials continue to their next evaluation; launch it again to resume.",
     ),
     "answer": (
-        "orchestrator.commands.answer:answer",
+        "orchestrator.commands.answer_command:answer",
         "Say what to freeze, for each corpus, model and train size, or what to run next.",
+    ),
+    "layers": (
+        "orchestrator.commands.layers:layers",
+        "Probe every layer of the untouched encoder, and measure how far training moved it; the store keeps both.",
     ),
     "compare": (
         "orchestrator.commands.compare:compare",

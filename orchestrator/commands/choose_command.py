@@ -17,7 +17,7 @@ import typer
 
 from orchestrator.api.choosing import Choice, write_question
 from orchestrator.api.choosing import choose as choose_for
-from orchestrator.commands.answer import show_answers
+from orchestrator.commands.answer_command import show_answers
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,

@@ -20,7 +20,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.config.console import DebugOption, JsonOption, download_progress, reported, say, stdout
+from orchestrator.config.console import (
+    DebugOption,
+    JsonOption,
+    command_group,
+    download_progress,
+    number_table,
+    reported,
+    say,
+    stdout,
+)
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import HELD_OUT, draft_of, guess_draft
@@ -35,7 +44,7 @@ from trials.sources.corpus_draft import DataDraft, named_corpus
 from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks.reading import read_corpus
 
-app = typer.Typer(help="Fetch, list and check corpora.", no_args_is_help=True)
+app = command_group("Fetch, list and check corpora.")
 
 Names = Annotated[
     list[str] | None,
@@ -95,9 +104,13 @@ def check(
     sweep: Annotated[
         Path | None, typer.Option("--sweep", metavar="FILE", help="Check every corpus of this sweep instead.")
     ] = None,
-    train: Annotated[list[str] | None, typer.Option("--train", metavar="FILE", help="Or these files.")] = None,
-    dev: Annotated[list[str] | None, typer.Option("--dev", metavar="FILE")] = None,
-    test: Annotated[list[str] | None, typer.Option("--test", metavar="FILE")] = None,
+    train: Annotated[
+        list[str] | None, typer.Option("--train", metavar="FILE", help="Check these files instead.")
+    ] = None,
+    dev: Annotated[list[str] | None, typer.Option("--dev", metavar="FILE", help="With --train: the dev split.")] = None,
+    test: Annotated[
+        list[str] | None, typer.Option("--test", metavar="FILE", help="With --train: the test split.")
+    ] = None,
     task: Annotated[
         str | None, typer.Option(help="The task to read the corpus for.", show_default="by what the files hold")
     ] = None,
@@ -206,22 +219,13 @@ def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
 
 def _size_table(report: CorpusCheck) -> Table:
     rows = {name: (s.items, s.words, s.longest, s.repeated) for name, s in report.splits.items()}
-    return _figures(("split", "items", "words", "longest", "duplicates"), rows)
+    return number_table(("split", "items", "words", "longest", "duplicates"), rows)
 
 
 def _length_table(report: CorpusCheck) -> Table:
     """A table of its own, so that the numbers of a large corpus fit 80 columns."""
     bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
-    return _figures(("words", *bounds), {name: split.lengths for name, split in report.splits.items()})
-
-
-def _figures(head: Sequence[str], rows: Mapping[str, Sequence[int]]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in head:
-        table.add_column(name, justify="left" if name == head[0] else "right", no_wrap=True)
-    for name, figures in rows.items():
-        table.add_row(name, *(f"{n:,}" for n in figures))
-    return table
+    return number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()})
 
 
 def _label_table(report: CorpusCheck, most: int = 60) -> Table:

@@ -14,11 +14,19 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from orchestrator.api.answering import chosen_sweep
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, stdout, step_progress
+from orchestrator.config.console import (
+    DEFAULT_STORE,
+    DebugOption,
+    StoreOption,
+    command_group,
+    reported,
+    stdout,
+    step_progress,
+)
 from orchestrator.config.quantities import counted
 from orchestrator.config.validation_messages import faults
 from orchestrator.store import open_store
-from orchestrator.store.specs import stored_spec
+from orchestrator.store.specs import planned_specs
 from orchestrator.sweeps.tracker_spec import MlflowSpec, WandbSpec, check_installed
 from orchestrator.trackers.live_tracker import failure_text
 from orchestrator.trackers.replay import documents_of, replay
@@ -27,12 +35,7 @@ from trials.errors import ConfigError, PermafrostError, StoreError
 
 Spec = TypeVar("Spec", bound=BaseModel)
 
-app = typer.Typer(
-    help="Write a sweep of a store to MLflow, TensorBoard or Weights & Biases.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = command_group("Write a sweep of a store to MLflow, TensorBoard or Weights & Biases.")
 
 SweepOption = Annotated[
     str | None, typer.Option("--sweep", metavar="NAME", help="A sweep of the store.", show_default="the newest")
@@ -114,7 +117,7 @@ def _export(target: TrackerTarget, store: str, sweep: str | None) -> None:
     check_installed([target.name])
     results = open_store(store)
     plan = chosen_sweep(results, sweep)
-    specs = [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
+    specs = planned_specs(plan)
     documents, n_done = documents_of(results, plan.name, specs), 0
     with step_progress() as progress:
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -19,7 +19,7 @@ from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.analysis.cut_off import cut_off_notes
 from orchestrator.analysis.summary import summarise
 from orchestrator.api.answering import answers_of
-from orchestrator.commands.answer import show_answers
+from orchestrator.commands.answer_command import show_answers
 from orchestrator.config.configs_folder import configs_folder
 from orchestrator.config.console import (
     DEFAULT_STORE,
@@ -30,8 +30,8 @@ from orchestrator.config.console import (
     OfflineOption,
     PilotOption,
     SettingsOption,
+    SweepOption,
     download_progress,
-    refuse_remote_pilot,
     reported,
     say,
     stderr,
@@ -48,41 +48,42 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import SweepSpec, load_sweep
 from trials.draft import Lookup
+from trials.errors import ConfigError
 
 DEFAULT_SWEEP = configs_folder("sweeps") / "starter.yaml"
 
 
+SimulateOption = Annotated[
+    str | None,
+    typer.Option("--simulate", metavar="STORE", help="Replay the sweep from the trials of a store, without training."),
+]
+HoursOption = Annotated[
+    float | None,
+    typer.Option("--max-hours", metavar="H", help="Stop after H hours; run the same command to resume."),
+]
+TrialsOption = Annotated[
+    int | None,
+    typer.Option("--max-trials", metavar="N", help="Run at most N trials; run the same command to resume."),
+]
+CostOption = Annotated[
+    float | None,
+    typer.Option("--max-cost", metavar="C", help="Stop when trials have cost C, by the prices in the cluster file."),
+]
+
+
 def launch(
-    sweep: Annotated[
-        Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
-    ] = DEFAULT_SWEEP,
+    sweep: SweepOption = DEFAULT_SWEEP,
     cluster: ClusterOption = "local",
     store: ClusterStoreOption = None,
     settings: SettingsOption = None,
     offline: OfflineOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and exit.")] = False,
     pilot: PilotOption = False,
-    simulate: Annotated[
-        str | None,
-        typer.Option(
-            "--simulate", metavar="STORE", help="Replay the sweep from the trials of a store, without training."
-        ),
-    ] = None,
+    simulate: SimulateOption = None,
     detach: Annotated[bool, typer.Option("--detach", help="Submit the sweep to the cluster and return.")] = False,
-    max_hours: Annotated[
-        float | None,
-        typer.Option("--max-hours", metavar="H", help="Stop after H hours; run the same command to resume."),
-    ] = None,
-    max_trials: Annotated[
-        int | None,
-        typer.Option("--max-trials", metavar="N", help="Run at most N trials; run the same command to resume."),
-    ] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(
-            "--max-cost", metavar="C", help="Stop when trials have cost C, by the prices in the cluster file."
-        ),
-    ] = None,
+    max_hours: HoursOption = None,
+    max_trials: TrialsOption = None,
+    max_cost: CostOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -113,19 +114,38 @@ def launch(
             _simulate(declared, document, simulate, where, offline=offline, as_json=as_json)
             raise typer.Exit(0)
         if where.is_remote:
-            refuse_remote_pilot(pilot=pilot)
-            from orchestrator.session.submit import submit
-
-            options = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
-            flags = [*(flag for flag, given in options.items() if given), *bounds.options()]
-            code = submit(where, document, sweep=declared.name, store=store or where.store, flags=flags, detach=detach)
-            raise typer.Exit(code)
+            given = {"--offline": offline, "--dry-run": dry_run, "--json": as_json, "--debug": debug}
+            flags = [*given_flags(given), *bounds.options()]
+            submit_to(where, document, declared.name, store, flags, pilot=pilot, detach=detach)
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
         with download_progress() as progress:
             lookup = Lookup(offline=offline, progress=progress)
             plan = make_plan(where.over(declared), document, results, lookup)
         code = _launch(plan, where, results, started, bounds, pilot=pilot, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(code)
+
+
+def given_flags(options: Mapping[str, bool]) -> list[str]:
+    """The flags that were given."""
+    return [flag for flag, given in options.items() if given]
+
+
+def submit_to(
+    where: ClusterSpec,
+    document: Document,
+    sweep: str,
+    store: str | None,
+    flags: Sequence[str],
+    *,
+    pilot: bool,
+    detach: bool = False,
+) -> NoReturn:
+    """Submit a sweep to a cluster, and exit with its code."""
+    if pilot:
+        raise ConfigError("--pilot: pilots run on this machine, not on the cluster. Remove the option.")
+    from orchestrator.session.submit import submit
+
+    raise typer.Exit(submit(where, document, sweep=sweep, store=store or where.store, flags=flags, detach=detach))
 
 
 def _simulate(
@@ -190,10 +210,11 @@ def _forecast(
     """Show the forecast of the plan, whole or in one line, and return it; None where the store has no data for one."""
     if not plan.ahead:
         return None
+    from orchestrator.forecast.pilot import Pilots
     from orchestrator.forecast.plan_forecast import forecast_of
     from orchestrator.forecast.text import forecast_line, forecast_tables
 
-    forecast = forecast_of(plan, results, cluster, pilot=say if pilot else None)
+    forecast = forecast_of(plan, results, cluster, pilots=Pilots(say) if pilot else None)
     if whole:
         for part in forecast_tables(forecast):
             stderr.print(part)

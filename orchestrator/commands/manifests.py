@@ -11,19 +11,14 @@ from typing import Annotated
 import typer
 import yaml
 
-from orchestrator.config.console import DebugOption, reported, say
+from orchestrator.config.console import DebugOption, command_group, reported, say
 from orchestrator.deploy.kuberay import manifests
 from orchestrator.deploy.kuberay_pods import Manifest
 from orchestrator.deploy.kuberay_spec import KubeRay, Workers
 from orchestrator.sweeps.sweep import load_sweep
 from trials.errors import ConfigError
 
-app = typer.Typer(
-    help="Write the Kubernetes manifests of a cluster.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = command_group("Write the Kubernetes manifests of a cluster.")
 
 
 @app.callback()
@@ -48,7 +43,7 @@ def kuberay(
         str, typer.Option(metavar="K", help="Use only nodes that are labelled with this kind of GPU.")
     ] = "",
     spot: Annotated[bool, typer.Option("--spot", help="Allow and prefer spot machines for workers.")] = False,
-    store: Annotated[str, typer.Option(metavar="URL", help="The results store: s3://, gs:// or hdfs://.")] = "",
+    store: Annotated[str, typer.Option(metavar="URL", help="The results store: s3:// or gs://.")] = "",
     volume: Annotated[
         str, typer.Option(metavar="CLAIM", help="A volume claim for the results, instead of --store.")
     ] = "",

@@ -13,19 +13,23 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, say, stdout
+from orchestrator.config.console import (
+    DEFAULT_STORE,
+    DebugOption,
+    JsonOption,
+    StoreOption,
+    command_group,
+    reported,
+    say,
+    stdout,
+)
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.notes import Note, notes_in, remove_note, write_note
 from orchestrator.store.specs import LISTING, only_match, stored_spec
 from trials.errors import NothingMatchedError
 from trials.spec import TrialSpec
 
-app = typer.Typer(
-    help="Write, list and remove notes on trials and settings.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = command_group("Write, list and remove notes on trials and settings.")
 _LISTING = "permafrost note list"
 
 

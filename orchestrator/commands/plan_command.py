@@ -7,13 +7,11 @@ permafrost plan --sweep my.yaml --pilot  # if the store has no trial on this dev
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from orchestrator.commands.launch_command import DEFAULT_SWEEP
+from orchestrator.commands.launch_command import DEFAULT_SWEEP, given_flags, submit_to
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
@@ -23,8 +21,8 @@ from orchestrator.config.console import (
     OfflineOption,
     PilotOption,
     SettingsOption,
+    SweepOption,
     download_progress,
-    refuse_remote_pilot,
     reported,
     say,
     stdout,
@@ -43,9 +41,7 @@ from trials.training.steps import steps_an_epoch
 
 
 def plan(
-    sweep: Annotated[
-        Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
-    ] = DEFAULT_SWEEP,
+    sweep: SweepOption = DEFAULT_SWEEP,
     cluster: ClusterOption = "local",
     store: ClusterStoreOption = None,
     settings: SettingsOption = None,
@@ -80,22 +76,17 @@ def plan(
         where = find_cluster(cluster)
         declared, document = load_sweep(sweep, settings or [])
         if where.is_remote:
-            refuse_remote_pilot(pilot=pilot)
-            from orchestrator.session.submit import submit
-
-            options = {"--offline": offline, "--json": as_json, "--debug": debug}
-            flags = ["--dry-run", *(flag for flag, given in options.items() if given)]
-            code = submit(where, document, sweep=declared.name, store=store or where.store, flags=flags, detach=False)
-            raise typer.Exit(code)
+            flags = ["--dry-run", *given_flags({"--offline": offline, "--json": as_json, "--debug": debug})]
+            submit_to(where, document, declared.name, store, flags, pilot=pilot)
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
         with download_progress() as progress:
             fetched: list[str] = []
             lookup = Lookup(offline=offline, progress=_noted(fetched, progress))
             planned = make_plan(where.over(declared), document, results, lookup)
+        from orchestrator.forecast.pilot import Pilots
         from orchestrator.forecast.plan_forecast import forecast_of  # importing scipy takes half a second
 
-        piloting: Callable[[str], None] | None = say if pilot else None
-        forecast = forecast_of(planned, results, where, pilot=piloting, slots=slots)
+        forecast = forecast_of(planned, results, where, pilots=Pilots(say) if pilot else None, slots=slots)
         if as_json:
             print(json.dumps(_as_json(planned, forecast, fetched, results.address, where)))
         else:

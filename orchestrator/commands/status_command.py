@@ -17,6 +17,7 @@ import typer
 from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.analysis.cut_off import cut_off_notes
 from orchestrator.analysis.summary import CellSummary, summarise
+from orchestrator.claims import running_drivers
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
@@ -33,9 +34,9 @@ from orchestrator.session.follow import follow_store
 from orchestrator.session.tables import cell_tables
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
-from orchestrator.store.specs import stored_spec
+from orchestrator.store.specs import planned_specs, stored_spec
 from orchestrator.sweeps.cluster_spec import find_cluster
-from trials.spec import TrialSpec
+from trials.record import COSTS
 
 
 def status(
@@ -75,19 +76,23 @@ def status(
             _list_trials(results, results.trials().to_pylist(), as_json=as_json)
             return
         trials = results.trials([*TRIAL_COLUMNS, "checkpoint_error"]).to_pylist()
-        sweeps = [(plan, summarise(_specs(plan), trials)) for plan in results.sweeps()]
+        sweeps = [(plan, summarise(planned_specs(plan), trials)) for plan in results.sweeps()]
         if as_json:
             print(
                 json.dumps({"store": str(results.address), "sweeps": [_counts(plan, cells) for plan, cells in sweeps]})
             )
             return
+        drivers = running_drivers(results.storage)
         for plan, cells in sweeps:
             counts = _counts(plan, cells)
             states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
             stdout.print(f"sweep {plan.name}: {counted(counts['planned'], 'trial')}, {states}")
+            for driver in drivers:
+                if driver.holder.sweep == plan.name:
+                    stdout.print_line(f"driver  {driver}")
             for table in cell_tables(cells):
                 stdout.print(table)
-            for note in [*cut_off_notes(_specs(plan), trials), *_checkpoint_notes(plan, trials)]:
+            for note in [*cut_off_notes(planned_specs(plan), trials), *_checkpoint_notes(plan, trials)]:
                 stdout.print_line(f"note: {note}")
         stdout.print_line(f"{counted(len(trials), 'trial')} in {results.address}")
 
@@ -106,6 +111,7 @@ def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: b
     unfinished_ids = {trial.spec.trial_id for trial in unfinished}
     listed = [
         {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": specs[i].label}
+        | ({"costs": {name: row[name] for name in COSTS}} if as_json else {})
         for row in sorted(rows, key=lambda row: specs[row["trial_id"]].label)
         if (i := row["trial_id"]) not in unfinished_ids
     ]
@@ -148,10 +154,6 @@ def _unfinished_values(trial: Unfinished) -> dict[str, Any]:
 
 def _state(trial: Unfinished) -> str:
     return "running" if trial.is_running else "interrupted"
-
-
-def _specs(plan: SweepPlan) -> list[TrialSpec]:
-    return [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
 
 
 def _counts(plan: SweepPlan, cells: list[CellSummary]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Stop a running sweep gracefully, wherever its driver runs.
+"""Stop a running sweep gracefully, wherever its drivers run.
 
 permafrost stop my-sweep --store results
 """
@@ -12,11 +12,10 @@ from typing import Annotated
 
 import typer
 
+from orchestrator.claims import running_drivers
+from orchestrator.claims.holder import this_process
 from orchestrator.config.console import DEFAULT_STORE, ClusterOption, ClusterStoreOption, DebugOption, reported, say
 from orchestrator.execution.stop_request import ask_to_stop
-from orchestrator.lease.claims import LEASES
-from orchestrator.lease.holder import this_driver
-from orchestrator.lease.running_driver import running_driver
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import find_cluster
 from trials.errors import NothingMatchedError
@@ -28,10 +27,10 @@ def stop(
     sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="The sweep's name.")],
     store: ClusterStoreOption = None,
     cluster: ClusterOption = "local",
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the driver has ended.")] = True,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its drivers have ended.")] = True,
     debug: DebugOption = False,
 ) -> None:
-    """Stop a running sweep. Running trials continue to their next evaluation; launch the sweep again to resume.
+    """Stop all drivers of a sweep. Running trials continue to their next evaluation; launch it again to resume.
 
     Examples:
         permafrost stop my-sweep --store results
@@ -52,13 +51,13 @@ def stop(
 
 def _stop(store: str, sweep: str, *, wait: bool) -> None:
     storage = open_store(store).storage
-    known = sweep in storage.at(LEASES).folders()  # the name is looked up, never joined to a path
-    driver = running_driver(storage, sweep) if known else None
-    if driver is None:
+    drivers = running_drivers(storage, sweep)  # the name is looked up before it is joined to a path
+    if not drivers:
         raise NothingMatchedError(f"sweep {sweep}: not running in {store}. There is nothing to stop.")
-    ask_to_stop(storage, sweep, str(this_driver()))
-    say(f"sweep {sweep}: asked {driver} to stop; running trials continue to their next evaluation.")
-    while wait and running_driver(storage, sweep) is not None:
+    ask_to_stop(storage, sweep, str(this_process()))
+    asked = " and ".join(str(driver.holder) for driver in drivers)
+    say(f"sweep {sweep}: asked {asked} to stop; running trials continue to their next evaluation.")
+    while wait and running_drivers(storage, sweep):
         time.sleep(_POLL_S)
     if wait:
         say(f"sweep {sweep}: stopped. Launch it again to resume.")

@@ -11,7 +11,6 @@ permafrost store merge other-results results
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,28 +18,32 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, say, stdout
+from orchestrator.config.console import (
+    DEFAULT_STORE,
+    DebugOption,
+    JsonOption,
+    StoreOption,
+    command_group,
+    number_table,
+    reported,
+    say,
+    stdout,
+)
 from orchestrator.config.quantities import counted
-from orchestrator.lease.claims import LEASES
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
 from orchestrator.store import open_store
 from orchestrator.store.check import check_store
 from orchestrator.store.export import Format, export
 from orchestrator.store.garbage import collect, find_garbage
-from orchestrator.store.maintenance import alone, broken_claims
+from orchestrator.store.maintenance import alone
 from orchestrator.store.merge import Merged, merge
-from orchestrator.store.repair import Repaired, quarantine, repair
-from orchestrator.store.report import Counted, StoredFile
+from orchestrator.store.repair import Repaired, repair
+from orchestrator.store.report import Counted
 from orchestrator.store.schema import TABLES
 from trials.errors import ConfigError
 
-app = typer.Typer(
-    help="Verify, repair, compact, export and merge stores.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = command_group("Verify, repair, compact, export and merge stores.")
 
 
 @app.command()
@@ -84,15 +87,12 @@ def repair_(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, deb
     with reported(debug=debug):
         storage = open_storage(store)
         check_store(storage)  # before anything is written: the folder may not be a store
-        stuck = broken_claims(storage, say=say)
-        if stuck:
-            quarantine(storage, [StoredFile((LEASES, sweep), name, "not a readable lease") for sweep, name in stuck])
         with alone(storage, "repair", say=say):
             done = repair(storage)
         if as_json:
-            _print_json(asdict(done) | {"leases": [f"{LEASES}/{sweep}/{name}" for sweep, name in stuck]})
+            _print_json(asdict(done))
         else:
-            _print_repaired(storage, done, len(stuck))
+            _print_repaired(storage, done)
     raise typer.Exit(int(bool(done.left)))
 
 
@@ -188,32 +188,21 @@ def merge_(
 
 def _tables(counted: Counted) -> list[Table]:
     rows = {name: (counted.parts[name], counted.rows[name], counted.n_bytes[name]) for name in TABLES}
-    tables = [_figures(("table", "parts", "rows", "bytes"), rows)]
+    tables = [number_table(("table", "parts", "rows", "bytes"), rows)]
     if counted.states:
-        tables.append(_figures(("trials", "n"), {state: (n,) for state, n in counted.states.items()}))
+        tables.append(number_table(("trials", "n"), {state: (n,) for state, n in counted.states.items()}))
     if counted.checkpoints:
-        tables.append(_figures(("checkpoints", "n"), {what: (n,) for what, n in counted.checkpoints.items()}))
+        tables.append(number_table(("checkpoints", "n"), {what: (n,) for what, n in counted.checkpoints.items()}))
     if counted.weights:
-        tables.append(_figures(("weights", "n"), {"trials": (counted.weights,)}))
-    if counted.leases:
-        tables.append(_figures(("leases", "n"), {sweep: (n,) for sweep, n in counted.leases.items()}))
+        tables.append(number_table(("weights", "n"), {"trials": (counted.weights,)}))
+    if counted.drivers:
+        tables.append(number_table(("drivers of", "n"), {sweep: (n,) for sweep, n in counted.drivers.items()}))
     return tables
 
 
-def _figures(head: tuple[str, ...], rows: Mapping[str, tuple[int, ...]]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in head:
-        table.add_column(name, justify="left" if name == head[0] else "right", no_wrap=True)
-    for name, figures in rows.items():
-        table.add_row(name, *(f"{n:,}" for n in figures))
-    return table
-
-
-def _print_repaired(storage: Storage, done: Repaired, stuck: int) -> None:
+def _print_repaired(storage: Storage, done: Repaired) -> None:
     for file in done.files:
         _line(f"moved {file}")
-    if stuck:
-        _line(f"moved {counted(stuck, 'unreadable lease')} that no driver renewed")
     for trial_id, why in done.trials.items():
         _line(f"trial {trial_id} no longer counts as completed: {why}")
     for trial_id, lost in done.losses.items():
@@ -224,7 +213,7 @@ def _print_repaired(storage: Storage, done: Repaired, stuck: int) -> None:
         _line(f"moved to {folder}; why.json has the reasons")
     for finding in done.left:
         _line(f"not repaired: {finding}")
-    if not (done.folders or stuck):
+    if not done.folders:
         _line(f"{storage}: nothing to repair.")
 
 

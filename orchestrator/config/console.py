@@ -6,7 +6,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,9 +24,10 @@ from rich.progress import (
 )
 from rich.progress import Progress as RichProgress
 from rich.segment import Segment
+from rich.table import Table
 
 from orchestrator.config.quantities import size
-from trials.errors import ConfigError, PermafrostError, one_line
+from trials.errors import PermafrostError, one_line
 from trials.escaping.untrusted_text import escaped
 from trials.sources.cache import Progress
 
@@ -71,14 +72,16 @@ stderr = SafeConsole(stderr=True)
 
 StoreOption = Annotated[
     str,
-    typer.Option("--store", metavar="DIR", help="The results store: a folder, s3://bucket/prefix, gs:// or hdfs://."),
+    typer.Option(
+        "--store", metavar="DIR", help="The results store: a folder, s3://bucket/prefix or gs://bucket/prefix."
+    ),
 ]
 ClusterStoreOption = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="DIR",
-        help="The results store: a folder, s3://bucket/prefix, gs:// or hdfs://.",
+        help="The results store: a folder, s3://bucket/prefix or gs://bucket/prefix.",
         show_default=f"the cluster file's, else {DEFAULT_STORE}",
     ),
 ]
@@ -107,15 +110,28 @@ PilotOption = Annotated[
     ),
 ]
 
+SweepOption = Annotated[
+    Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
+]
+
 INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143
 
 _STOPPED = "stopped; finished trials are in the store. Run the same command to resume."
 
 
-def refuse_remote_pilot(*, pilot: bool) -> None:
-    """Raise ConfigError if pilots are asked for, of a sweep that another cluster runs."""
-    if pilot:
-        raise ConfigError("--pilot: pilots run on this machine, not on the cluster. Remove the option.")
+def command_group(about: str) -> typer.Typer:
+    """A group of commands, which shows its help where none is named."""
+    return typer.Typer(help=about, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def number_table(head: Sequence[str], rows: Mapping[str, Sequence[int]]) -> Table:
+    """A row of numbers for each name, under their heads."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in head:
+        table.add_column(name, justify="left" if name == head[0] else "right", no_wrap=True)
+    for name, figures in rows.items():
+        table.add_row(name, *(f"{n:,}" for n in figures))
+    return table
 
 
 def say(message: str) -> None:

@@ -25,7 +25,7 @@ Draw = Callable[[Console], None]
 """Prints something on a console."""
 
 
-class Drawn(NamedTuple):
+class Printed(NamedTuple):
     """What was printed, as HTML in which no text acts as markup, and as plain text."""
 
     html: str = ""
@@ -37,14 +37,14 @@ class Drawn(NamedTuple):
         return {"text/html": _PRE.format(self.html), "text/plain": self.text}
 
 
-def drawn(draw: Draw) -> Drawn:
+def drawn(draw: Draw) -> Printed:
     """What is printed on a console as wide as a cell."""
     console = SafeConsole(
         file=io.StringIO(), record=True, width=WIDTH, force_terminal=True, force_jupyter=False, color_system="truecolor"
     )
     draw(console)
     text = console.export_text(clear=False)
-    return Drawn(console.export_html(inline_styles=True, code_format="{code}"), text)
+    return Printed(console.export_html(inline_styles=True, code_format="{code}"), text)
 
 
 class ShownInCell:
@@ -75,7 +75,7 @@ class NotebookOutput:
 
     def __init__(self, show: Callable[[dict[str, str]], None]) -> None:
         self._show = show
-        self._said, self._last = Drawn(), Drawn()
+        self._said, self._last = Printed(), Printed()
         self._draw: Draw | None = None
         self._lock = threading.RLock()  # a signal's handler may say something while this thread shows
 
@@ -83,14 +83,14 @@ class NotebookOutput:
         """Add something that stays."""
         new = drawn(draw)
         with self._lock:
-            self._said = Drawn(self._said.html + new.html, self._said.text + new.text)
+            self._said = Printed(self._said.html + new.html, self._said.text + new.text)
             self.redraw()
 
     def redraw(self) -> None:
         """Show what has changed since the last time."""
         with self._lock:
-            below = drawn(self._draw) if self._draw else Drawn()
-            now = Drawn(self._said.html + below.html, self._said.text + below.text)
+            below = drawn(self._draw) if self._draw else Printed()
+            now = Printed(self._said.html + below.html, self._said.text + below.text)
             if now != self._last:
                 self._last = now
                 self._show(now.bundle)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 
-def counted(n: int, noun: str) -> str:
-    """`1 trial`, `2,192 trials`."""
-    return f"{n:,} {noun}{'s' * (n != 1)}"
+def counted(n: float, noun: str) -> str:
+    """`1 trial`, `2,192 trials`, `0.5 points`."""
+    return f"{n:{'g' if isinstance(n, float) else ','}} {noun}{'s' * (n != 1)}"
 
 
 def points(share: float, digits: int = 2) -> str:

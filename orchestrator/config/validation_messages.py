@@ -20,7 +20,7 @@ MAX_VALUE = 200  # characters of a value in a message
 MAX_MISTAKES = 50  # in a message
 
 
-class Fault(NamedTuple):
+class SettingFault(NamedTuple):
     """One thing that is wrong with a document.
 
     Attributes:
@@ -34,14 +34,14 @@ class Fault(NamedTuple):
     kind: str
 
 
-def faults(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
+def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]:
     """What a model has against a document, in its order; a value that fits none of several types is one fault."""
     groups: dict[Path, list[ErrorDetails]] = {}
     for each in error.errors(include_url=False):
         groups.setdefault(_keys_of(each["loc"], model), []).append(each)
     inner = {path[:n] for path in groups for n in range(len(path))}  # where a type fits but for something inside it
     return [
-        Fault(path, _wording_of(path, each, model), each[0]["type"])
+        SettingFault(path, _wording_of(path, each, model), each[0]["type"])
         for path, each in groups.items()
         if not (path in inner and all(_is_type(one) for one in each))
     ]

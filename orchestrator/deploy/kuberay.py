@@ -13,7 +13,7 @@ from typing import Any
 
 from orchestrator.deploy.kuberay_pods import RESULTS, SWEEP_FILE, Manifest, amount, closed, submitter, template
 from orchestrator.deploy.kuberay_spec import KubeRay, Workers
-from orchestrator.storage.address import endpoint, parse_address
+from orchestrator.storage.address import endpoint_url, parse_address
 
 # The same as in docker/entrypoint.py; by default Ray uses any free ports.
 _PORTS = {
@@ -121,10 +121,6 @@ def _ports(*numbers: int) -> list[Manifest]:
 
 
 def _store_ports(asked: KubeRay) -> list[int]:
-    """The port in the store's address; for HDFS its default port if there is none."""
-    if not asked.store:
-        return []
-    address = parse_address(asked.store)
-    found = re.search(r":(\d+)$", (endpoint(address)[0] if address.scheme != "hdfs" else address.host) or "")
-    usual = [8020] if address.scheme == "hdfs" else []
-    return [int(found[1])] if found else usual
+    """The port in the store's address."""
+    found = re.search(r":(\d+)$", (endpoint_url(parse_address(asked.store)) or "") if asked.store else "")
+    return [int(found[1])] if found else []

@@ -11,7 +11,6 @@ from trials.errors import ConfigError
 MOST_WORKERS = 10_000
 # The shortest notice of a cloud is 25 s (GKE); elsewhere a trial has a minute to save its checkpoint.
 _GRACE_S, _SPOT_GRACE_S = 60, 15
-TOKEN_KEY = "auth_token"  # noqa: S105  # the key that KubeRay looks for in the secret
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")  # KubeRay appends to it, and 63 is the limit of a label
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _IMAGE = re.compile(r"[a-z0-9][\w./:-]*(:[\w][\w.-]{0,127}|@sha256:[0-9a-f]{64})", re.ASCII)

@@ -8,36 +8,44 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from orchestrator.store.schema import State
+from trials.cache.set_up import SetUpWork
 from trials.errors import DivergedError, PermafrostError, PreemptedError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 
 class Listener(Protocol):
-    """Receives the events of all trials, in the driver's process; e.g. the recorder and the live display."""
+    """Receives the events of all trials, in the driver's process; e.g. the recorder and the live display.
+
+    A subclass defines the methods of the events that concern it; those of the others do nothing.
+    """
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """A worker has started an attempt at the trial, numbered from 1."""
-        ...
+        return
+
+    def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
+        """The trial's set-up takes seconds or minutes, and is so far; called every few seconds."""
+        return
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """The trial has yielded a record."""
-        ...
+        return
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """An attempt has ended and another follows; after `pruned` (the trial is paused) one may follow."""
-        ...
+        return
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """The trial has ended; unless `state` is completed, `error` is the reason."""
-        ...
+        return
 
     def tick(self) -> None:
         """Called every now and then while nothing else happens."""
-        ...
+        return
 
 
-class Listeners:
+class Listeners(Listener):
     """Several listeners as one, called in order."""
 
     def __init__(self, *listeners: Listener) -> None:
@@ -47,6 +55,11 @@ class Listeners:
         """Forward the event."""
         for listener in self._all:
             listener.started(spec, attempt)
+
+    def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
+        """Forward the event."""
+        for listener in self._all:
+            listener.preparing(spec, work)
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Forward the event."""

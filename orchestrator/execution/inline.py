@@ -17,6 +17,7 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.store.schema import State
 from orchestrator.store.weights import save_weights
 from orchestrator.sweeps.sweep import Resources
+from trials.cache.set_up import reported_to
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import CheckpointTimes, Predictions
@@ -39,7 +40,8 @@ def run_inline(
     while not (stop.asked or queue.is_over):
         attempt = queue.take()
         if attempt is None:
-            time.sleep(0.1)  # a trial waits for its next attempt
+            listener.tick()  # others may wait for rows that are not committed yet
+            time.sleep(0.1)  # a trial waits for its next attempt, or for another driver
             continue
         listener.started(attempt.spec, attempt.number)
         error: str | None = None
@@ -54,7 +56,8 @@ def run_inline(
                 accumulation=attempt.accumulation,
                 keep_weights=keep,
             )
-            state, error = _run(attempt, records, queue, listener, stop)
+            with reported_to(partial(listener.preparing, attempt.spec)):
+                state, error = _run(attempt, records, queue, listener, stop)
             if state is None:
                 return
         except Exception as raised:

@@ -1,4 +1,4 @@
-"""The only writer of a store: turns a driver's events into rows and commits them in batches."""
+"""The only writer of a driver: turns a driver's events into rows and commits them in batches."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from orchestrator.execution.checkpoint_store import forget
+from orchestrator.execution.events import Listener
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMMIT_ORDER
 from orchestrator.store.row_digests import RECORDED, as_columns, of_columns, recorded
@@ -31,12 +32,13 @@ COMPACT_EVERY = 200  # commits: the number of small parts per table between two 
 FLUSH_EVERY_S = 1.0  # the most that a killed driver loses of finished trials, and the interval between small parts
 
 
-class Recorder:
+class Recorder(Listener):
     """A `Listener` that writes rows. Close it, also after an error: the remaining rows are committed then.
 
-    `before_commit` is called before each commit; it raises if another driver has taken over, and nothing is written.
-    `committed` receives the seconds that each commit took, including compaction. With `keeps_weights` the rows of
-    completed trials record their stored weights, too.
+    `before_commit` is called before each commit; it raises if others counted this driver as ended, and nothing is
+    written. `committed` receives the seconds that each commit took, including compaction, and `over` the trials that
+    ended, once their rows are committed. `may_compact` says whether this driver is the one that compacts. With
+    `keeps_weights` the rows of completed trials record their stored weights, too.
     """
 
     def __init__(
@@ -45,8 +47,11 @@ class Recorder:
         before_commit: Callable[[], None] = lambda: None,
         committed: Callable[[float], None] = lambda seconds: None,
         *,
+        over: Callable[[set[str]], None] = lambda trial_ids: None,
+        may_compact: Callable[[], bool] = lambda: True,
         keeps_weights: bool = False,
     ) -> None:
+        self._tell_over, self._may_compact = over, may_compact
         self._keeps_weights = keeps_weights
         self._store, self._before_commit, self._committed = store, before_commit, committed
         self._attempts: dict[str, int] = {}
@@ -112,8 +117,9 @@ class Recorder:
             rows.clear()
         if self._over:
             forget(self._store.storage, self._over)  # only after their rows are committed
+            self._tell_over(set(self._over))
             self._over.clear()
-        if self._commits >= COMPACT_EVERY:
+        if self._commits >= COMPACT_EVERY and self._may_compact():
             self._store.compact()
             pa.default_memory_pool().release_unused()  # it would keep the memory of the largest compaction
             self._commits = 0
@@ -127,9 +133,10 @@ class Recorder:
             rows[trial_id] |= as_columns(of_columns(rows[trial_id]) | {WEIGHTS: found})
 
     def close(self) -> None:
-        """Commit the remaining rows and compact the store."""
+        """Commit the remaining rows, and compact the store unless another driver is to."""
         self.flush()
-        self._store.compact()
+        if self._may_compact():
+            self._store.compact()
 
 
 def epoch_row(spec: TrialSpec, attempt: int, record: EpochRecord) -> dict[str, Any]:

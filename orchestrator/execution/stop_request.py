@@ -67,14 +67,21 @@ class StopRequest:
                 signal.signal(number, handler)
 
     @contextmanager
-    def on_requests(self, store: Storage, sweep: str, say: Callable[[str], None]) -> Iterator[None]:
-        """Obey requests in a store while the block runs. Older ones were meant for another driver."""
-        folder = store.at(FOLDER).at(sweep)
-        _delete_requests(folder)
+    def on_requests(
+        self, store: Storage, sweep: str, say: Callable[[str], None], *, is_last: Callable[[], bool] = lambda: True
+    ) -> Iterator[None]:
+        """Obey requests in a store while the block runs, as every driver of the sweep does.
+
+        Older ones were meant for other drivers. They are deleted if `is_last`: no other driver runs the sweep.
+        """
+        folder, older = store.at(FOLDER).at(sweep), set[str]()
+        with contextlib.suppress(StoreError, OSError):
+            older = set(folder.files())
+        _delete_requests(folder, is_last)
 
         def is_asked() -> bool:
             with contextlib.suppress(StoreError, OSError):  # the storage may answer at the next poll
-                for name in folder.files():
+                for name in folder.files().keys() - older:
                     self.asker = self.asker or folder.read(name).decode(errors="replace")[:200]
             if self.asker is not None:
                 say(f"Stopping at the request of {self.asker}: running trials continue to their next evaluation.")
@@ -84,7 +91,7 @@ class StopRequest:
             with polling(is_asked, POLL_S, "stop requests"):
                 yield
         finally:
-            _delete_requests(folder)
+            _delete_requests(folder, is_last)
 
 
 @contextmanager
@@ -130,11 +137,12 @@ def polling(is_over: Callable[[], bool], every_s: float, name: str) -> Iterator[
 
 
 def ask_to_stop(store: Storage, sweep: str, asker: str) -> None:
-    """Ask the driver of a sweep to stop. Raises StoreError: the storage cannot be written."""
+    """Ask all drivers of a sweep to stop. Raises StoreError: the storage cannot be written."""
     store.at(FOLDER).at(sweep).write(f"{time.time_ns()}-{uuid.uuid4().hex[:8]}.txt", asker.encode())
 
 
-def _delete_requests(folder: Storage) -> None:
+def _delete_requests(folder: Storage, is_last: Callable[[], bool]) -> None:
     with contextlib.suppress(StoreError, OSError):
-        for name in folder.files():
+        names = folder.files()
+        for name in names if names and is_last() else ():
             folder.delete(name)

@@ -57,6 +57,7 @@ class TrialQueue:
         clock: Callable[[], float] = time.monotonic,
         *,
         most: int | None = None,
+        again: Callable[[str, int], int] = lambda trial_id, number: number,
     ) -> None:
         """Make a queue, which fetches the first order of its source at once.
 
@@ -66,9 +67,10 @@ class TrialQueue:
             limits: How often failed trials are retried.
             clock: In seconds.
             most: The number of trials to run at most; one that is promoted is not counted again.
+            again: Claims a retry of a trial under a number or a higher one, which it returns.
         """
         self._source, self._numbers = source, dict(numbers)
-        self._limits, self._clock = limits, clock
+        self._limits, self._clock, self._again = limits, clock, again
         self._most, self._begun, self._is_full = most, set[str](), False
         self._ahead = source.next()
         self._verdicts: dict[str, Verdict] = {}
@@ -83,10 +85,12 @@ class TrialQueue:
         self._waiting.sort(key=lambda waiting: waiting[0])
         if self._waiting and self._waiting[0][0] <= self._clock():
             attempt = self._waiting.pop(0)[1]
+            attempt = replace(attempt, number=self._again(attempt.spec.trial_id, attempt.number))
         elif (order := self._next_order()) is not None:
             trial_id = order.spec.trial_id
             parts = self._accumulation.get(trial_id, 1)
-            attempt = Attempt(order.spec, self._numbers.get(trial_id, 1), parts, order.until)
+            number = order.number or self._numbers.get(trial_id, 1)
+            attempt = Attempt(order.spec, number, parts, order.until)
         else:
             return None
         self._running[attempt.spec.trial_id] = attempt

@@ -12,10 +12,14 @@ from trials.spec import TrialSpec
 
 
 class Order(NamedTuple):
-    """A trial to start or resume; it pauses at the first evaluation at or after the epoch `until`."""
+    """A trial to start or resume; it pauses at the first evaluation at or after the epoch `until`.
+
+    `number` is that of the attempt, where the trial was claimed.
+    """
 
     spec: TrialSpec
     until: float | None = None
+    number: int | None = None
 
 
 class Verdict(Enum):
@@ -51,16 +55,23 @@ class Source(Protocol):
         """A trial no longer runs: pruned after a verdict to pause or stop, otherwise as its state says."""
         ...
 
+    def settle(self, spec: TrialSpec, state: State) -> None:
+        """A trial that was handed out never ran here: another driver has ended it, and its rows are in the store."""
+        ...
+
     def found(self) -> list[str]:
         """Its conclusions so far, one per line; empty if the table of cells says it all."""
         ...
 
 
 class Listed:
-    """Trials in a fixed order, each run to its end."""
+    """Trials in a fixed order, each run to its end; drivers that share them start at different ones."""
 
-    def __init__(self, specs: Iterable[TrialSpec]) -> None:
-        self._left = list(specs)[::-1]
+    def __init__(self, specs: Iterable[TrialSpec], *, start: float = 0.0) -> None:
+        """`start` is the share of the trials before the first one, from 0 to 1; these come last."""
+        trials = list(specs)
+        at = int(start * len(trials))
+        self._left = [*trials[at:], *trials[:at]][::-1]
 
     @property
     def is_over(self) -> bool:
@@ -76,6 +87,9 @@ class Listed:
         return Verdict.CONTINUE
 
     def ended(self, spec: TrialSpec, state: State) -> None:
+        """Nothing to learn from it."""
+
+    def settle(self, spec: TrialSpec, state: State) -> None:
         """Nothing to learn from it."""
 
     def found(self) -> list[str]:

@@ -18,10 +18,11 @@ from orchestrator.storage.storage import Storage
 from orchestrator.store.names import is_intact, stamped
 from orchestrator.store.plans import SWEEPS, is_forecast
 from trials.errors import StoreError
+from trials.record import ACCRUED
 from trials.sources.cache import is_plain
 
 FORMAT = 1
-_FIGURES = ("wall_s", "device_hours", "energy_j", "memory_bytes", "disk_bytes", "cost")
+_FIGURES = ("wall_s", "device_hours", "memory_bytes", "disk_bytes", "cost")
 
 
 def save_forecast(store: Storage, forecast: Forecast) -> None:
@@ -52,7 +53,8 @@ def stored_forecasts(store: Storage, sweep: str) -> list[Forecast]:
 
 def as_json(forecast: Forecast) -> dict[str, Any]:
     """A forecast as JSON values: each figure an object of `low`, `median`, `high` and `source`, or null."""
-    return {"format": FORMAT, **asdict(forecast)}
+    values = asdict(forecast)
+    return {"format": FORMAT, **values.pop("accrued"), **values}
 
 
 def decoded_forecast(path: str, content: bytes) -> Forecast | None:
@@ -75,6 +77,7 @@ def decoded_forecast(path: str, content: bytes) -> Forecast | None:
             source=str(values["source"]),
             cells=tuple(_cell(cell) for cell in values["cells"]),
             currency=str(values["currency"]),
+            accrued={name: _figure(values.get(name)) for name in ACCRUED},  # older forecasts lack the newer ones
             **{name: _figure(values[name]) for name in _FIGURES},
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trials.datasets.corpus import Item, Sentence
+from trials.datasets.corpus import Item, Sentence, item_words
 from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
@@ -105,7 +105,7 @@ def _counted(items: Sequence[Item], model: ModelSpec, max_length: int, lowercase
     if not items:
         return np.zeros(0, np.int64)
     if not path.is_file():
-        words = np.array([len(_words(item)) for item in items])
+        words = np.array([len(item_words(item)) for item in items])
         return np.sort(np.minimum(np.round(SUBWORDS_A_WORD * words).astype(np.int64) + SPECIALS, max_length))
     from tokenizers import Tokenizer
 
@@ -122,10 +122,6 @@ def _input(item: Item, lowercase: bool) -> object:
         return [form.lower() if lowercase else form for form in item.forms]
     texts = [text.lower() if lowercase else text for text in (item.text, item.pair) if text is not None]
     return (texts[0], texts[1]) if len(texts) == 2 else texts[0]
-
-
-def _words(item: Item) -> Sequence[str]:
-    return item.forms if isinstance(item, Sentence) else f"{item.text} {item.pair or ''}".split()
 
 
 def padded_length(lengths: np.ndarray, batch_size: int, *, window: int = 1) -> float:

@@ -14,6 +14,7 @@ from orchestrator.forecast.cost_regression import Prior, Spread, Terms, fit_spre
 from orchestrator.forecast.history import cold_s, gaps
 from orchestrator.forecast.observation import Observation
 from orchestrator.forecast.work import MEMORY_SHARES, Memory, PrefixWork, Work, group_key, shape_key
+from trials.record import ACCRUED
 from trials.spec import TrialSpec
 
 # Shares of the terms of each sum, for observations that cannot separate them; as on a CPU with a small model.
@@ -41,7 +42,8 @@ class CostModel:
         cold: Extra seconds of the first trial of a worker.
         spread: Spread of the seconds of training and evaluation.
         memory_spread: Spread of the peak memory.
-        watts: Median and standard deviation of the logarithm; None without energy measurements.
+        rates: What accrues in a second of training, by column of `ACCRUED`: median and standard deviation of the
+            logarithm; None without measurements.
         trials, pilots: Shape -> number of observed trials, and steps of its pilot.
         groups, models: Observed pairs of model and corpus, and observed models.
         n: Number of observations.
@@ -56,7 +58,7 @@ class CostModel:
     cold: float
     spread: Spread
     memory_spread: Spread
-    watts: tuple[float, float] | None
+    rates: dict[str, tuple[float, float] | None]
     trials: dict[str, int]
     pilots: dict[str, int]
     groups: frozenset[str]
@@ -118,7 +120,7 @@ def fit_model(observations: Sequence[Observation]) -> CostModel:
         cold=cold_s(observations),
         spread=fit_spread(errors, shapes, launches, SECONDS),
         memory_spread=fit_spread(peaks, shapes, launches, BYTES),
-        watts=_watts(observations),
+        rates={name: _rate(observations, name) for name in ACCRUED},
         trials=Counter(o.shape for o in own),
         pilots={o.shape: o.steps for o in observations if o.is_pilot},
         groups=frozenset(o.group for o in observations),
@@ -145,6 +147,6 @@ def _gap(observations: Sequence[Observation]) -> Terms:
     return fit_terms([(1.0, o.work.evaluations, o.seconds) for o, _ in lost], [s for _, s in lost], GAP_SHARES)
 
 
-def _watts(observations: Sequence[Observation]) -> tuple[float, float] | None:
-    watts = [o.energy_j / o.train_s for o in observations if o.energy_j]
-    return (float(np.median(watts)), float(np.std(np.log(watts))) + 0.05) if watts else None
+def _rate(observations: Sequence[Observation], name: str) -> tuple[float, float] | None:
+    rates = [amount / o.train_s for o in observations if (amount := o.accrued[name])]
+    return (float(np.median(rates)), float(np.std(np.log(rates))) + 0.05) if rates else None

@@ -33,6 +33,7 @@ from orchestrator.forecast.work import (
     work_of,
 )
 from orchestrator.sweeps.cluster_spec import Prices
+from trials.record import ACCRUED
 from trials.spec import TrialSpec
 from trials.training.steps import steps_an_epoch
 
@@ -64,13 +65,13 @@ def forecast(
     device = history.target.device or "unknown device"
     if not simulated.knows_all or not to_run:
         unknown = _unknown(cells)
-        return Forecast(sweep, time.time(), device, hardware.slots, "", unknown, None, None, None, None, None, None)
+        return Forecast(sweep, time.time(), device, hardware.slots, "", unknown, None, None, None, None, None)
     seconds, training = simulated.seconds, simulated.training
-    source = _source(models, history, pilots, [simulated.source(spec) for spec in to_run])
+    source = _source(history, pilots, [simulated.source(spec) for spec in to_run])
     busy = seconds.sum(axis=0) / HOUR
-    energy = _energy(training, models, source)
+    accrued = {name: _accrued(training, [model.rates[name] for model in models.values()], source) for name in ACCRUED}
     cost = None if hardware.prices == Prices() else busy * hardware.hourly
-    if cost is not None and energy is not None:
+    if cost is not None and (energy := accrued["energy_j"]) is not None:
         cost = cost + energy.median / 3.6e6 * hardware.prices.kwh
     memory = {cell: Figure.of(simulated.memory(specs[0]), simulated.source(specs[0])) for cell, specs in cells.items()}
     return Forecast(
@@ -82,7 +83,7 @@ def forecast(
         cells=tuple(_cell(specs, simulated, memory[cell]) for cell, specs in cells.items()),
         wall_s=Figure.of(hardware.start_s + scheduled_s(seconds + simulated.gaps, hardware.slots), source),
         device_hours=Figure.of(busy * (hardware.gpus or hardware.cpus), source),
-        energy_j=energy,
+        accrued=accrued,
         memory_bytes=max(memory.values(), key=lambda figure: figure.median),
         disk_bytes=_disk(history, len(to_run)),
         cost=None if cost is None else Figure.of(cost, source),
@@ -181,9 +182,7 @@ def _described(specs: Sequence[TrialSpec], seconds: Figure | None, memory: Figur
     return CellForecast(first.cell_id, label, ids, first.optim.epochs, steps, seconds, memory, source)
 
 
-def _source(
-    models: dict[str, CostModel], history: History, pilots: Sequence[Observation], sources: Sequence[str]
-) -> str:
+def _source(history: History, pilots: Sequence[Observation], sources: Sequence[str]) -> str:
     """What the whole is estimated from, and for how many trials by the cost model alone."""
     n = len(history.observations)
     parts = [f"{counted(n, 'trial')} on this device"] if n else []
@@ -194,13 +193,13 @@ def _source(
     return f"from {' and '.join(parts)}{rest}"
 
 
-def _energy(training: np.ndarray, models: dict[str, CostModel], source: str) -> Figure | None:
-    known = [model.watts for model in models.values()]
-    if not known or any(watts is None for watts in known):
+def _accrued(training: np.ndarray, rates: Sequence[tuple[float, float] | None], source: str) -> Figure | None:
+    known = [rate for rate in rates if rate is not None]
+    if not known or len(known) < len(rates):
         return None
-    watts, sd = max(watts for watts in known if watts is not None)
+    rate, sd = max(known)
     rng = np.random.default_rng(1)
-    return Figure.of(training.sum(axis=0) * watts * np.exp(rng.normal(0, sd, training.shape[1])), source)
+    return Figure.of(training.sum(axis=0) * rate * np.exp(rng.normal(0, sd, training.shape[1])), source)
 
 
 def _disk(history: History, n_trials: int) -> Figure | None:

@@ -17,7 +17,7 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.sweep import Resources
 from trials.errors import StoreError
 from trials.hardware.cpu_name import processor_name
-from trials.record import memory_bytes, paid_prefix_s
+from trials.record import ACCRUED, memory_bytes, paid_prefix_s
 from trials.spec import TrialSpec
 
 MOST_ROWS, MOST_OTHERS = (
@@ -28,7 +28,7 @@ LAUNCH_GAP_S = 30.0  # trials at most this far apart belong to one launch
 JUST_NOW_S = 1_800.0  # a launch that ended within this time shows the current speed of the machine
 _COLUMNS = [
     "state", "device", "threads", "gpus", "train_s", "eval_s", "setup_s", "prefix_s", "prefix_paid_s",
-    "prefix_layers", "energy_j", "peak_memory_bytes", "worker_memory_bytes", "accumulation", "time",
+    "prefix_layers", *ACCRUED, "peak_memory_bytes", "worker_memory_bytes", "accumulation", "time",
 ]  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def _observed(rows: Iterable[dict[str, Any]], inputs: Inputs) -> list[Observatio
                 setup_s=row["setup_s"],
                 prefix_s=paid_prefix_s(row),
                 prefix=states if row["prefix_paid_s"] is None else states.of_train,
-                energy_j=row["energy_j"],
+                accrued={name: row[name] for name in ACCRUED},
                 peak_memory_bytes=memory_bytes(row),
                 ended=row["time"].timestamp(),
             )

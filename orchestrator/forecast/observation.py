@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +25,7 @@ class Observation:
         train_s, eval_s, setup_s: Seconds, as in its row.
         prefix_s: Seconds that it spent on the states of `prefix` itself.
         prefix: The states of frozen layers that it presumably computed, without those whose time is in `eval_s`.
-        energy_j: Joules of training; None if not measured.
+        accrued: The columns of `ACCRUED`, over training; None where one was not measured.
         peak_memory_bytes: Its peak memory.
         ended: Unix time of its end.
         steps: Measured steps of a pilot.
@@ -40,7 +40,7 @@ class Observation:
     setup_s: float
     prefix_s: float
     prefix: PrefixWork
-    energy_j: float | None
+    accrued: Mapping[str, float | None]
     peak_memory_bytes: int
     ended: float
     steps: int = 0

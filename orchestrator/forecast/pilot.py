@@ -7,11 +7,15 @@ second is measured. So it includes everything that a trial does, caches of froze
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from orchestrator.analysis.layer_strip import strip_and_word
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.observation import PILOT, Inputs, Observation
 from orchestrator.forecast.work import (
@@ -24,6 +28,7 @@ from orchestrator.forecast.work import (
 )
 from trials.errors import MissingError
 from trials.prefix.rule import cached_depth
+from trials.record import ACCRUED
 from trials.settings import First
 from trials.spec import TrialSpec
 
@@ -68,6 +73,23 @@ def pilot_spec(spec: TrialSpec) -> TrialSpec:
     return TrialSpec.model_validate(content | {"optim": spec.optim.model_dump() | {"epochs": 2}})
 
 
+class Pilots:
+    """Runs pilots, each shape once, however often a plan with it is forecast."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        """`say` receives a line before the pilots start, and one after each."""
+        self._say, self._observed = say, dict[str, Observation]()
+
+    def of(self, specs: Sequence[TrialSpec], seen: set[str], threads: int, *, gpu: bool) -> list[Observation]:
+        """The costs of pilots for the trials of a plan whose shape is not in `seen`. Raises as `run_pilots`."""
+        chosen = {shape_key(spec): spec for spec in chosen_pilots(specs, seen)}
+        missing = [spec for shape, spec in chosen.items() if shape not in self._observed]
+        if missing:
+            for one in run_pilots(missing, threads, self._say, gpu=gpu):
+                self._observed[one.shape] = one
+        return [self._observed[shape] for shape in chosen if shape in self._observed]
+
+
 def run_pilots(
     specs: Sequence[TrialSpec], threads: int, say: Callable[[str], None], *, gpu: bool = False
 ) -> list[Observation]:
@@ -76,7 +98,7 @@ def run_pilots(
     Args:
         specs: One trial per shape.
         threads: CPU threads.
-        say: Receives a line before the pilots start.
+        say: Receives a line before the pilots start, and one after each.
         gpu: Whether they may use a GPU.
 
     Raises:
@@ -84,23 +106,39 @@ def run_pilots(
     """
     small = [pilot_spec(spec) for spec in specs]
     command = [sys.executable, "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        text = "".join(f"{spec.model_dump_json()}\n" for spec in small)
-        say(f"pilot   {counted(len(small), 'shape')}, {2 * STEPS} steps each")
-        output, errors = process.communicate(text, timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired as error:
-        raise MissingError(f"the pilot did not end within {TIMEOUT_S:.0f} s. Run again without --pilot.") from error
-    finally:
-        process.kill()
-        process.wait()
-    results = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    results = list[dict[str, float]]()
+    say(f"pilot   {counted(len(small), 'shape')}, {2 * STEPS} steps each")
+    with tempfile.TemporaryFile("w+") as specs_file, tempfile.TemporaryFile("w+") as errors:
+        specs_file.writelines(f"{spec.model_dump_json()}\n" for spec in small)
+        specs_file.seek(0)
+        with subprocess.Popen(command, stdin=specs_file, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+            timer = threading.Timer(TIMEOUT_S, process.kill)
+            timer.start()
+            try:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    if line.startswith("{"):
+                        results.append(json.loads(line))
+                        say(f"pilot   {len(results)} of {len(small)}: {_said(specs[len(results) - 1], results[-1])}")
+                process.wait()
+            finally:
+                is_late = timer.finished.is_set()
+                timer.cancel()
+                process.kill()
+        if is_late:
+            raise MissingError(f"the pilot did not end within {TIMEOUT_S:.0f} s. Run again without --pilot.")
+        errors.seek(0)
+        lines = errors.read().strip().splitlines()
     if len(results) < len(small):
-        last = errors.strip().splitlines()[-1] if errors.strip() else f"exit code {process.returncode}"
+        last = lines[-1] if lines else f"exit code {process.returncode}"
         raise MissingError(f"the pilot of {specs[len(results)].label} failed: {last}")
     return list(_observations(specs, small, results))
+
+
+def _said(spec: TrialSpec, result: Mapping[str, float]) -> str:
+    steps = max(1, math.ceil(pilot_spec(spec).train_size / spec.optim.batch_size))
+    setting = f"{spec.data.name} {strip_and_word(spec.freeze.label, spec.model.n_layers)}"
+    return f"{setting}, {1_000 * result['train_s'] / steps:.0f} ms a step"
 
 
 def _observations(
@@ -122,7 +160,7 @@ def _observations(
             setup_s=result["setup_s"],
             prefix_s=result["prefix_s"],
             prefix=ledger.take(pilot, *read).of_train,
-            energy_j=result["energy_j"],
+            accrued={name: result[name] for name in ACCRUED},
             peak_memory_bytes=int(result["peak_memory_bytes"]),
             ended=time.time(),
             steps=int(whole.steps / 2),

@@ -12,7 +12,7 @@ import torch
 
 import orchestrator.execution.inline  # noqa: F401  # imported because the memory of a trial includes these modules
 from trials.hardware.device import default_device
-from trials.record import EpochRecord
+from trials.record import ACCRUED, EpochRecord
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
@@ -26,7 +26,7 @@ def measured(spec: TrialSpec, device: torch.device) -> dict[str, float | None]:
         "prefix_s": first.prefix_paid_s,
         "train_s": last.train_s,
         "eval_s": last.eval_s,
-        "energy_j": last.energy_j,
+        **{name: getattr(last, name) for name in ACCRUED},
         "peak_memory_bytes": max(record.peak_memory_bytes or record.worker_memory_bytes or 0 for record in records),
     }
 

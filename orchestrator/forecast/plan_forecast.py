@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from orchestrator.forecast.forecast import forecast
 from orchestrator.forecast.history import History, read_history
 from orchestrator.forecast.observation import Inputs, Observation
-from orchestrator.forecast.pilot import chosen_pilots, run_pilots
+from orchestrator.forecast.pilot import Pilots
 from orchestrator.forecast.values import Forecast, Hardware
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec
@@ -29,7 +29,7 @@ def forecast_of(
     store: ResultStore,
     cluster: ClusterSpec,
     *,
-    pilot: Callable[[str], None] | None = None,
+    pilots: Pilots | None = None,
     slots: int | None = None,
 ) -> Forecast:
     """The forecast of the trials that a plan has left to run.
@@ -38,7 +38,7 @@ def forecast_of(
         plan: The plan.
         store: The store with past trials.
         cluster: Where the sweep would run.
-        pilot: If given, run pilots of shapes without past trials, and pass progress lines to it.
+        pilots: If given, runs pilots of shapes without past trials.
         slots: Trials that run at the same time; by default as many as the machine or the cluster file allows.
 
     Raises:
@@ -47,12 +47,10 @@ def forecast_of(
     """
     inputs, resources = Inputs(plan.ahead), plan.sweep.resources
     history = read_history(store, cluster, resources, inputs, time.time())
-    pilots: list[Observation] = []
-    if pilot is not None:
-        observed = {one.shape for one in history.observations}
-        chosen = chosen_pilots(plan.ahead, observed if history.newest_launch else set())
-        if chosen:
-            pilots = run_pilots(chosen, resources.cpus, pilot, gpu=resources.gpus != 0)
+    timed: list[Observation] = []
+    if pilots is not None:
+        observed = {one.shape for one in history.observations} if history.newest_launch else set[str]()
+        timed = pilots.of(plan.ahead, observed, resources.cpus, gpu=resources.gpus != 0)
     hardware = Hardware(
         slots=slots or slots_of(cluster, resources, history.target.gpus),
         cpus=resources.cpus,
@@ -62,7 +60,7 @@ def forecast_of(
         is_here=cluster.address in ("local", "inline"),
         kind=history.target.device or "" if resources.device in ("any", "one") else resources.device,
     )
-    return forecast(plan.sweep.name, plan.ahead, history, pilots, hardware, inputs)
+    return forecast(plan.sweep.name, plan.ahead, history, timed, hardware, inputs)
 
 
 def slots_of(cluster: ClusterSpec, resources: Resources, share: float, nvidia: Path = _NVIDIA) -> int:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from orchestrator.claims import running_drivers
 from orchestrator.forecast.curve import Outlook
 from orchestrator.forecast.live_curves import LiveCurves, kind_of
-from orchestrator.lease import running_driver
 from orchestrator.store import ResultStore
 from orchestrator.store.follower import Follower
 from orchestrator.store.schema import State
@@ -26,7 +26,7 @@ class Unfinished:
 
     Attributes:
         spec: The trial.
-        is_running: Whether a driver runs its sweep; else the next launch resumes it.
+        is_running: Whether a driver runs it; else the next launch resumes it.
         epoch, score: The newest evaluation.
         outlook: Its expected end; None if unknown.
     """
@@ -92,11 +92,7 @@ def _newest_attempts(store: ResultStore) -> dict[str, tuple[int, list[tuple[floa
 
 
 def _planned(store: ResultStore, wanted: set[str]) -> dict[str, tuple[TrialSpec, bool]]:
-    """Trial id -> its spec in the newest plan, and whether a driver runs a sweep with the trial."""
-    planned: dict[str, tuple[TrialSpec, bool]] = {}
-    for plan in store.sweeps():
-        named = [(trial_id, spec) for trial_id, spec in plan.trials if trial_id in wanted]
-        if named:
-            runs = running_driver(store.storage, plan.name) is not None
-            planned |= {i: (stored_spec(spec, i), runs or planned.get(i, (None, False))[1]) for i, spec in named}
-    return planned
+    """Trial id -> its spec in the newest plan, and whether a driver runs it."""
+    running = {trial_id for driver in running_drivers(store.storage) for trial_id in driver.trials}
+    specs = {trial_id: spec for plan in store.sweeps() for trial_id, spec in plan.trials if trial_id in wanted}
+    return {trial_id: (stored_spec(spec, trial_id), trial_id in running) for trial_id, spec in specs.items()}

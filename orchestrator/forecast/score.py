@@ -16,11 +16,11 @@ from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.values import HOUR, Forecast
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from trials.record import memory_bytes, spent_s
+from trials.record import ACCRUED, known_sum, memory_bytes, spent_s
 
 Row = Mapping[str, Any]
 _COLUMNS = [
-    "state", "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s", "energy_j", "peak_memory_bytes",
+    "state", "setup_s", "prefix_s", "prefix_paid_s", "train_s", "eval_s", *ACCRUED, "peak_memory_bytes",
     "worker_memory_bytes", "gpus", "threads", "time",
 ]  # fmt: skip
 
@@ -102,11 +102,13 @@ def score(forecast: Forecast, rows: Iterable[Row], *, until: float = float("inf"
 
 def _whole(forecast: Forecast, rows: Sequence[Row]) -> tuple[Scored, ...]:
     hours = sum(spent_s(row) * (row["gpus"] or row["threads"]) for row in rows) / HOUR
-    joules = [row["energy_j"] for row in rows]
     pairs = [
         ("wall time, s", forecast.wall_s, max(row["time"].timestamp() for row in rows) - forecast.time),
         ("device-hours", forecast.device_hours, hours),
-        ("energy, J", forecast.energy_j, None if None in joules else sum(joules)),
+        *(
+            (column.label.replace(" (", ", ").rstrip(")"), forecast.accrued[name], known_sum(row[name] for row in rows))
+            for name, column in ACCRUED.items()
+        ),
         ("peak memory, bytes", forecast.memory_bytes, max(memory_bytes(row) for row in rows)),
     ]
     return tuple(Scored(what, figure, actual) for what, figure, actual in pairs if figure is not None and actual)

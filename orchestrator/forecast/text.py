@@ -13,6 +13,7 @@ from orchestrator.analysis.layer_strip import spelled_out
 from orchestrator.config.quantities import counted, duration, energy, size
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.values import CellForecast, Forecast
+from trials.record import ACCRUED
 
 MOST_CELLS = 14  # so that everything fits one screen
 _UNKNOWN = "no forecast: the store has no trial with this device and precision. Add --pilot to time a few dozen steps."
@@ -44,7 +45,10 @@ def _whole(forecast: Forecast) -> Table:
     rows = [
         (f"wall time, {counted(forecast.slots, 'slot')}", forecast.wall_s, duration, ""),
         (hours, forecast.device_hours, _number, ""),
-        ("energy", forecast.energy_j, energy, "no energy counter"),
+        *(
+            (c.saved, forecast.accrued[name], energy if name.endswith("_j") else _number, f"no {c.saved} counter")
+            for name, c in ACCRUED.items()
+        ),
         ("peak memory per trial", forecast.memory_bytes, size, ""),
         ("store grows by", forecast.disk_bytes, size, "empty store"),
         ("cost", forecast.cost, _number, "no prices given"),

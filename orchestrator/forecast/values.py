@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from orchestrator.forecast.figure import Figure
 from orchestrator.sweeps.cluster_spec import Prices
+from trials.record import ACCRUED
 
 HOUR = 3_600.0
 
@@ -80,11 +82,11 @@ class Forecast:
         cells: The cells with trials to run.
         wall_s: Seconds from the launch to the end of the last trial.
         device_hours: GPU-hours, or core-hours if trials use no GPU.
-        energy_j: Joules of training; None if the device has no energy counter.
         memory_bytes: The largest peak memory of a trial.
         disk_bytes: Growth of the store.
         cost: In the currency of the prices; None without prices.
         currency: The currency of the cost.
+        accrued: What training takes, by column of `ACCRUED`; None if the device has no counter of it.
     """
 
     sweep: str
@@ -95,11 +97,11 @@ class Forecast:
     cells: tuple[CellForecast, ...]
     wall_s: Figure | None
     device_hours: Figure | None
-    energy_j: Figure | None
     memory_bytes: Figure | None
     disk_bytes: Figure | None
     cost: Figure | None
     currency: str = ""
+    accrued: Mapping[str, Figure | None] = field(default_factory=lambda: dict.fromkeys(ACCRUED))
 
     @property
     def is_known(self) -> bool:

@@ -118,6 +118,7 @@ class PrefixWork:
 def shape_key(spec: TrialSpec) -> str:
     """The shape of a trial: everything that decides the time of a step, so not the number of steps."""
     frozen = [spec.freeze.layers, spec.freeze.embeddings, spec.thaw_every, cached_depth(spec), spec.frozen_dropout]
+    frozen += [] if spec.freeze.rule is None else [spec.freeze.rule.model_dump(mode="json")]
     batches = ["padding-free"] if is_padding_free(spec) else []
     optim = [spec.optim.batch_size, spec.batching, spec.optim.embedding_updates, *batches]
     return _digest([group_key(spec), spec.precision, *frozen, *optim, spec.lora.model_dump() if spec.lora else None])
@@ -234,6 +235,10 @@ def _operations(sizes: EncoderSizes, lengths: np.ndarray) -> float:
 
 
 def _freeze_at(spec: TrialSpec, epoch: int) -> FreezeSpec:
+    """What is frozen in an epoch, as far as that is known: of a rule that measures, what it freezes at the start."""
+    if spec.freeze.rule is not None:
+        depths = spec.freeze.rule.known_depths
+        return spec.freeze.grown(depths[epoch * len(depths) // spec.optim.epochs])
     return spec.freeze if spec.thaw_every is None else spec.freeze.after_thaws(epoch // spec.thaw_every)
 
 

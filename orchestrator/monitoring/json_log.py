@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.config.validation_messages import shortened
-from orchestrator.execution.events import last_line
+from orchestrator.execution.events import Listener, last_line
 from orchestrator.monitoring.progress import Ending
 from orchestrator.storage.address import scrubbed
 from orchestrator.store.schema import State
+from trials.cache.set_up import SetUpWork
 from trials.errors import ConfigError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -36,7 +37,7 @@ _FINE = (State.COMPLETED, State.PRUNED)
 _LEVELS = {"done": "info", "failed": "error", "interrupted": "warning"}
 
 
-class JsonLog:
+class JsonLog(Listener):
     """A `Listener` that writes a log. If the file cannot be written, that is reported once and the sweep continues."""
 
     def __init__(
@@ -65,6 +66,10 @@ class JsonLog:
         self._attempts[spec.trial_id] = attempt
         self._log_trial("info", "started", spec)
 
+    def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
+        """Log how far its set-up is."""
+        self._log_trial("info", "preparing", spec, work=work.what, done=work.done, total=work.total, unit=work.unit)
+
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Log the epoch and its score."""
         score = record.score if math.isfinite(record.score) else None
@@ -82,9 +87,6 @@ class JsonLog:
             "info" if state in _FINE else "error", "ended", spec, state=state.value, error=_error_text(error)
         )
         self._attempts.pop(spec.trial_id, None)
-
-    def tick(self) -> None:
-        """Nothing to log."""
 
     def over(self, ending: Ending) -> None:
         """Log how the launch ended."""

@@ -18,10 +18,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, Protocol
 
+from orchestrator.execution.events import Listener
 from orchestrator.monitoring.progress import Ending
 from orchestrator.store.schema import State
+from trials.cache.set_up import SetUpWork
 from trials.prefix.rule import prefix_depth
-from trials.record import EpochRecord
+from trials.record import RECORD_COLUMNS, EpochRecord
 from trials.spec import TrialSpec
 
 RAYS_PREFIX = "ray_"
@@ -51,6 +53,7 @@ class PrometheusMetric:
         return tuple(name + part for part in ("_bucket", "_count", "_sum")) if self.kind == "histogram" else (name,)
 
 
+_COUNTERS = {name: column.counter for name, column in RECORD_COLUMNS.items() if column.counter}
 _ALL = (
     PrometheusMetric(
         "permafrost_sweep_info", "gauge", "1 while a driver runs the sweep.", ("store", "cluster", "version")
@@ -66,7 +69,7 @@ _ALL = (
     PrometheusMetric("permafrost_evaluations_total", "counter", "Evaluations on dev."),
     PrometheusMetric("permafrost_epochs_total", "counter", "Passes over train subsets."),
     PrometheusMetric("permafrost_examples_total", "counter", "Train examples seen, repeats included."),
-    PrometheusMetric("permafrost_train_seconds_total", "counter", "Seconds that trials spent in optimiser steps."),
+    *(PrometheusMetric(f"permafrost_{name}", "counter", text) for name, text in _COUNTERS.values()),
     PrometheusMetric(
         "permafrost_prefix_seconds_total", "counter", "Seconds spent computing and opening states of frozen layers."
     ),
@@ -79,9 +82,6 @@ _ALL = (
         "permafrost_prefix_cache_misses_total",
         "counter",
         "Train examples times frozen layers that were run although their output never changes.",
-    ),
-    PrometheusMetric(
-        "permafrost_energy_joules_total", "counter", "Joules of optimiser steps, where the device counts them."
     ),
     PrometheusMetric(
         "permafrost_device_memory_bytes", "gauge", "Peak memory of the trial evaluated last.", ("device",)
@@ -137,7 +137,7 @@ class Launch:
     disk: Path | None
 
 
-class MetricsListener:
+class MetricsListener(Listener):
     """A `Listener` that sets `METRICS`, from `begin` to `over`."""
 
     def __init__(
@@ -177,6 +177,10 @@ class MetricsListener:
         self._running.add(spec.trial_id)
         self._moved()
 
+    def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
+        """Note the progress."""
+        self._moved()
+
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Add what is new: a trial that resumes from a checkpoint yields its records again, which count once.
 
@@ -196,9 +200,9 @@ class MetricsListener:
         self._add("evaluations_total", 1)
         self._add("epochs_total", epochs)
         self._add("examples_total", examples)
-        self._add("train_seconds_total", record.train_s)
+        for column, (name, _) in _COUNTERS.items():
+            self._add(name, getattr(record, column) or 0.0)
         self._add("prefix_seconds_total", record.prefix_s if record.prefix_paid_s is None else record.prefix_paid_s)
-        self._add("energy_joules_total", record.energy_j or 0.0)
         self._add("prefix_cache_hits_total", examples * record.prefix_layers)
         self._add("prefix_cache_misses_total", examples * max(prefix_depth(spec) - record.prefix_layers, 0))
 

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.execution.events import Listener
 from orchestrator.store.schema import State
+from trials.cache.set_up import SetUpWork
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -32,7 +34,7 @@ class Ending:
     wall_s: float
 
 
-class Tally:
+class Tally(Listener):
     """A `Listener` that counts. Other threads read it, so each attribute is updated atomically.
 
     Attributes:
@@ -62,6 +64,10 @@ class Tally:
         self._running.add(spec.trial_id)
         self.quiet_since = self.clock()
 
+    def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
+        """Note the progress."""
+        self.quiet_since = self.clock()
+
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Note the progress."""
         self.quiet_since = self.clock()
@@ -77,8 +83,10 @@ class Tally:
         self.states[state] += 1
         self.quiet_since = self.clock()
 
-    def tick(self) -> None:
-        """Not progress."""
+    def settled(self, state: State) -> None:
+        """Count a trial that another driver has ended."""
+        self.states[state] += 1
+        self.quiet_since = self.clock()
 
     def ending(self, *, reason: str | None, interrupted: bool) -> Ending:
         """The result of the launch, if it ends now."""

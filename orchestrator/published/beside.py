@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.replication import Replication
-from orchestrator.published.differences import may_be, protocol_differences, same_model
 from orchestrator.published.exhibit import Exhibit
 from orchestrator.published.our_results import SeedMean, Setup, Trial, measure
+from orchestrator.published.protocol_differences import may_be, protocol_differences, same_model
 from orchestrator.published.rules import by_definition, fits, forbidden, forbidden_here, group_of
 from orchestrator.published.study import Group, Published, PublishedNumber, Study, metric_of
 from orchestrator.published.study_parts import UNKNOWN

@@ -11,16 +11,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.analysis.replication import Replication
-from orchestrator.published.differences import (
+from orchestrator.config.quantities import counted
+from orchestrator.published.our_results import COUNTED, Row, SeedMean, Setup, completed, measure, setups
+from orchestrator.published.protocol_differences import (
     corpus_name,
     corpus_refusal,
     counts,
     known_as,
     may_be,
     protocol_differences,
-    seeds,
 )
-from orchestrator.published.our_results import COUNTED, Row, SeedMean, Setup, completed, measure, setups
 from orchestrator.published.rules import (
     UNKNOWN_LEVEL,
     allowed,
@@ -183,7 +183,7 @@ def _candidates(study: Study, result: Published, setup: Setup) -> Iterator[str]:
             continue
         found = [(c, measure(metric, result.at_epoch, setup, spec.cell_id, column=c)) for c in metric.columns]
         values = [f"{column} {100 * value.mean:.2f}" if value else f"no {column}" for column, value in found]
-        place = f"{spec.data.name} dev, {spec.freeze.label}, {spec.model.name}, {seeds(len(cell))}"
+        place = f"{spec.data.name} dev, {spec.freeze.label}, {spec.model.name}, {counted(len(cell), 'seed')}"
         yield f"{place}: {', '.join(values)}"
 
 

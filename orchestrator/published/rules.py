@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orchestrator.published.differences import SPLITS, corpus_refusal, same_model
 from orchestrator.published.our_results import COUNTED, RELATIVE, Setup
+from orchestrator.published.protocol_differences import SPLITS, corpus_refusal, same_model
 from orchestrator.published.study import Group, Published, Study
 from orchestrator.published.study_parts import UNKNOWN
 

@@ -24,12 +24,12 @@ from orchestrator.published.exhibit import Exhibit
 from orchestrator.published.study_parts import (
     UNKNOWN,
     Concern,
-    Difference,
     Erratum,
     Metric,
     Protocol,
     PublishedClaim,
     PublishedCorpus,
+    StatedDifference,
     Unknown,
 )
 from orchestrator.published.study_parts import PublishedFreeze as PublishedFreeze
@@ -46,6 +46,7 @@ class Group(Frozen):
     """One table, with a fixed corpus and train size.
 
     Attributes:
+        id: A short name, unique in the file.
         source: Where in the study it is.
         corpus: A key of the study's corpora; None if the numbers do not depend on one.
         train_size: None means the whole train split.
@@ -114,10 +115,17 @@ class Study(Frozen):
 
     Attributes:
         study: The name of its file.
-        trials: Number of reported runs.
+        title, authors, year: Of the publication.
+        url, doi: Where it is; `doi` is null without one.
         sources: The texts that the numbers were copied from.
+        trials: Number of reported runs.
+        protocol: How it trained.
+        corpora, metrics, freezes: What its tables refer to, by a key for each.
+        errata: Errors and open questions.
         differences: Between its procedure and ours, beyond the settings of the protocol.
         exhibits: Its own tables and figures; by default a table for each table of `results`.
+        results: Its numbers, a table each.
+        claims: Numbers of its running text.
     """
 
     study: str
@@ -133,7 +141,7 @@ class Study(Frozen):
     metrics: dict[str, Metric]
     freezes: dict[str, PublishedFreeze]
     errata: tuple[Erratum, ...]
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[StatedDifference, ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
     results: tuple[Group, ...]
     claims: tuple[PublishedClaim, ...] = ()

@@ -19,8 +19,24 @@ class Protocol(Frozen):
     Attributes:
         model: Name of the checkpoint in the study.
         n_layers: Number of encoder layers.
+        optimizer, schedule, precision, batching: The study's words, compared with a trial's.
+        lr: Peak learning rate.
+        weight_decay: Of decoupled weight decay.
+        warmup: Share of the steps before the peak learning rate.
+        batch_size: Sentences or texts per step.
+        epochs: Passes over the train split.
+        max_grad_norm: The norm to which gradients are clipped; null means that they are not.
+        max_length: Subwords of a sentence that are read.
+        lowercase: Whether words are lowercased first.
+        eval_every: Epochs between evaluations.
+        frozen_dropout: Whether frozen layers apply dropout.
         seeds, n_seeds: The seeds, and their number.
         hardware: The device.
+        head_lr: Peak learning rate of the head, if it differs.
+        layer_decay: Factor of the learning rate from each layer to the one below it.
+        dropout: Probability, if it differs from the checkpoint's.
+        thaw_every: Epochs after which the next layer is unfrozen.
+        lora: The adapters, in words.
     """
 
     model: str
@@ -53,6 +69,7 @@ class PublishedCorpus(Frozen):
     """A corpus of a study.
 
     Attributes:
+        name: Its name in the study.
         version: Its release.
         task: Our name of the task.
         sizes: Sentences or texts of train, dev and test; null for an unused split.
@@ -94,6 +111,7 @@ class PublishedFreeze(Frozen):
 
     Attributes:
         label: Its name in the study.
+        strategy: Our name of the rule; `layers` stands for a list.
         layers: Indices of the frozen encoder layers.
         depths: Fewest and most layers, if `layers` is unknown.
         embeddings: Whether the embeddings were frozen as well.
@@ -123,7 +141,13 @@ class PublishedFreeze(Frozen):
 
 
 class Concern(Frozen):
-    """A set of numbers by table, column and freeze; an empty list matches all."""
+    """A set of numbers by table, column and freeze.
+
+    Attributes:
+        groups: Ids of tables; an empty list matches all, as in the other two.
+        columns: Keys of the study's metrics.
+        freezes: Keys of its freezes.
+    """
 
     groups: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
@@ -134,6 +158,8 @@ class Erratum(Frozen):
     """An error or an open question of a study.
 
     Attributes:
+        id: A short name, unique in the file.
+        text: What is wrong or unclear, as `compare` prints it.
         concerns: The numbers that it affects; empty if it affects only the text.
     """
 
@@ -142,10 +168,11 @@ class Erratum(Frozen):
     concerns: tuple[Concern, ...] = ()
 
 
-class Difference(Frozen):
+class StatedDifference(Frozen):
     """A difference between a study's procedure and ours, whatever the settings.
 
     Attributes:
+        text: The difference, as `compare` prints it.
         concerns: The numbers that it affects.
     """
 
@@ -154,7 +181,13 @@ class Difference(Frozen):
 
 
 class PublishedClaim(Frozen):
-    """A number in the running text."""
+    """A number in the running text.
+
+    Attributes:
+        about: What the number measures.
+        value: The number, or both ends of a range.
+        said: How the text qualifies it.
+    """
 
     about: str
     value: float | tuple[float, float]

@@ -18,6 +18,7 @@ from orchestrator.execution.trial_queue import TrialQueue
 from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.ray_backend.oom_patch import KILLED, killed_workers_are_lost
 from orchestrator.ray_backend.searcher import KeepOrderScheduler, PlannedTrials
+from orchestrator.ray_backend.set_up_board import SetUpBoard
 from orchestrator.ray_backend.trainable import FAILURE, RECORD, VERDICT, TrialTrainable, WorkerSettings
 from orchestrator.ray_backend.tune_folder import tune_folder
 from orchestrator.store.schema import State
@@ -88,17 +89,22 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
     def __init__(self, queue: TrialQueue, slots: Slots, listener: Listener, stop: StopRequest) -> None:
         self._queue, self._slots, self._listener, self._stop = queue, slots, listener, stop
         self._started: dict[str, int] = {}  # trial -> attempt
+        self._board = SetUpBoard()
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles its callbacks into a snapshot that nothing reads
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        for trial_id, work in self._board.new():
+            if (attempt := self._queue.running(trial_id)) is not None:
+                self._listener.preparing(attempt.spec, work)
         self._listener.tick()
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         spec, number = self._spec(trial), trial.config["attempt"]
         if spec is not None and self._started.get(spec.trial_id) != number:
             self._started[spec.trial_id] = number
+            self._board.started(spec.trial_id, number)
             self._listener.started(spec, number)
 
     def on_trial_result(
@@ -107,6 +113,7 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         spec = self._spec(trial)
         if spec is None:
             return
+        self._board.over(spec.trial_id)
         if FAILURE in result:
             failed = result[FAILURE]
             self._end(spec, State(failed["state"]), failed["error"])
@@ -137,6 +144,7 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
     def _end(self, spec: TrialSpec, state: State, error: str | None) -> None:
         self._slots.give_back(spec.trial_id)
         self._started.pop(spec.trial_id, None)
+        self._board.over(spec.trial_id)
         again = self._queue.ended(spec, state, error)
         if again is None:
             self._listener.ended(spec, state, error)

@@ -20,6 +20,8 @@ from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the packag
 
 from orchestrator.execution.events import failure
 from orchestrator.execution.slots import Share
+from orchestrator.ray_backend.set_up_board import post
+from trials.cache.set_up import reported_to
 from trials.record import EpochRecord
 from trials.settings import CheckpointTimes, Predictions
 from trials.spec import TrialSpec
@@ -132,7 +134,8 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
             raise WorkerMemoryError(f"the memory of {self._label} was not freed")
         setproctitle(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
         try:
-            record = next(self._records).placed(gpus=self._gpus, worker_slots=self._slots)
+            with reported_to(partial(post, self._trial_id, self._attempt)):
+                record = next(self._records).placed(gpus=self._gpus, worker_slots=self._slots)
         except Exception as error:
             state, text = failure(error)
         else:

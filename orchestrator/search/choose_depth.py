@@ -149,7 +149,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Answer:
+class DepthAnswer:
     """The result.
 
     Attributes:
@@ -174,7 +174,7 @@ class Answer:
         return after if after < len(self.known) else None
 
 
-def decide(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int]) -> Spend | Answer:
+def decide(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int]) -> Spend | DepthAnswer:
     """The next seeds to run, or the answer.
 
     `losses` are those of each candidate known so far, candidates from the least frozen to the most. `seeds` is the
@@ -189,7 +189,7 @@ def decide(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int]) -> S
     return Spend(tuple(wants)) if wants else search.answer()
 
 
-def answer(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int]) -> Answer:
+def answer(goal: DepthGoal, losses: Sequence[Losses], seeds: Sequence[int]) -> DepthAnswer:
     """What is known now, where a budget is used up before the search is. Arguments and errors as of `decide`."""
     return _Search(goal, losses, seeds).answer()
 
@@ -270,12 +270,12 @@ class _Search:
         hopeless = known.n >= self._goal.min_seeds and self._chance(self._front) < HOPELESS
         return "hopeless" if hopeless else "open"
 
-    def answer(self) -> Answer:
+    def answer(self) -> DepthAnswer:
         """What is known now."""
         why, more = self._why(), None
         if why not in ("all_within", "beyond") and (of := self._looks[self._front].estimate) is not None:
             more = further(of, self._goal.looks, self._goal.tolerance, self._goal.tail)
-        return Answer(self._front - 1 if self._front else None, tuple(self._known), why, more)
+        return DepthAnswer(self._front - 1 if self._front else None, tuple(self._known), why, more)
 
 
 def paired(losses: Losses, seeds: Sequence[int]) -> Floats:

@@ -15,7 +15,7 @@ from orchestrator.analysis.layer_strip import strip_and_word
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted, points
 from orchestrator.execution.trial_source import Order, Verdict
-from orchestrator.search.choose_depth import Answer, DepthGoal, Known, Losses, Spend, answer, decide, paired
+from orchestrator.search.choose_depth import DepthAnswer, DepthGoal, Known, Losses, Spend, answer, decide, paired
 from orchestrator.search.trial_results import Floats, StoredTrials, TrialProgress, paired_loss
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import DepthGoalSpec
@@ -73,12 +73,12 @@ class DepthSearch:
         self._ended: dict[str, TrialProgress] = {}  # without results if it failed
         self._records: dict[str, list[EpochRecord]] = {}  # running trial -> its records
         self._used: set[str] = set()
-        self._decided: Spend | Answer | None = None  # by the trials that have ended
+        self._decided: Spend | DepthAnswer | None = None  # by the trials that have ended
 
     @property
     def is_over(self) -> bool:
         """Whether the depth is decided or the budget is used up."""
-        return not self._records and (isinstance(self._decision(), Answer) or self._next_spec() is None)
+        return not self._records and (isinstance(self._decision(), DepthAnswer) or self._next_spec() is None)
 
     def next(self) -> Order | None:
         """A trial of the most needed pair, or of one that will probably be needed."""
@@ -103,10 +103,16 @@ class DepthSearch:
             trial.complete(records)
         self._end(spec, trial)
 
+    def settle(self, spec: TrialSpec, state: State) -> None:
+        """Take its results from the store."""
+        self._stored.look_for(spec.trial_id)
+        del self._records[spec.trial_id]
+        self._end(spec, self._stored.of(spec.trial_id))
+
     def _end(self, spec: TrialSpec, trial: TrialProgress) -> None:
         self._ended[spec.trial_id], self._decided = trial, None
 
-    def answer(self) -> Answer:
+    def answer(self) -> DepthAnswer:
         """The answer with the trials so far."""
         return answer(self._goal, self._losses(), self._seeds)
 
@@ -115,7 +121,7 @@ class DepthSearch:
         if not self._ended:
             return []
         choice, labels, limit = self.answer(), self._depths.labels, POINTS * self._goal.tolerance
-        loss = f"{limit:g} point{'s' * (limit != 1)} at {100 * self._goal.confidence:g} % confidence"
+        loss = f"{counted(limit, 'point')} at {100 * self._goal.confidence:g} % confidence"
         head = [f"chosen  none: no freeze is shown to lose at most {loss}"]
         if choice.chosen is not None:
             over = "on this dev set" if choice.known[choice.chosen].n_sentences is None else "over seeds and sentences"
@@ -135,7 +141,7 @@ class DepthSearch:
             base = _sample(test.n_seeds, test.n_sentences, "test")
             yield f"        on test, which took no part in the choice, it loses {points(test.mean)}{ends}, {base}"
 
-    def _ending(self, choice: Answer, labels: list[str]) -> Iterator[str]:
+    def _ending(self, choice: DepthAnswer, labels: list[str]) -> Iterator[str]:
         """Why the search ended there, and what would decide."""
         if choice.next is None:
             yield f"        {_WHY['all_within']}"
@@ -162,7 +168,7 @@ class DepthSearch:
         value = f"{points(known.mean)} ({ends}median {points(float(np.median(losses)))})"
         return f"{label} {value}, {', '.join(base)}: {known.verdict}"
 
-    def _decision(self) -> Spend | Answer:
+    def _decision(self) -> Spend | DepthAnswer:
         if self._decided is None:
             self._decided = decide(self._goal, self._losses(), self._seeds)
         return self._decided
@@ -170,7 +176,7 @@ class DepthSearch:
     def _next_spec(self) -> TrialSpec | None:
         """The next trial that has neither ended nor is running; None if there is none, or the budget is used up."""
         decision = self._decision()
-        if isinstance(decision, Answer):
+        if isinstance(decision, DepthAnswer):
             return None
         for i, want in enumerate(decision.wants):
             if i and want.chance < LIKELY:

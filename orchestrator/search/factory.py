@@ -13,7 +13,7 @@ from orchestrator.search.schedule import scheduler_of
 from orchestrator.search.steering import FixedCells, Steering, Suggester
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.store.plans import Suggested
+from orchestrator.store.suggested import Suggested
 from orchestrator.sweeps.plan import Plan, as_neighbours
 from orchestrator.sweeps.space import LayersError, Point
 from orchestrator.sweeps.sweep import layers_of, replicates
@@ -23,13 +23,30 @@ from trials.spec import TrialSpec
 Record = Callable[[Suggested, Sequence[TrialSpec]], None]
 
 
-def source_of(plan: Plan, store: ResultStore, *, before_write: Callable[[], None] = lambda: None) -> Source:
+def is_shared(plan: Plan) -> bool:
+    """Whether any number of drivers may run the sweep at once.
+
+    A schedule and an adaptive search depend on the order in which results come, which one driver at a time sees.
+    """
+    sweep = plan.sweep
+    return sweep.goal is not None or sweep.racing is not None or (plan.runs_all and not sweep.search.is_adaptive)
+
+
+def is_list(plan: Plan) -> bool:
+    """Whether the order of the trials does not depend on results."""
+    return plan.runs_all and not plan.sweep.search.is_adaptive
+
+
+def source_of(
+    plan: Plan, store: ResultStore, *, before_write: Callable[[], None] = lambda: None, start: float = 0.0
+) -> Source:
     """The source of trials for a launch of a plan; trials that the store has are not run again.
 
     Args:
         plan: The plan, up to date.
         store: The store, where an adaptive search records its suggestions.
-        before_write: Raises if another driver has taken over.
+        before_write: Raises if other drivers counted this one as ended.
+        start: Of a list, the share of the trials that come last instead of first, from 0 to 1.
     """
     sweep = plan.sweep
 
@@ -43,8 +60,8 @@ def source_of(plan: Plan, store: ResultStore, *, before_write: Callable[[], None
         return DepthSearch(sweep.goal.choose_depth, Depths.of(plan.trials), StoredTrials(store))
     if sweep.racing is not None:
         return Race(list(by_cell(plan.trials).values()), sweep.racing, StoredTrials(store))
-    if plan.runs_all and not sweep.search.is_adaptive:
-        return Listed(plan.to_run)
+    if is_list(plan):
+        return Listed(plan.to_run, start=start)
     if sweep.search.is_adaptive:
         suggester = adaptive_cells(plan, store.suggestions(sweep.name), record)
     else:

@@ -14,13 +14,6 @@ from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS, less_is_better
 from trials.metrics.metric import metric_label
 
-_COSTS = {
-    "train_s": "{:.1f} s of training",
-    "energy_j": "{:.0f} J",
-    "peak_memory_bytes": "{:,.0f} bytes",
-    "trainable_params": "{:,.0f} trainable parameters",
-}
-
 
 def result_lines(cells: Sequence[Cell], objectives: Sequence[str] = ("score",)) -> list[str]:
     """The best cell of each objective group; with several objectives, the cells on the Pareto front."""
@@ -69,7 +62,7 @@ def _values(cell: Cell, objectives: Sequence[str]) -> str:
         values = [value for results in cell.results() if (value := results.get(name)) is not None]
         seeds = describe(values)
         if name in COSTS:
-            shown.append(_COSTS[name].format(seeds.mean))
+            shown.append(COSTS[name].format(seeds.mean))
         else:
             spread = f" ± {100 * seeds.std:.2f}" if seeds.n > 1 else ""
             shown.append(f"{metric_label(name)} {points(seeds.mean)}{spread} on dev")

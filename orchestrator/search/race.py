@@ -95,6 +95,14 @@ class Race:
         if state is not State.COMPLETED:
             self.left.add(cell.cell_id)
 
+    def settle(self, spec: TrialSpec, state: State) -> None:
+        """Take its results from the store."""
+        self._stored.look_for(spec.trial_id)
+        self._records.pop(spec.trial_id, None)
+        self._running.discard(spec.trial_id)
+        if not self._from_store(spec):
+            self.ended(spec, state)
+
     def found(self) -> list[str]:
         """The best cell of those that stayed to the end, and the number that left."""
         stayed = [cell for cell in self.cells if cell.cell_id not in self.left]

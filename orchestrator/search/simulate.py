@@ -125,7 +125,7 @@ class SimulatedCost:
 
 
 @dataclass(order=True)
-class _Running:
+class _ReplayedTrial:
     """A trial on a slot: the time of its next evaluation, and the index of that evaluation."""
 
     at_s: float
@@ -141,7 +141,7 @@ def simulate(source: Source, recorded: RecordedTrials, *, slots: int = 1) -> Sim
     Raises:
         StoreError: The source asks for a trial that is not recorded.
     """
-    spent, running, done, now = SimulatedCost(), list[_Running](), dict[str, float](), 0.0
+    spent, running, done, now = SimulatedCost(), list[_ReplayedTrial](), dict[str, float](), 0.0
     n_begun = 0
     while True:
         while len(running) < slots and (order := source.next()) is not None:
@@ -151,7 +151,7 @@ def simulate(source: Source, recorded: RecordedTrials, *, slots: int = 1) -> Sim
             begun = done.setdefault(order.spec.trial_id, 0.0)
             spent.trials += begun == 0.0
             n_begun += 1
-            heapq.heappush(running, _Running(now + _seconds(records, 0, begun), n_begun, order, records, 0))
+            heapq.heappush(running, _ReplayedTrial(now + _seconds(records, 0, begun), n_begun, order, records, 0))
         if not running:
             return spent
         one = heapq.heappop(running)
@@ -162,7 +162,7 @@ def simulate(source: Source, recorded: RecordedTrials, *, slots: int = 1) -> Sim
             heapq.heappush(running, one)
 
 
-def _continues(one: _Running, source: Source, done: dict[str, float], spent: SimulatedCost) -> bool:
+def _continues(one: _ReplayedTrial, source: Source, done: dict[str, float], spent: SimulatedCost) -> bool:
     """Report an evaluation to the source; whether the trial continues."""
     record, spec = one.records[one.index], one.order.spec
     spent.epochs += max(0.0, record.epoch - done[spec.trial_id])

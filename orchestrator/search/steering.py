@@ -112,6 +112,14 @@ class Steering:
         verdict = self._verdicts.pop(spec.trial_id, None)
         self._settle(cell, spec, state, paused=state is State.PRUNED and verdict is Verdict.PAUSE)
 
+    def settle(self, spec: TrialSpec, state: State) -> None:
+        """Take its evaluations from the store."""
+        cell = self._cell_of[spec.trial_id]
+        self._n_running -= 1
+        self._stored.look_for(spec.trial_id)
+        if not self._from_store(cell, spec):
+            self._settle(cell, spec, state, paused=False)
+
     def found(self) -> list[str]:
         """The best cells."""
         return result_lines(self.cells, self._objectives)

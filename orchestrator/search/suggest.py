@@ -8,8 +8,8 @@ import numpy as np
 
 from orchestrator.search.cell import Cell
 from orchestrator.search.optuna_search import Distributions, OptunaPoints, PastCell, distribution_of
-from orchestrator.store.plans import Suggested
 from orchestrator.store.schema import State
+from orchestrator.store.suggested import Suggested
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.samplers import at_random
 from orchestrator.sweeps.search_spec import Layers, SearchSpec

@@ -116,10 +116,21 @@ def results_of(records: Sequence[EpochRecord]) -> Results:
 
 
 class StoredTrials:
-    """The trials of a store, read once on first use; contributions when a complete trial is first asked for."""
+    """The trials of a store, read on first use, and again where `look_for` finds that a trial has ended since.
+
+    Contributions are read when a complete trial is first asked for.
+    """
 
     def __init__(self, store: ResultStore) -> None:
         self._store = store
+        self._forget()
+
+    def look_for(self, trial_id: str) -> None:
+        """Read the store again, unless what was read has the trial's results. For a trial that has ended meanwhile."""
+        if self.of(trial_id).results is None:
+            self._forget()
+
+    def _forget(self) -> None:
         self._trials: dict[str, dict[str, Any]] | None = None
         self._evaluations: dict[str, list[Evaluation]] = {}
         self._contributions: dict[str, Contributions] | None = None

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from orchestrator.config.quantities import duration
+from orchestrator.execution.events import Listener
 from orchestrator.execution.stop_request import StopRequest, polling
 from orchestrator.forecast.values import HOUR, Forecast, Hardware
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import Prices
 from trials.errors import ConfigError
-from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 POLL_S = 0.5
@@ -81,7 +81,7 @@ def limit_note(bounds: Bounds, forecast: Forecast, hourly: float) -> str | None:
     return None
 
 
-class Meter:
+class Meter(Listener):
     """A listener that adds up the cost of trials."""
 
     def __init__(self, hourly: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -102,9 +102,6 @@ class Meter:
         with self._lock:
             self._running[spec.trial_id] = self._clock()
 
-    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
-        """Do nothing."""
-
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Stop counting until the trial starts again."""
         self.ended(spec, state, error)
@@ -113,9 +110,6 @@ class Meter:
         """Stop counting the trial."""
         with self._lock:
             self._past_s += self._clock() - self._running.pop(spec.trial_id, self._clock())
-
-    def tick(self) -> None:
-        """Do nothing."""
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import ExitStack
 from types import TracebackType
@@ -15,16 +16,19 @@ from rich.text import Text
 from orchestrator.analysis.layer_strip import strip_and_word
 from orchestrator.config.console import SafeConsole
 from orchestrator.config.quantities import counted, duration, points
-from orchestrator.execution.events import last_line
+from orchestrator.execution.events import Listener, last_line
 from orchestrator.forecast.live_curves import LiveCurves, expected_best
 from orchestrator.forecast.pace import Pace
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
+from trials.cache.set_up import SetUpWork
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
+SAY_WORK_EVERY_S = 30.0
 
-class LiveDisplay:
+
+class LiveDisplay(Listener):
     """A `Listener` that shows the running sweep. Use it as a context manager."""
 
     def __init__(self, plan: Plan, console: Console) -> None:
@@ -33,6 +37,8 @@ class LiveDisplay:
         self._freezes = list(dict.fromkeys(map(_freeze, plan.ahead)))
         self._pace, self._curves = Pace(plan.ahead), LiveCurves()
         self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
+        self._work: dict[str, SetUpWork] = {}  # of the trials whose set-up takes long
+        self._said_work: dict[str, float] = {}  # when it was printed
         self._scores: dict[str, float] = {}  # the best dev score of each running trial
         self._best: dict[tuple[str, str], float] = {}
         self._ended, self._failed = 0, 0
@@ -64,9 +70,18 @@ class LiveDisplay:
         self._curves.started(spec)
         self._pace.started(spec, self._elapsed_s())
         self._running[spec.trial_id] = (spec, None)
+        self._forget_work(spec)
+
+    def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
+        """Show how far its set-up is; without a display print that at most every half a minute."""
+        self._work[spec.trial_id] = work
+        if not self._is_live and time.monotonic() - self._said_work.get(spec.trial_id, -math.inf) >= SAY_WORK_EVERY_S:
+            self._said_work[spec.trial_id] = time.monotonic()
+            self._console.print(Text(f"set-up: {spec.label}  {work}"), soft_wrap=True)
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Show the newest score."""
+        self._forget_work(spec)
         self._curves.evaluated(spec, record.epoch, record.score)
         self._pace.evaluated(spec, record, self._elapsed_s())
         self._running[spec.trial_id] = (spec, record)
@@ -102,8 +117,17 @@ class LiveDisplay:
         if not self._is_live or error:
             self._console.print(self._line(spec, state, record, error), soft_wrap=True)
 
-    def tick(self) -> None:
-        """Do nothing; the display redraws itself."""
+    def settled(self, spec: TrialSpec, state: State) -> None:
+        """Count a trial that another driver has ended."""
+        self._ended += 1
+        self._failed += state not in (State.COMPLETED, State.PRUNED)
+        self._pace.ended(spec, is_complete=state is State.COMPLETED)
+        if not self._is_live:
+            self._console.print(Text(f"{self._line(spec, state, None, None)}  by another driver"), soft_wrap=True)
+
+    def _forget_work(self, spec: TrialSpec) -> None:
+        self._work.pop(spec.trial_id, None)
+        self._said_work.pop(spec.trial_id, None)
 
     def _line(self, spec: TrialSpec, state: State, record: EpochRecord | None, error: str | None) -> Text:
         score = f"  score {points(record.score)}" if record else ""
@@ -130,7 +154,8 @@ class LiveDisplay:
         for _ in range(4):
             table.add_column(no_wrap=True)
         for spec, record in list(self._running.values()):
-            epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else "set-up"
+            set_up = str(self._work.get(spec.trial_id, "set-up"))
+            epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else set_up
             score = f"score {points(record.score)}" if record else ""
             left = self._pace.seconds_left(spec, self._elapsed_s())
             end = f"{duration(left)} left" if left is not None else ""

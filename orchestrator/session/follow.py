@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from orchestrator.claims import running_drivers
 from orchestrator.config.quantities import counted, points
 from orchestrator.execution.events import last_line
-from orchestrator.lease.running_driver import running_driver
 from orchestrator.store import ResultStore
 from orchestrator.store.follower import Follower
 from orchestrator.store.plans import SweepPlan
@@ -31,13 +31,13 @@ def follow_store(store: ResultStore, sweep: str | None, write: Callable[[str], N
     labels = {trial_id: stored_spec(spec, trial_id).label for trial_id, spec in plan.trials}
     follower, ended = Follower(store.storage, "trials", _COLUMNS), dict[str, str]()
     while True:
-        driver = running_driver(store.storage, plan.name)
+        is_running = bool(running_drivers(store.storage, plan.name))
         for part in follower.poll().rows:
             for row in part.to_pylist():
                 if row["trial_id"] in labels and ended.get(row["trial_id"]) != (result := _result(row)):
                     ended[row["trial_id"]] = result
                     write(f"{len(ended)}/{len(labels)} {row['state']:<9} {labels[row['trial_id']]}{result}")
-        if driver is None:
+        if not is_running:
             write(f"sweep {plan.name}: not running; {len(ended)} of {counted(len(labels), 'trial')} ended.")
             return
         time.sleep(_POLL_S)

@@ -23,6 +23,7 @@ from orchestrator.session.outcome import trials_of
 from orchestrator.storage.address import scrubbed
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore
+from orchestrator.store.schema import State
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.plan import Plan
 from orchestrator.trackers.live_tracker import LiveTracker
@@ -50,6 +51,10 @@ class Watch:
     def flushed(self, seconds: float) -> None:
         """Note that the recorder took `seconds` to commit rows."""
         self._metrics.flushed(seconds)
+
+    def settled(self, state: State) -> None:
+        """Count a trial that another driver has ended."""
+        self._tally.settled(state)
 
     @contextmanager
     def exporting(self) -> Iterator[None]:
@@ -104,6 +109,8 @@ def watched(
     watch = Watch(tally, metrics, log, stop, trackers)
     if log:
         log.launched(planned=len(plan.ahead), skipped=plan.n_skipped, store=address)
+    for tracker in trackers:
+        tracker.launched(skipped=plan.n_skipped)
     if notifier:
         notifier.begin()
     error: BaseException | None = None

@@ -13,7 +13,7 @@ from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.tables import failure_table
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.store.specs import stored_spec
+from orchestrator.store.specs import planned_specs
 from orchestrator.sweeps.plan import Plan
 from trials.spec import TrialSpec
 
@@ -74,7 +74,7 @@ def trials_of(plan: Plan, results: ResultStore) -> list[TrialSpec]:
     if not plan.sweep.search.is_adaptive:
         return list(plan.trials)
     stored = next((sweep for sweep in results.sweeps() if sweep.name == plan.sweep.name), None)
-    return [stored_spec(spec, trial_id) for trial_id, spec in stored.trials] if stored else []
+    return planned_specs(stored) if stored else []
 
 
 def _ended(plan: Plan, results: ResultStore, columns: list[str]) -> list[dict[str, Any]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+from orchestrator.claims import BusyStoreError, Claims, Membership, join, running_drivers
+from orchestrator.claims.claims import SEARCH
 from orchestrator.config.console import say
 from orchestrator.execution.stop_request import StopRequest, leaving_on_sigterm
 from orchestrator.forecast.archive import save_forecast
 from orchestrator.forecast.values import Forecast
-from orchestrator.lease import take_lease
+from orchestrator.search.factory import is_shared
 from orchestrator.session.budget import Bounds, hourly_price
 from orchestrator.session.outcome import Outcome, outcome_of
 from orchestrator.session.session import Running
@@ -55,20 +57,40 @@ def run_plan(
         began: Start of the launch on the monotonic clock.
 
     Raises:
-        RefusedError: Another driver holds the sweep.
+        BusyStoreError: Another driver runs the sweep, or works on the store, and cannot share it.
         StoreError: The store cannot be read or written.
     """
     stop = StopRequest()
     results.create()
-    with leaving_on_sigterm(), take_lease(results.storage, plan.sweep.name, say=say) as lease:
-        remove_temporary_files(results.storage, plan.sweep.name)
+    honours = results.storage.honours_create()
+    if not honours:
+        say("note    this storage ignores a condition that claims need, so one driver at a time works on the store.")
+    with leaving_on_sigterm(), join(results.storage, plan.sweep.name, say=say, alone=not honours) as membership:
+        remove_temporary_files(results.storage, membership)
+        if not is_shared(plan):
+            _claim_decisions(plan, results, membership)
         results.add_plan(plan.declared())
-        plan = brought_up_to_date(plan, results)  # another driver may have run trials until now
-        running = Running.of(plan, cluster, results, lease, stop, most=bounds.trials or None)
-        _run(running, bounds, forecast, began)
+        plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
+        running = Running.of(plan, cluster, results, membership, stop, most=bounds.trials or None)
+        try:
+            _run(running, bounds, forecast, began)
+        finally:
+            running.close()
     outcome = outcome_of(plan, results, time.monotonic() - began, dry_run=False)
     bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
     return Ended(plan, outcome, stop, tuple(running.source.found()))
+
+
+def _claim_decisions(plan: Plan, results: ResultStore, membership: Membership) -> None:
+    """Be the one driver that decides what a search tries next. Raises BusyStoreError: another driver is."""
+    claims = Claims(results.storage, membership)
+    claims.refresh()
+    if claims.take(f"{SEARCH}{plan.sweep.name}") is None:
+        others = "; ".join(map(str, running_drivers(results.storage, plan.sweep.name))) or "another driver"
+        raise BusyStoreError(
+            f"{results.address}: {others} runs sweep {plan.sweep.name}. What a search or a schedule decides depends on "
+            "the order of its results, so one driver at a time runs it. Wait until it ends, or stop that process."
+        )
 
 
 def _run(running: Running, bounds: Bounds, forecast: Forecast | None, began: float) -> None:
@@ -76,6 +98,9 @@ def _run(running: Running, bounds: Bounds, forecast: Forecast | None, began: flo
         what = "every trial of this sweep is" if running.plan.runs_all else "all trials that this sweep needs are"
         say(f"nothing to do: {what} complete in the store.")
         return
+    for driver in running_drivers(running.results.storage):
+        if driver.token != running.membership.token:
+            say(f"with    {driver}")
     if forecast is not None:
         save_forecast(running.results.storage, replace(forecast, time=time.time()))
     running.go(bounds, hourly=price_of_an_hour(running.plan, running.cluster), began=began)

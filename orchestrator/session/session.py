@@ -6,44 +6,46 @@ import threading
 from dataclasses import dataclass
 from importlib import import_module
 
+from orchestrator.claims import Membership, running_drivers
 from orchestrator.config.console import say, stderr
 from orchestrator.execution.checkpoint_store import forget
 from orchestrator.execution.events import Listener, Listeners
 from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.shared_source import SharedSource
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import Source
-from orchestrator.lease import Lease
-from orchestrator.search.factory import source_of
+from orchestrator.search.factory import is_list, source_of
 from orchestrator.session.budget import Bounds, Meter, on_bounds
 from orchestrator.session.display import LiveDisplay
 from orchestrator.session.monitors import Watch, watched
 from orchestrator.session.outcome import trials_of
 from orchestrator.store import ResultStore
+from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan
+from trials.spec import TrialSpec
 
 
 @dataclass(frozen=True)
 class Running:
-    """A launch that holds the lease of its sweep.
+    """A launch that is present in its store.
 
     Attributes:
         plan: The trials to run.
         cluster: Where they run.
         results: The results store.
-        lease: The lease of the sweep.
+        membership: This driver's presence there.
         stop: The request to stop early.
-        source: Decides which trials run.
+        source: Decides which trials run, among drivers.
         queue: Hands out the trials of the source.
     """
 
     plan: Plan
     cluster: ClusterSpec
     results: ResultStore
-    lease: Lease
+    membership: Membership
     stop: StopRequest
-    source: Source
+    source: SharedSource
     queue: TrialQueue
 
     @classmethod
@@ -52,15 +54,22 @@ class Running:
         plan: Plan,
         cluster: ClusterSpec,
         results: ResultStore,
-        lease: Lease,
+        membership: Membership,
         stop: StopRequest,
         *,
         most: int | None = None,
     ) -> Running:
-        """A launch of at most `most` trials of a plan that is up to date."""
-        source = source_of(plan, results, before_write=lease.check)
-        queue = TrialQueue(source, plan.attempts, plan.sweep.limits, most=most)
-        return cls(plan, cluster, results, lease, stop, source, queue)
+        """A launch of at most `most` trials of a plan that is up to date. Close it, also after an error."""
+        # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
+        start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
+        decides = source_of(plan, results, before_write=membership.check, start=start)
+        source = SharedSource(decides, results, membership, plan.attempts, ahead=is_list(plan))
+        queue = TrialQueue(source, {}, plan.sweep.limits, most=most, again=source.again)
+        return cls(plan, cluster, results, membership, stop, source, queue)
+
+    def close(self) -> None:
+        """Claim no further trial."""
+        self.source.close()
 
     @property
     def has_work(self) -> bool:
@@ -81,21 +90,33 @@ class Running:
                 self.plan, self.results.storage, sweep.watch, cluster=self.cluster.address, stop=self.stop, say=say
             ) as watch,
             on_bounds(bounds, meter, self.stop, say, began=began),
-            self.stop.on_requests(self.results.storage, sweep.name, say),
+            self.stop.on_requests(self.results.storage, sweep.name, say, is_last=self._is_last),
         ):
             self._run(watch, meter)
             if self.queue.is_exhausted:  # neither stopped nor at a limit: paused trials will never resume
                 forget(self.results.storage, {spec.trial_id for spec in trials_of(self.plan, self.results)})
 
+    def _is_last(self) -> bool:
+        """Whether no other driver runs the sweep."""
+        return len(running_drivers(self.results.storage, self.plan.sweep.name)) < 2
+
     def _run(self, watch: Watch, meter: Meter) -> None:
         recorder = Recorder(
             self.results,
-            before_commit=self.lease.check,
+            before_commit=self.membership.check,
             committed=watch.flushed,
+            over=self.source.committed,
+            may_compact=self.membership.is_first,
             keeps_weights=self.plan.sweep.keep == "weights",
         )
         display = LiveDisplay(self.plan, stderr)
         listener = Listeners(recorder, display, meter, *watch.listeners)
+
+        def settled(spec: TrialSpec, state: State) -> None:
+            display.settled(spec, state)
+            watch.settled(state)
+
+        self.source.settled = settled
         try:
             if self.cluster.address == "inline":
                 self._inline(self.queue, listener, display)
@@ -137,7 +158,7 @@ class Running:
             say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
             if not sweep.checkpoint.is_off and (note := unshared_note(self.results.storage)):
                 say(f"note    {note}")
-            self.lease.announce(cluster.dashboard if cluster.dashboard.startswith("http") else "")
+            self.membership.announce(cluster.dashboard if cluster.dashboard.startswith("http") else "")
             settings = WorkerSettings(
                 sweep.predictions,
                 self.results.address,

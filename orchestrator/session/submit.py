@@ -38,8 +38,8 @@ def submit(
     """
     if store is None or not (_URL.match(store) or Path(store).is_absolute()):
         raise ConfigError(
-            f"--store {store or 'is missing'}: the nodes of a cluster do not share this folder. Give s3://, gs:// or "
-            "hdfs://, or the absolute path of a folder that all nodes share."
+            f"--store {store or 'is missing'}: the nodes of a cluster do not share this folder. Give s3:// or gs://, "
+            "or the absolute path of a folder that all nodes share."
         )
     jobs = Jobs(spec.address)
     if not jobs.sends_token:

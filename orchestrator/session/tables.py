@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import Group, cell_label, objective_group, varying_settings
+from orchestrator.analysis.cells import Group, cell_label, ending_words, objective_group, varying_settings
 from orchestrator.analysis.layer_strip import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted
@@ -48,7 +48,8 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
         for name, figure_width in _FIGURES.items():
             table.add_column(name, justify="right", no_wrap=True, min_width=figure_width)
         for cell in group:
-            table.add_row(Text(cell_label(cell.spec, varying)), *_figures(cell))
+            ending = ending_words(cell.spec, cell.frozen_layers)
+            table.add_row(Text(cell_label(cell.spec, varying) + ending), *_figures(cell))
         notes = [Text(f"{cell_label(cell.spec, varying)}: {lost}") for cell in group if (lost := _lost(cell))]
         yield Padding(Stack(table, *notes), (1, 0, 0, 0))
     if any(layer_strip(cell.spec.freeze.label, cell.spec.model.n_layers) for cell in cells):

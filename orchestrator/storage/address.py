@@ -2,7 +2,6 @@
 
 s3://bucket/prefix?endpoint_override=http://127.0.0.1:9000&region=us-east-1
 gs://bucket/prefix
-hdfs://namenode:8020/path
 
 Credentials come from the environment or the provider's own files, never from an address: addresses are printed, and end
 up in shell histories and in the output of commands.
@@ -20,11 +19,10 @@ from trials.errors import ConfigError
 
 _ENDPOINT = r"(https?://)?(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+)(:\d+)?/?"
 _RULES = {"endpoint_override": _ENDPOINT, "region": r"[a-z0-9-]+", "scheme": r"https?"}
-_OPTIONS = {"s3": ("endpoint_override", "region", "scheme"), "gs": ("endpoint_override", "scheme"), "hdfs": ()}
+_OPTIONS = {"s3": ("endpoint_override", "region", "scheme"), "gs": ("endpoint_override", "scheme")}
 _WAY_OUT = {
     "s3": "Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or ~/.aws/credentials only.",
     "gs": "Credentials come from the file that GOOGLE_APPLICATION_CREDENTIALS names only.",
-    "hdfs": "Credentials come from Kerberos and Hadoop's own configuration only.",
 }
 _HIDDEN = "***"
 
@@ -34,8 +32,8 @@ class Address:
     """A location on a storage service.
 
     Attributes:
-        scheme: s3, gs or hdfs.
-        host: The bucket; for HDFS the name node, empty for the configured one.
+        scheme: s3 or gs.
+        host: The bucket.
         path: The prefix below it, without leading and trailing slashes; may be empty.
         options: `endpoint_override` (host[:port], optionally with http://), `region`, `scheme`.
     """
@@ -69,12 +67,10 @@ def parse_address(text: str) -> Address:
     scheme, _, rest = text.partition(":/")
     scheme, rest = scheme.lower(), rest.removeprefix("/")
     if scheme not in _OPTIONS or not text.partition(":/")[2].startswith("/"):
-        raise ConfigError(
-            f"store {scheme}:/...: must be a folder or s3://bucket/prefix, gs://bucket/prefix, hdfs://..."
-        )
+        raise ConfigError(f"store {scheme}:/...: must be a folder, s3://bucket/prefix or gs://bucket/prefix.")
     rest, _, query = rest.partition("?")
     host, _, path = rest.partition("/")
-    if "@" in rest and not (scheme == "hdfs" and re.fullmatch(r"[\w.-]+@[^@:]*(:\d+)?", host)):
+    if "@" in rest:
         raise ConfigError(
             f"store {scheme}://{_HIDDEN}@{rest.rpartition('@')[2]}: no user allowed in an address. {_WAY_OUT[scheme]}"
         )
@@ -82,7 +78,7 @@ def parse_address(text: str) -> Address:
     shown = f"store {scheme}://{host}/{path}"
     if "#" in rest + query or "//" in path:
         raise ConfigError(f"{shown.partition('#')[0]}: must be a plain path. Remove '#' and '//'.")
-    if not host and scheme != "hdfs":
+    if not host:
         raise ConfigError(f"{shown}: has no bucket. Write {scheme}://bucket/prefix.")
     return Address(scheme, host, path, _options(scheme, query, shown))
 
@@ -102,8 +98,8 @@ def _options(scheme: str, query: str, shown: str) -> dict[str, str]:
     return options
 
 
-def endpoint(address: Address) -> tuple[str | None, str | None]:
-    """The host:port of an S3 or GCS address, None for the provider's own, and http or https.
+def endpoint_url(address: Address) -> str | None:
+    """Where the service of an address is, such as http://127.0.0.1:9000; None for the provider's own.
 
     An S3 address without `endpoint_override` follows AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL.
 
@@ -114,11 +110,11 @@ def endpoint(address: Address) -> tuple[str | None, str | None]:
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") if address.scheme == "s3" else ():
         given, source = (given, source) if given else (os.environ.get(name), name)
     if not given:
-        return None, address.options.get("scheme")
+        return None
     if not re.fullmatch(_ENDPOINT, given):
         raise ConfigError(f"{source}: must be http://host:port, without a user or a path.")
-    scheme, found, host = given.rstrip("/").rpartition("://")
-    return host, address.options.get("scheme") or (scheme if found else None)
+    scheme, _, host = given.rstrip("/").rpartition("://")
+    return f"{address.options.get('scheme') or scheme or 'https'}://{host}"
 
 
 def scrubbed(message: str) -> str:

@@ -1,11 +1,7 @@
-"""Storage on S3, Google Cloud Storage or HDFS, through pyarrow.
+"""Storage on S3 or Google Cloud Storage, through obstore.
 
-S3 and Google Cloud Storage guarantee: an object exists completely once its PUT is acknowledged, an aborted PUT leaves
-nothing, of two PUTs under one name the last wins, and a listing contains all that existed when it began, in the order
-of names. HDFS shows a file while it is being written, so there a temporary one is renamed.
-
-pyarrow uploads an object of more than 10 MiB in pieces, and after an error it may complete the upload with those that
-arrived, or with none. So no object is larger than `LARGEST_BYTES`, and an empty one counts as absent.
+Both guarantee: an object exists completely once its PUT is acknowledged, an aborted PUT leaves nothing, of two PUTs
+under one name the last wins (the first, if there is a condition), and a listing contains all that existed before it.
 
 A write whose answer is lost is sent again under the same name with the same content, which changes nothing. If
 the first one arrives late, after the part was compacted and deleted, its rows are in two parts; readers drop one.
@@ -14,38 +10,68 @@ the first one arrives late, after the part was compacted and deleted, its rows a
 from __future__ import annotations
 
 import contextlib
-import uuid
+import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
-from pyarrow import fs
+from cachetools import LRUCache
+from obstore.exceptions import AlreadyExistsError
 
 from orchestrator.storage.address import Address
-from orchestrator.storage.connection import ACCESS, Connection
-from orchestrator.storage.object_cache import CACHE, ObjectCache
-from orchestrator.storage.storage import Storage
+from orchestrator.storage.connection import ACCESS, Connection, Service
+from orchestrator.storage.storage import TEMPORARY_FILE, Storage
 from trials.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from obstore import ListResult, ObjectMeta
 
 T = TypeVar("T")
 
-LARGEST_BYTES = 8 * 2**20
+LARGEST_BYTES = 8 * 2**20  # an object is one request, which has to end in `connection.REQUEST_S`
+CACHE_BYTES = 256 * 2**20
+
+
+class ObjectCache:
+    """What this process has read from object stores: objects never change, so each is fetched once."""
+
+    def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
+        self._objects: LRUCache[str, bytes] = LRUCache(limit_bytes, getsizeof=len)
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> bytes | None:
+        """The object, if it is in the cache."""
+        with self._lock:
+            return self._objects.get(key)
+
+    def put(self, key: str, content: bytes) -> None:
+        """Add an object, if it fits."""
+        with self._lock, contextlib.suppress(ValueError):
+            self._objects[key] = content
+
+    def drop(self, key: str) -> None:
+        """Remove an object."""
+        with self._lock:
+            self._objects.pop(key, None)
+
+
+CACHE = ObjectCache()  # shared by the whole process
 
 
 class ObjectStorage(Storage):
-    """A prefix of an object store, or a folder of HDFS."""
+    """A prefix of an object store."""
 
-    at_once = 8  # the connections that pyarrow opens
+    at_once = 8
+    largest_bytes = LARGEST_BYTES
 
     def __init__(
         self, connection: Connection, address: Address, *, cache: ObjectCache = CACHE, inside: tuple[str, ...] = ()
     ) -> None:
         self.address = str(address)
         self._connection, self._root, self._cache, self._inside = connection, address, cache, inside
-        self._renames = address.scheme == "hdfs"
-        self.largest_bytes = None if self._renames else LARGEST_BYTES
-        host = "" if self._renames else address.host
-        self._path = "/".join([host, *filter(None, (address.path, *inside))])
+        self._path = "/".join(filter(None, (address.path, *inside)))
         self._seen: set[str] = set()
 
     def __str__(self) -> str:
@@ -56,26 +82,26 @@ class ObjectStorage(Storage):
         return ObjectStorage(self._connection, self._root, cache=self._cache, inside=(*self._inside, name))
 
     def files(self) -> dict[str, int]:
-        """Name and bytes of each object."""
-        found = {info.base_name: info.size for info in self._listed() if info.type == fs.FileType.File and info.size}
+        """Name and bytes of each object, but for empty ones, with which other programs mark folders."""
+        found = {_name(one["path"]): one["size"] for one in self._listed()["objects"] if one["size"]}
         return {name: found[name] for name in sorted(found) if not name.startswith(".")}
 
     def folders(self) -> list[str]:
         """The names of the prefixes below this one."""
-        return sorted(info.base_name for info in self._listed() if info.type == fs.FileType.Directory)
+        return sorted(_name(path) for path in self._listed()["common_prefixes"])
 
-    def _listed(self) -> list[fs.FileInfo]:
-        selector = fs.FileSelector(self._path, allow_not_found=True)
+    def _listed(self) -> ListResult[Sequence[ObjectMeta]]:
         try:
-            return self._ask(lambda: list(self._filesystem.get_file_info(selector)), "read")
+            return self._ask(lambda bucket: bucket.list_with_delimiter(self._path), "read")
         except FileNotFoundError:
-            return []
+            return {"objects": [], "common_prefixes": []}
 
     def exists(self, name: str) -> bool:
         """Whether the object exists; once it does, the service is not asked again."""
         if name not in self._seen:
-            info = self._ask(lambda: self._filesystem.get_file_info(self._named(name)), "read")
-            if info.type != fs.FileType.File or not info.size:
+            try:
+                self._ask(lambda bucket: bucket.head(self._named(name)), "read")
+            except FileNotFoundError:
                 return False
             self._seen.add(name)
         return True
@@ -84,83 +110,70 @@ class ObjectStorage(Storage):
         """Open an object, in memory."""
         content = self._cache.get(self._key(name))
         if content is None:
-            content = self._ask(lambda: self._fetched(name), "read")
+            content = self.read(name)
             self._cache.put(self._key(name), content)
         return pa.BufferReader(content)
 
     def read(self, name: str) -> bytes:
         """The object's current content."""
-        content: bytes = self._ask(lambda: self._fetched(name), "read").to_pybytes()
-        return content
-
-    def _fetched(self, name: str) -> pa.Buffer:
-        # From S3 one read of known length, as each piece of a stream is a request; from Google a verified stream.
-        if self._root.scheme == "gs":
-            with self._filesystem.open_input_stream(self._named(name)) as stream:
-                content = pa.py_buffer(stream.read())
-        else:
-            with self._filesystem.open_input_file(self._named(name)) as file:
-                content = file.read_buffer()
-                if content.size != file.size():
-                    raise OSError(f"{content.size} of {file.size()} bytes received")
-        if not content.size:
-            raise FileNotFoundError(name)
-        return content
+        return self._ask(lambda bucket: bytes(bucket.get(self._named(name)).bytes()), "read")
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write an object in one request, with retries."""
-        try:
-            self._ask(lambda: self._put(name, content), "written")
-        except FileNotFoundError:
-            raise StoreError(f"{self}: cannot be written (no such bucket). Create it first.") from None
+        octets = memoryview(content).cast("B")  # pyarrow's are signed
+        self._put(lambda bucket: bucket.put(self._named(name), octets, use_multipart=False))
         self._seen.add(name)
 
-    def _put(self, name: str, content: bytes | pa.Buffer) -> None:
-        if not self._renames:
-            self._upload(self._named(name), content)
-        elif not self.exists(name):  # it does if only the answer to the rename was lost
-            temporary = self._named(f".{name}.{uuid.uuid4().hex[:8]}.tmp")
-            self._filesystem.create_dir(self._path, recursive=True)
-            self._upload(temporary, content)
-            self._filesystem.move(temporary, self._named(name))
+    def create(self, name: str, content: bytes) -> bool:
+        """Write an object in one request that S3 and Google refuse if there is one."""
+        try:
+            self._put(lambda bucket: bucket.put(self._named(name), content, mode="create"))
+        except AlreadyExistsError:
+            with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile, or is just being created
+                return self.read(name) == content  # of a request that is sent again the first may have succeeded
+            return False
+        return True
 
-    def _upload(self, path: str, content: bytes | pa.Buffer) -> None:
-        # Not in a `with` block, which would close, and so complete, an upload whose write has failed.
-        stream = self._filesystem.open_output_stream(path)
-        stream.write(content)
-        stream.close()
+    def _put(self, action: Callable[[Service], object]) -> None:
+        try:
+            self._ask(action, "written")
+        except FileNotFoundError:
+            raise StoreError(f"{self}: cannot be written (no such bucket). Create it first.") from None
 
     def delete(self, name: str) -> None:
         """Delete an object, if it exists."""
         self._cache.drop(self._key(name))
         self._seen.discard(name)
         with contextlib.suppress(FileNotFoundError):
-            self._ask(lambda: self._filesystem.delete_file(self._named(name)), "written")
+            self._ask(lambda bucket: bucket.delete(self._named(name)), "written")
 
     def is_free(self) -> bool:
         """Whether no object has this prefix."""
-        return not any(info.type == fs.FileType.Directory or info.size for info in self._listed())
+        listed = self._listed()
+        names = [_name(one["path"]) for one in listed["objects"] if one["size"]]
+        return not listed["common_prefixes"] and all(TEMPORARY_FILE.fullmatch(name) for name in names)
 
     def check_writable(self) -> None:
         """Check that the bucket exists."""
-        if not self._renames:
-            info = self._ask(lambda: self._filesystem.get_file_info(self._root.host), "read")
-            if info.type == fs.FileType.NotFound:
-                raise StoreError(f"{self}: there is no bucket {self._root.host!r}. Create it first.")
-
-    @property
-    def _filesystem(self) -> fs.FileSystem:
-        return self._connection.filesystem
+        try:
+            self._ask(lambda bucket: bucket.list_with_delimiter(self._path), "read")
+        except FileNotFoundError:
+            host = self._root.host
+            raise StoreError(f"{self}: there is no bucket {host!r}. Create it first.") from None
 
     def _named(self, name: str) -> str:
-        return f"{self._path}/{name}"
+        return f"{self._path}/{name}".removeprefix("/")
 
     def _key(self, name: str) -> str:
         return f"{self._connection.service} {self._named(name)}"
 
-    def _ask(self, action: Callable[[], T], doing: str) -> T:
+    def _ask(self, action: Callable[[Service], T], doing: str) -> T:
         def describe(reason: str, is_ours: bool) -> str:
             way_out = f"Access needs {ACCESS[self._root.scheme]}" if is_ours else "Try again when it answers"
             return f"{self}: cannot be {doing} ({reason}). What was committed before is intact. {way_out}."
 
         return self._connection.ask(action, describe)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

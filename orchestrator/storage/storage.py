@@ -12,11 +12,11 @@ import re
 import shutil
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from trials.errors import StoreError
 T = TypeVar("T")
 
 TEMPORARY_FILE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # left by a killed writer
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)  # of a file system without hard links
 
 
 class Storage(ABC):
@@ -80,6 +81,36 @@ class Storage(ABC):
         Raises:
             StoreError: it cannot be written.
         """
+
+    @abstractmethod
+    def create(self, name: str, content: bytes) -> bool:
+        """Write an object only if none has this name, atomically; it is durable when this returns True.
+
+        Where `honours_create` is False, two callers at the same time may both be told True.
+
+        Args:
+            name: Of the object.
+            content: Must differ from what any other caller writes: an object with this content is taken for the
+                caller's own, of an attempt whose answer was lost.
+
+        Returns:
+            Whether the object of this name is the caller's.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+
+    def honours_create(self) -> bool:
+        """Whether `create` leaves an existing object alone, found out with an object that is deleted again.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        name = temporary_name("probe")
+        try:
+            return self.create(name, b"first") and not self.create(name, b"second") and self.read(name) == b"first"
+        finally:
+            self.delete(name)
 
     @abstractmethod
     def delete(self, name: str) -> None:
@@ -168,15 +199,34 @@ class FolderStorage(Storage):
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write a file under a temporary name and rename it; its bytes, and then its name, are flushed to the disk."""
-        temporary = self.folder / f".{name}.{uuid.uuid4().hex[:8]}.tmp"
+        with self._flushed(name, content) as temporary:
+            temporary.replace(self.folder / name)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a file under a temporary name and link it, which fails if the name exists.
+
+        On a file system without hard links it is created under its name, and others may see it before its content.
+        """
+        path = self.folder / name
+        if not path.exists():
+            with self._flushed(name, content) as temporary, contextlib.suppress(FileExistsError):
+                _link(temporary, path)
+                return True
+        with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
+            return path.read_bytes() == content  # of NFS an answer may be lost, and the second says that it exists
+        return False
+
+    @contextlib.contextmanager
+    def _flushed(self, name: str, content: bytes | pa.Buffer) -> Iterator[Path]:
+        """A new file under a temporary name, flushed to the disk; so are all names once the caller has given it one."""
+        temporary = self.folder / temporary_name(name)
         new = list(takewhile(lambda folder: not folder.exists(), (self.folder, *self.folder.parents)))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.folder / name)
+                _write_through(file, content)
+            yield temporary
+            temporary.unlink(missing_ok=True)
             for folder in (self.folder, *(one.parent for one in new)):
                 _flush_names(folder)
         except OSError as error:
@@ -207,6 +257,32 @@ class FolderStorage(Storage):
         """Check that the folder, or the one it will be created in, is writable."""
         if not os.access(self._existing(), os.W_OK):
             raise StoreError(f"{self}: cannot be written. Give another folder with --store.")
+
+
+def temporary_name(name: str) -> str:
+    """A name for this object while it is private to its writer."""
+    return f".{name}.{uuid.uuid4().hex[:8]}.tmp"
+
+
+def _write_through(file: BinaryIO, content: bytes | pa.Buffer) -> None:
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _link(file: Path, path: Path) -> None:
+    """Give a file a second name; FileExistsError if it is taken."""
+    try:
+        path.hardlink_to(file)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with path.open("xb") as copy:
+            try:
+                _write_through(copy, file.read_bytes())
+            except OSError:
+                path.unlink()
+                raise
 
 
 def _flush_names(folder: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError, deserialize
 
-from orchestrator.lease.claims import LEASES, claims_of
+from orchestrator.claims import running_drivers
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
@@ -25,11 +25,12 @@ from orchestrator.store.check_records import check_recorded_weights
 from orchestrator.store.check_rows import check_rows
 from orchestrator.store.contents import TableContents, read_contents
 from orchestrator.store.names import CHECKPOINTS, WRONG_DIGEST, is_intact, promised
-from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_forecast, is_plan, is_suggestion, newest_plan
+from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_forecast, is_plan, is_suggestion
 from orchestrator.store.report import Counted, Report
 from orchestrator.store.results import MARKER, check_marker, holds_rows
 from orchestrator.store.schema import TABLES, State
 from orchestrator.store.specs import checked_spec
+from orchestrator.store.suggested import decoded_suggestions, newest_plan
 from orchestrator.store.weights import FILE as WEIGHTS_FILE
 from orchestrator.store.weights import WEIGHTS, weights_of
 from trials.errors import StoreError
@@ -56,7 +57,7 @@ def check_store(store: str | Path | Storage) -> Report:
         _check_parts(name, table, report)
     check_rows(report)
     states = _states(report.tables, plans)
-    checkpoints, leases = _check_checkpoints(storage, states, report), _check_leases(storage, report)
+    checkpoints = _check_checkpoints(storage, states, report)
     weights = _check_weights(storage, report)
     quarantined = _n_files(storage.at(QUARANTINE))
     if quarantined:
@@ -71,7 +72,7 @@ def check_store(store: str | Path | Storage) -> Report:
         states=dict(sorted(Counter(states.values()).items())),
         checkpoints=checkpoints,
         weights=weights,
-        leases=leases,
+        drivers=dict(Counter(driver.holder.sweep for driver in running_drivers(storage))),
         quarantined=quarantined,
     )
     return report
@@ -96,6 +97,8 @@ _LOST = {
     "predictions": "without it, its trials have no predictions, but stay complete",
     "contributions": "without it, its trials have no contributions, but stay complete",
     "notes": "without it, its notes are lost, and notes that it removed are shown again",
+    "probes": "without it, `permafrost layers` computes its probes again",
+    "drifts": "without it, `permafrost layers` computes its drifts again",
     "commits": "without it, lost rows of `trials` may go unnoticed",
 }
 
@@ -125,7 +128,11 @@ def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
         folder, plans, suggested = storage.at(SWEEPS).at(sweep), list[SweepPlan](), list[SweepPlan]()
         for name in filter(lambda name: is_plan(name) or is_suggestion(name), folder.files()):
             try:
-                plan = decoded_plan(f"{folder}/{name}", folder.read(name))
+                path, content = f"{folder}/{name}", folder.read(name)
+                if is_plan(name):
+                    found = [decoded_plan(path, content)]
+                else:
+                    found = [one.plan for one in decoded_suggestions(path, content)]
             except FileNotFoundError:
                 continue
             except (OSError, BrokenError) as error:
@@ -133,8 +140,9 @@ def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
                 means = "`status` fails; the next launch writes the plan again"
                 report.remove_file((SWEEPS, sweep), name, wrong, means)
                 continue
-            (plans if is_plan(name) else suggested).append(plan)
-            _check_specs(f"{SWEEPS}/{sweep}/{name}", plan, report)
+            (plans if is_plan(name) else suggested).extend(found)
+            for plan in found:
+                _check_specs(f"{SWEEPS}/{sweep}/{name}", plan, report)
         newest += [*plans[-1:], *suggested]
         for name in filter(is_forecast, folder.files()):
             if problem := _file_problem(folder, name):
@@ -204,18 +212,6 @@ def _check_weights(storage: Storage, report: Report) -> int:
     names = weights_of(storage)
     check_recorded_weights(report, names)
     return len(names)
-
-
-def _check_leases(storage: Storage, report: Report) -> dict[str, int]:
-    counts = Counter[str]()
-    for sweep, folder, claim in claims_of(storage):
-        counts[sweep] += 1
-        try:
-            folder.holder(claim)
-        except StoreError as error:
-            wrong = str(error).removeprefix(f"{folder.storage}/{claim.names[-1]}: ").partition(". ")[0]
-            report.remove_file((LEASES, sweep), claim.names[-1], wrong, "no driver can run this sweep")
-    return dict(counts)
 
 
 def _n_files(folder: Storage) -> int:

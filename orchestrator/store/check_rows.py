@@ -20,7 +20,7 @@ from orchestrator.store.check_records import OPTIONAL, Pair, check_commits, diff
 from orchestrator.store.contents import COMPUTED, TableContents, repeated
 from orchestrator.store.report import Report
 from orchestrator.store.row_digests import NOTHING, Recorded
-from orchestrator.store.schema import KEYS, State
+from orchestrator.store.schema import KEYS, UNOWNED, State
 from orchestrator.store.specs import checked_spec
 from trials.record import MISMATCHED
 from trials.spec import TrialSpec
@@ -61,12 +61,14 @@ def _check_keys(name: str, report: Report) -> None:
     conflicts: dict[Pair, list[list[Row]]] = {}
     for at in duplicates:
         group = [next(rows) for _ in at]
-        if len({repr(row) for row in group}) == 1:
+        compared = COMPUTED[name] if name in UNOWNED else ()  # two people may have measured the same
+        if len({repr([row[column] for column in compared or row]) for row in group}) == 1:
             n_same += 1
             continue
         report.remove_rows(name, at[:-1], "a later row has the same key")
-        if name == "notes":
-            report.find(f"note {group[0]['note_id']}", "two different rows have its id", "readers use the later one")
+        if name in UNOWNED:
+            where = f"{name.removesuffix('s')} {group[0][KEYS[name][0]]}"
+            report.find(where, "two different rows have its id", "readers use the later one")
         else:
             conflicts.setdefault(_pair(group[0]), []).append(group)
     if n_same:

@@ -23,6 +23,8 @@ ABOUT = {
     "predictions": "A row a sentence or text of each scored split, with the weights of the best epoch.",
     "contributions": "A row a scored split, with the weights of the best epoch: the score, sentence by sentence.",
     "notes": "A row a note that somebody wrote about a trial or a setting and nobody removed.",
+    "probes": "A row a linear probe of the untouched encoder (`permafrost layers`): one train subset, one depth.",
+    "drifts": "A row a part of the encoder of a trial with stored weights: how far training moved it.",
 }
 
 COLUMNS: dict[str, dict[str, str]] = {
@@ -99,6 +101,34 @@ COLUMNS: dict[str, dict[str, str]] = {
         "author": "Who wrote it, if known.",
         "time": "When it was written, UTC.",
         "removed": "Whether the row removes the note; never in an export.",
+    },
+    "probes": {
+        "probe_id": "The setting, whatever is frozen: a digest of data, model, recipe and train size.",
+        "subset_seed": "The seed of the train subset that it learned from.",
+        "depth": "How many layers ran; 0 for the embeddings alone.",
+        "n_layers": "Encoder layers of the model.",
+        "task": "The task.",
+        "corpus": "What people call the corpus.",
+        "model": "What people call the pretrained model.",
+        "metric": "What `score` is.",
+        "train_size": "Sentences or texts of the train subset.",
+        "n_places": "Words or texts that it learned from.",
+        "score": "On dev, the larger the better.",
+        "control_score": "On dev against control labels: accuracy, or `metric` where the task has no accuracy.",
+        "selectivity": "The same metric on the task's own labels, less control_score.",
+        "contributions": "What each sentence or text of dev contributes to score; their mean is the score.",
+        "selectivity_contributions": "What each contributes to selectivity.",
+        "seconds": "What fitting and scoring the probe and its control took.",
+        "time": "When it was computed, UTC.",
+    },
+    "drifts": {
+        "trial_id": "The trial.",
+        "depth": "0 for the embeddings, k for the k-th layer.",
+        "n_layers": "Encoder layers of the model.",
+        "epoch": "The epoch of the weights: the best one, as no other is stored.",
+        "weight_change": "|W - W0| / |W0| of the part against the pretrained model.",
+        "cka": "Linear CKA of its output on dev before and after training; empty where the output is constant.",
+        "time": "When it was computed, UTC.",
     },
 }
 

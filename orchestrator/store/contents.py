@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.storage import Storage
 from orchestrator.store.parts import PartFolder, is_part
-from orchestrator.store.schema import ALL_TABLES, METRICS
+from orchestrator.store.schema import ALL_TABLES, METRICS, UNOWNED
 
 # Everything that belongs to a trial is committed before its own row, and read after it: whoever sees the row sees all.
 COMMIT_ORDER = ("epochs", "tags", "predictions", "contributions", "trials", "commits")
-READ_ORDER = (*reversed(COMMIT_ORDER), "notes")  # notes belong to no attempt
+READ_ORDER = (*reversed(COMMIT_ORDER), *UNOWNED)
 
 # What two runs of one trial must agree in; the other columns are measured, or say where it ran.
 COMPUTED = {
@@ -34,6 +34,8 @@ COMPUTED = {
     "predictions": ("forms", "gold", "predicted", "probability"),
     "contributions": ("values",),
     "notes": (),
+    "probes": ("score", "control_score", "selectivity", "n_places"),
+    "drifts": ("epoch", "weight_change", "cka"),
     "commits": (),
 }  # fmt: skip
 

@@ -44,7 +44,8 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
     """
     tables: dict[str, Callable[[], pa.Table]] = {
         "trials": store.trials, "epochs": store.epochs, "tags": store.tags, "predictions": store.predictions,
-        "contributions": store.contributions, "notes": store.notes,
+        "contributions": store.contributions, "notes": store.notes, "probes": store.probes,
+        "drifts": store.drifts,
     }  # fmt: skip
     paths = {name: folder / f"{name}.{form}" for name in tables} | {DICTIONARY: folder / DICTIONARY}
     there = [path for path in paths.values() if path.exists()]

@@ -34,11 +34,6 @@ class Changes:
     rows: tuple[pa.Table, ...]
     broken: tuple[BrokenPart, ...]
 
-    @property
-    def is_none(self) -> bool:
-        """Whether nothing has changed."""
-        return not self.reset and not self.rows
-
 
 class Follower:
     """Reads each part of a table once."""

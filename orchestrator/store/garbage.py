@@ -1,4 +1,4 @@
-"""Files that nobody needs any more: temporary files of killed writers, checkpoints of completed trials, dead claims."""
+"""Files that nobody needs any more: temporary files of killed writers, checkpoints and claims of completed trials."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from orchestrator.lease.claims import LEASES, Claim, ClaimFolder, claims_of
-from orchestrator.lease.holder import Presence, this_driver
+from orchestrator.claims.claims import CLAIMS, SEARCH, listed, trial_of
+from orchestrator.claims.membership import Membership
+from orchestrator.claims.roster import DRIVERS
 from orchestrator.storage.storage import TEMPORARY_FILE, FolderStorage, Storage
 from orchestrator.store.check import CHECKPOINT, QUARANTINE, check_store, completed_ids
 from orchestrator.store.names import CHECKPOINTS
@@ -21,7 +22,7 @@ OLD_S = 24 * 3600.0  # of a temporary file: no writer takes so long
 
 
 def find_garbage(storage: Storage, now: float | None = None) -> list[StoredFile]:
-    """The files that may be deleted. Temporary files are only found in folders; in object stores only HDFS has any.
+    """The files that may be deleted. Temporary files are only found in folders, as object stores have none.
 
     Raises:
         StoreError: no store there, or something is wrong with it, so that what is needed is unknown.
@@ -34,7 +35,7 @@ def find_garbage(storage: Storage, now: float | None = None) -> list[StoredFile]
         )
     completed = completed_ids(report.tables)
     old = _old_temporary_files(storage, time.time() if now is None else now)
-    return [*old, *_checkpoints(storage, completed), *_weights(storage, completed), *_dead_claims(storage)]
+    return [*old, *_checkpoints(storage, completed), *_weights(storage, completed), *_claims(storage, completed)]
 
 
 def collect(storage: Storage, garbage: Sequence[StoredFile]) -> None:
@@ -43,23 +44,15 @@ def collect(storage: Storage, garbage: Sequence[StoredFile]) -> None:
         file.folder_in(storage).delete(file.name)
 
 
-def remove_temporary_files(storage: Storage, sweep: str) -> None:
-    """Delete what killed writers left, unless the driver of another sweep may be writing; `sweep` is one's own.
+def remove_temporary_files(storage: Storage, membership: Membership) -> None:
+    """Delete what killed writers left, unless another driver is present, which may be writing.
 
-    The claims are listed last: a driver that claims a sweep later had not begun to write what is deleted. The folder of
-    the claims is left out, as drivers write there before they have one.
+    The drivers are listed last: one that comes later had not begun to write what is deleted. Their own folder is left
+    out, as they write there before they are present.
     """
-    left = [file for file, _ in _temporary_files(storage, without=(QUARANTINE, LEASES))]
-    if left and not any(_may_be_alive(folder, claim) for other, folder, claim in claims_of(storage) if other != sweep):
+    left = [file for file, _ in _temporary_files(storage, without=(QUARANTINE, DRIVERS))]
+    if left and not membership.others():
         collect(storage, left)
-
-
-def _may_be_alive(folder: ClaimFolder, claim: Claim) -> bool:
-    try:
-        holder = folder.holder(claim)
-    except StoreError:
-        return True
-    return holder is not None and holder.presence(this_driver()) is not Presence.GONE
 
 
 def _old_temporary_files(storage: Storage, now: float) -> Iterator[StoredFile]:
@@ -95,12 +88,11 @@ def _weights(storage: Storage, completed: set[str]) -> Iterator[StoredFile]:
             yield StoredFile((WEIGHTS,), name, "weights of a trial that has not completed", sizes.get(name, 0))
 
 
-def _dead_claims(storage: Storage) -> Iterator[StoredFile]:
-    """Claims of drivers on this machine that have ended; of others only a launch of the sweep can find out."""
-    me = this_driver()
-    for sweep, folder, claim in claims_of(storage):
-        holder = folder.holder(claim)
-        if holder is not None and holder.presence(me) is Presence.GONE:
-            sizes = folder.storage.files()
-            for name in claim.names:
-                yield StoredFile((LEASES, sweep), name, f"claim of {holder}, which has ended", sizes.get(name, 0))
+def _claims(storage: Storage, completed: set[str]) -> Iterator[StoredFile]:
+    """Those of killed drivers and ended searches. Those to other trials say which attempts there were."""
+    folder = storage.at(CLAIMS)
+    sizes = folder.files()
+    for name in listed(folder):
+        if trial_of(name) in completed or name.startswith(SEARCH):
+            why = "claim to a completed trial" if trial_of(name) in completed else "claim to the decisions of a search"
+            yield StoredFile((CLAIMS,), name, why, sizes.get(name, 0))

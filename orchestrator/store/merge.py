@@ -23,7 +23,7 @@ from orchestrator.store.contents import COMMIT_ORDER, COMPUTED, TableContents, l
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import is_forecast, is_plan, is_suggestion
 from orchestrator.store.results import MARKER, ResultStore, mark
-from orchestrator.store.schema import ALL_TABLES, KEYS, State, unusable
+from orchestrator.store.schema import ALL_TABLES, KEYS, UNOWNED, State, unusable
 from orchestrator.store.weights import WEIGHTS, weights_of
 from trials.errors import StoreError
 
@@ -72,7 +72,8 @@ def merge(source: ResultStore, target: ResultStore) -> Merged:
         PartFolder(target.storage.at(name), ALL_TABLES[name]).append_table(rows)
         done.rows[name] = len(rows)
         touched |= set(_pairs(rows))
-    done.rows["notes"] = _add_notes(theirs["notes"], ours["notes"], target)
+    for name in UNOWNED:
+        done.rows[name] = _add_missing(name, theirs[name], ours[name], target)
     done.attempts, done.plans = len(touched), _add_plans(source.storage, target.storage)
     return done
 
@@ -196,13 +197,13 @@ def _pairs(rows: pa.Table) -> list[Pair]:
     return list(zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True))
 
 
-def _add_notes(theirs: pa.Table, ours: pa.Table, target: ResultStore) -> int:
-    """Add the notes, and the removals of notes, that are missing; their ids are unique."""
-    there = set(zip(*(ours[key].to_pylist() for key in KEYS["notes"]), strict=True))
-    keys = zip(*(theirs[key].to_pylist() for key in KEYS["notes"]), strict=True)
+def _add_missing(name: str, theirs: pa.Table, ours: pa.Table, target: ResultStore) -> int:
+    """Add the rows whose keys are missing."""
+    there = set(zip(*(ours[key].to_pylist() for key in KEYS[name]), strict=True))
+    keys = zip(*(theirs[key].to_pylist() for key in KEYS[name]), strict=True)
     rows = theirs.filter(pa.array([key not in there for key in keys], pa.bool_()))
     if len(rows):
-        target.append("notes", rows.to_pylist())
+        target.append(name, rows.to_pylist())
     return len(rows)
 
 

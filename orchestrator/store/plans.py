@@ -1,7 +1,7 @@
-"""The plans of sweeps in a store: one file per launch that declared something new, one per suggested cell.
+"""The plans of sweeps in a store: one file per launch that declared something new, and cells that a search suggested.
 
     <store>/sweeps/<sweep>/plan-<time>-<digest>.json           all trials known at that time
-    <store>/sweeps/<sweep>/suggested-<time>-<digest>.json      those of one more cell, with the sampler's parameters
+    <store>/sweeps/<sweep>/suggested-<time>-<digest>.json      more cells, with the sampler's parameters (`suggested`)
 
 The trials of a sweep are those of its newest plan and of the cells suggested after it. The times in their names and in
 the plans never go back, even if the machine's clock is set back.
@@ -10,7 +10,6 @@ the plans never go back, even if the machine's clock is set back.
 from __future__ import annotations
 
 import json
-import math
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,14 +19,6 @@ from orchestrator.storage.storage import Storage
 from orchestrator.store.names import WRONG_DIGEST, is_intact, stamp_of, stamped
 
 SWEEPS = "sweeps"
-
-
-@dataclass(frozen=True)
-class Suggested:
-    """A cell as a sampler identifies it: the number of the suggestion, and the value of each parameter."""
-
-    number: int
-    parameters: dict[str, int | float]
 
 
 @dataclass(frozen=True)
@@ -62,58 +53,31 @@ def is_forecast(name: str) -> bool:
     return name.startswith("forecast-") and name.endswith(".json")
 
 
-def write_plan(folder: Storage, plan: SweepPlan, suggested: Suggested | None = None, *, after_ns: int = 0) -> None:
-    """Write a plan, or a suggested cell, newer than all in its folder and than `after_ns`. Raises StoreError."""
+def write_plan(folder: Storage, plan: SweepPlan, *, after_ns: int = 0) -> None:
+    """Write a plan, newer than all in its folder and than `after_ns`. Raises StoreError."""
+    stamp_ns, plan = stamped_plan(folder, plan, after_ns)
+    content = (json.dumps(as_json(plan), indent=1) + "\n").encode()
+    folder.write(stamped("plan", stamp_ns, content, "json"), content)
+
+
+def as_json(plan: SweepPlan) -> dict[str, Any]:
+    """A plan as its file has it."""
+    return {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
+
+
+def stamped_plan(folder: Storage, plan: SweepPlan, after_ns: int = 0) -> tuple[int, SweepPlan]:
+    """A time newer than all in a folder and than `after_ns`, in nanoseconds, and the plan, of that time if need be."""
     after_ns = max(after_ns, newest_stamp(folder))
     stamp_ns = time.time_ns()
     if stamp_ns <= after_ns:  # the clock was set back
         stamp_ns = after_ns + 1_000  # as float seconds, as in `SweepPlan.time`, a nanosecond may be lost
         plan = replace(plan, time=stamp_ns / 1e9)
-    found: dict[str, Any] = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
-    if suggested is not None:
-        found |= {"number": suggested.number, "parameters": suggested.parameters}
-    content = (json.dumps(found, indent=1) + "\n").encode()
-    folder.write(stamped("plan" if suggested is None else "suggested", stamp_ns, content, "json"), content)
+    return stamp_ns, plan
 
 
 def newest_stamp(folder: Storage) -> int:
     """The time of the newest plan or suggested cell in a sweep's folder, in nanoseconds; 0 if there is none."""
     return max((stamp_of(name) for name in folder.files() if is_plan(name) or is_suggestion(name)), default=0)
-
-
-def newest_plan(folder: Storage) -> SweepPlan | None:
-    """The newest plan in a sweep's folder, with the cells suggested since then. Raises BrokenError."""
-    names = sorted(folder.files())
-    newest = max(filter(is_plan, names), default=None)
-    if newest is None:
-        return None
-    plan, since = read_plan(folder, newest), stamp_of(newest)
-    trials = dict(plan.trials)
-    for name in filter(is_suggestion, names):
-        if stamp_of(name) > since:
-            trials |= read_plan(folder, name).trials
-    return plan if len(trials) == len(plan.trials) else replace(plan, trials=tuple(trials.items()))
-
-
-def suggestions(folder: Storage) -> list[Suggested]:
-    """All suggested cells, in their order. Raises BrokenError."""
-    found = []
-    for name in sorted(filter(is_suggestion, folder.files())):
-        path, content = f"{folder}/{name}", folder.read(name)
-        decoded_plan(path, content)
-        try:
-            values = json.loads(content.decode("utf-8"))
-            parameters = {str(key): _number(value) for key, value in values["parameters"].items()}
-            found.append(Suggested(int(_number(values["number"])), parameters))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _broken_plan(path, error) from error
-    return found
-
-
-def _number(value: object) -> int | float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or value in (math.inf, -math.inf):
-        raise TypeError(f"{value!r} is not a number")
-    return value
 
 
 def read_plan(folder: Storage, name: str) -> SweepPlan:
@@ -123,7 +87,7 @@ def read_plan(folder: Storage, name: str) -> SweepPlan:
         with folder.open(name) as file:
             return decoded_plan(path, file.read())
     except OSError as error:
-        raise _broken_plan(path, error) from error
+        raise broken_plan(path, error) from error
 
 
 def decoded_plan(path: str, content: bytes) -> SweepPlan:
@@ -133,16 +97,29 @@ def decoded_plan(path: str, content: bytes) -> SweepPlan:
         BrokenError: they are corrupted, or not a plan.
     """
     try:
-        if not is_intact(path, content):
-            raise ValueError(WRONG_DIGEST)
-        found = json.loads(content.decode("utf-8"))
-        trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
-        return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials)
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise _broken_plan(path, error) from error
+        return plan_of(intact_json(path, content))
+    except DECODING_ERRORS as error:
+        raise broken_plan(path, error) from error
 
 
-def _broken_plan(path: str, error: Exception) -> BrokenError:
+def intact_json(path: str, content: bytes) -> Any:
+    """What the bytes of a file say. Raises ValueError."""
+    if not is_intact(path, content):
+        raise ValueError(WRONG_DIGEST)
+    return json.loads(content.decode("utf-8"))
+
+
+DECODING_ERRORS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+def plan_of(found: Any) -> SweepPlan:
+    """A plan from JSON values. Raises one of `DECODING_ERRORS`."""
+    trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
+    return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials)
+
+
+def broken_plan(path: str, error: Exception) -> BrokenError:
+    """The error of a plan or suggested cells that cannot be read."""
     return BrokenError(
         path, f"not a readable plan ({error})", "Run `permafrost store repair`; the next launch writes the plan again"
     )

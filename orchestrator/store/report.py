@@ -64,7 +64,7 @@ class Counted:
         states: Trials by the state that readers show; `not ended` if a trial is planned or has rows but has not ended.
         checkpoints: By their trial: `ended`, `to go on`, or `unknown`.
         weights: Trials whose trained weights are stored.
-        leases: Claims, by sweep.
+        drivers: The number of running drivers, by sweep.
         quarantined: Files that earlier repairs moved out.
     """
 
@@ -74,7 +74,7 @@ class Counted:
     states: dict[str, int] = field(default_factory=dict)
     checkpoints: dict[str, int] = field(default_factory=dict)
     weights: int = 0
-    leases: dict[str, int] = field(default_factory=dict)
+    drivers: dict[str, int] = field(default_factory=dict)
     quarantined: int = 0
 
 

@@ -2,7 +2,7 @@
 
 from orchestrator.store import open_store
 
-store = open_store("results")       # or s3://bucket/prefix, gs://..., hdfs://...
+store = open_store("results")       # or s3://bucket/prefix, gs://bucket/prefix
 store.trials(), store.epochs()      # Arrow tables
 """
 
@@ -20,9 +20,11 @@ import pyarrow.compute as pc
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
+from orchestrator.store.contents import latest
 from orchestrator.store.parts import PartFolder, is_part
-from orchestrator.store.plans import SWEEPS, Suggested, SweepPlan, newest_plan, newest_stamp, suggestions, write_plan
-from orchestrator.store.schema import ALL_TABLES, SCHEMA_VERSION, State
+from orchestrator.store.plans import SWEEPS, SweepPlan, newest_stamp, write_plan
+from orchestrator.store.schema import ALL_TABLES, KEYS, SCHEMA_VERSION, State
+from orchestrator.store.suggested import Suggested, SuggestionLog, join_suggestions, newest_plan, recorded
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 
@@ -40,6 +42,7 @@ class ResultStore:
     def __init__(self, storage: Storage | Path) -> None:
         self.storage = FolderStorage(storage) if isinstance(storage, Path) else storage
         self._parts = {name: PartFolder(self.storage.at(name), schema) for name, schema in ALL_TABLES.items()}
+        self._logs: dict[str, SuggestionLog] = {}  # of this driver, by sweep
 
     @property
     def address(self) -> str:
@@ -80,6 +83,18 @@ class ResultStore:
         """The notes that nobody has removed, the oldest first. Columns: `schema.NOTES`."""
         return standing(self._parts["notes"].read())
 
+    def probes(self) -> pa.Table:
+        """A row a linear probe. Columns: `schema.PROBES`."""
+        return self._once("probes")
+
+    def drifts(self) -> pa.Table:
+        """A row a part of the encoder of each trial whose drift was measured. Columns: `schema.DRIFTS`."""
+        return self._once("drifts")
+
+    def _once(self, table: str) -> pa.Table:
+        rows = latest(self._parts[table].read(), KEYS[table])
+        return rows.sort_by([(key, "ascending") for key in KEYS[table]])
+
     def _committed(self, table: str, keys: list[str], trial_id: str | None = None) -> pa.Table:
         """Rows of each trial's newest ended attempt, or if none has ended, of its newest; one per key, in order."""
         ended = self.trials([])  # read first, as it is written last: the other rows of these trials exist
@@ -102,14 +117,17 @@ class ResultStore:
         return newest_attempts(pa.concat_tables(tables))
 
     def append(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Commit rows of a table. Only the Recorder calls this, and for `notes` whoever writes one (`notes`)."""
+        """Commit rows of a table. Only the Recorder calls this, and for `schema.UNOWNED` whoever has rows."""
         self.create()
         self._parts[table].append(rows)
 
     def compact(self) -> None:
-        """Merge the small parts of each table."""
+        """Merge the small parts of each table, and the suggestions of each sweep."""
         for parts in self._parts.values():
             parts.compact()
+        sweeps = self.storage.at(SWEEPS)
+        for name in sweeps.folders():
+            join_suggestions(sweeps.at(name))
 
     def sweeps(self) -> list[SweepPlan]:
         """The newest plan of every sweep, the oldest sweep first."""
@@ -135,11 +153,12 @@ class ResultStore:
     def add_suggestion(self, plan: SweepPlan, number: int, parameters: Mapping[str, int | float]) -> None:
         """Add a cell that a search suggested; `plan` contains its trials only. Raises as `add_plan` does."""
         self.create()
-        write_plan(self._folder_of(plan.name), plan, Suggested(number, dict(parameters)))
+        log = self._logs.setdefault(plan.name, SuggestionLog(self._folder_of(plan.name)))
+        log.add(plan, Suggested(number, dict(parameters)))
 
     def suggestions(self, sweep: str) -> list[Suggested]:
         """The cells that a search suggested, in all its launches and in their order. Raises BrokenError."""
-        return suggestions(self._folder_of(sweep))
+        return [one.suggested for one in recorded(self._folder_of(sweep))]
 
     def _folder_of(self, sweep: str) -> Storage:
         if not is_plain(sweep):
@@ -162,8 +181,8 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
     """Open a store; without `must_exist` an absent or empty folder is a new store, created at the first write.
 
     Args:
-        path: A folder, or `s3://bucket/prefix`, `gs://bucket/prefix`, `hdfs://host:port/path`. Credentials come from
-            the environment or the provider's own files.
+        path: A folder, `s3://bucket/prefix` or `gs://bucket/prefix`. Credentials come from the
+            environment or the provider's own files.
         must_exist: Whether the store has to exist.
 
     Raises:
@@ -171,17 +190,28 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
         StoreError: no store there, something else, a store of a newer version, or a storage that cannot be reached.
     """
     storage = open_storage(path)
-    if storage.exists(MARKER) or holds_rows(storage):
-        check_marker(storage)
-    elif not storage.is_free():
+    if not _is_store(storage):
+        is_free = storage.is_free()
+        if not _is_store(storage):  # another launch may have created it meanwhile
+            _check_place(storage, is_free=is_free, must_exist=must_exist)
+            return ResultStore(storage)
+    check_marker(storage)
+    return ResultStore(storage)
+
+
+def _is_store(storage: Storage) -> bool:
+    return storage.exists(MARKER) or holds_rows(storage)
+
+
+def _check_place(storage: Storage, *, is_free: bool, must_exist: bool) -> None:
+    """Check that a store can be created where there is none. Raises StoreError."""
+    if not is_free:
         raise StoreError(
             f"{storage}: contains something other than a Permafrost store. Give another folder with --store."
         )
-    elif must_exist:
+    if must_exist:
         raise StoreError(f"{storage}: no store there. Run a sweep first, or give its folder with --store.")
-    else:
-        storage.check_writable()
-    return ResultStore(storage)
+    storage.check_writable()
 
 
 def check_marker(storage: Storage) -> None:

@@ -158,6 +158,42 @@ NOTES = pa.schema(
     ]
 )
 
+# What a linear probe reads from the untouched encoder at one depth, learned from one train subset; of no trial.
+PROBES = pa.schema(
+    [
+        ("probe_id", pa.string()),  # `trials.probing.probe_key.probe_id`
+        ("subset_seed", pa.int64()),
+        ("depth", pa.int32()),  # layers that ran; 0 for the embeddings
+        ("n_layers", pa.int32()),
+        ("task", pa.string()),
+        ("corpus", pa.string()),
+        ("model", pa.string()),
+        ("metric", pa.string()),
+        ("train_size", pa.int64()),
+        ("n_places", pa.int64()),  # words or texts that it learned from
+        ("score", pa.float64()),  # on dev
+        ("control_score", pa.float64()),
+        ("selectivity", pa.float64()),
+        ("contributions", pa.list_(pa.float32())),  # of each sentence of dev, to `score`
+        ("selectivity_contributions", pa.list_(pa.float32())),
+        ("seconds", pa.float64()),
+        ("time", _TIME),
+    ]
+)
+
+# How far training moved one part of the encoder, of a trial whose weights were kept.
+DRIFTS = pa.schema(
+    [
+        ("trial_id", pa.string()),
+        ("depth", pa.int32()),  # 0 for the embeddings, k for the k-th layer
+        ("n_layers", pa.int32()),
+        ("epoch", pa.float64()),  # of the weights: the best one
+        ("weight_change", pa.float64()),
+        ("cka", pa.float64()),
+        ("time", _TIME),
+    ]
+)
+
 TABLES = {
     "epochs": EPOCHS,
     "trials": TRIALS,
@@ -165,7 +201,10 @@ TABLES = {
     "predictions": PREDICTIONS,
     "contributions": CONTRIBUTIONS,
     "notes": NOTES,
+    "probes": PROBES,
+    "drifts": DRIFTS,
 }
+UNOWNED = ("notes", "probes", "drifts")  # their rows belong to no attempt: whoever has some adds them, without a claim
 
 # One row per ended attempt, written after its row in `trials`: the evidence where a row in `trials` was lost. Only
 # checks, repairs and merges read it.
@@ -180,6 +219,8 @@ KEYS = {
     "predictions": ("trial_id", "attempt", "split", "sentence"),
     "contributions": ("trial_id", "attempt", "split"),
     "notes": ("note_id", "removed"),
+    "probes": ("probe_id", "subset_seed", "depth"),
+    "drifts": ("trial_id", "depth"),
     "commits": ("trial_id", "attempt"),
 }
 _KEY_COLUMNS = {column for keys in KEYS.values() for column in keys}

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from orchestrator.config.validation_messages import faults
+from orchestrator.store.plans import SweepPlan
 from trials.errors import ConfigError, NothingMatchedError, StoreError
 from trials.spec import TrialSpec
 
@@ -29,6 +30,11 @@ def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> Trial
             f"trial {trial_id!r} of the store: {place}: {first.text.removesuffix('.')}. "
             "Its row or plan is broken, or of a newer version."
         ) from error
+
+
+def planned_specs(plan: SweepPlan) -> list[TrialSpec]:
+    """The trials of a plan, in its order. Raises StoreError: One cannot be read."""
+    return [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
 
 
 def checked_spec(content: object, trial_id: str) -> TrialSpec | str:

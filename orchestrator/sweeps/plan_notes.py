@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from orchestrator.config.quantities import counted
 from orchestrator.sweeps.sweep import SweepSpec
-from trials.datasets.corpus import Corpus, Item, Sentence
+from trials.datasets.corpus import Corpus, Sentence, item_words
 from trials.draft import Lookup
 from trials.models.family import CAUSAL, MODEL_FAMILIES, is_causal
 from trials.prefix.rule import is_worth_it, prefix_depth, why_not_cut
@@ -107,7 +108,7 @@ def _length_notes(specs: Sequence[TrialSpec]) -> Iterator[str]:
     """How many words of dev `max_length` cuts off at least: a word is one subword or more."""
     kinds = dict.fromkeys((spec.task, spec.data, spec.max_length) for spec in specs)
     for task, data, max_length in kinds:
-        lengths = [_n_words(item) for item in read_corpus(task, data).dev]
+        lengths = [len(item_words(item)) for item in read_corpus(task, data).dev]
         cut, total = sum(max(0, n + _SPECIALS - max_length) for n in lengths), sum(lengths)
         if cut:
             what = "count as errors" if TASKS[task].head == "tokens" else "are not read"
@@ -115,10 +116,6 @@ def _length_notes(specs: Sequence[TrialSpec]) -> Iterator[str]:
                 f"{data.name}: `max_length: {max_length}` cuts off at least {cut:,} of {total:,} words of dev, which "
                 f"{what}."
             )
-
-
-def _n_words(item: Item) -> int:
-    return len(item.forms) if isinstance(item, Sentence) else len(f"{item.text} {item.pair or ''}".split())
 
 
 # --- The design
@@ -130,7 +127,7 @@ def _design_notes(sweep: SweepSpec, specs: Sequence[TrialSpec]) -> Iterator[str]
         return
     n_seeds = len(set(sweep.seeds))
     if n_seeds < FEWEST_SEEDS:
-        yield f"{n_seeds} seed{'s' * (n_seeds != 1)}: no loss gets an interval worth its name below {FEWEST_SEEDS}."
+        yield f"{counted(n_seeds, 'seed')}: no loss gets an interval worth its name below {FEWEST_SEEDS}."
     if not any(spec.freeze.is_baseline for spec in specs):
         yield "no setting trains everything, so nothing can be compared: add `none` to `freeze`."
 

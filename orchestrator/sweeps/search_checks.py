@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.analysis.cells import by_cell, objective_group
 from orchestrator.config.yaml_document import Document, KeyPath
+from orchestrator.sweeps.placement import FREEZE
 from orchestrator.sweeps.search_spec import COSTS
 from trials.errors import ConfigError, unknown
 from trials.spec import TrialSpec
@@ -37,6 +38,8 @@ def _contradictions(sweep: SweepSpec) -> Iterator[Problem]:
     given = [key for key, is_given in asked.items() if is_given]
     if len(given) > 1:
         yield (given[-1],), f"{' and '.join(given)} exclude each other, as each decides what runs. Keep one."
+    if sweep.search.kind == "placement" and FREEZE in sweep.space:
+        yield ("space", FREEZE), "`search: placement` chooses what is frozen. Remove this key."
     if is_adaptive and (sweep.racing or sweep.goal):
         key = "racing" if sweep.racing else "goal"
         yield (
@@ -143,6 +146,10 @@ def _goal(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Problem]:
         )
     if not any(not spec.freeze.is_baseline for spec in trials):
         yield path, "has no freeze to choose. Add some to `freeze`."
+    rules = sorted({spec.freeze.label for spec in trials if spec.freeze.rule is not None})
+    if rules:
+        yield path, f"compares depths, and {rules[0]} is a rule without one. Compare rules in a sweep without a goal."
+        return
     freezes = sorted({spec.freeze for spec in trials}, key=lambda one: (one.depth, one.embeddings))
     for less, more in itertools.pairwise(freezes):
         if not set(less.layers) <= set(more.layers) or less.embeddings > more.embeddings:

@@ -17,11 +17,14 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from orchestrator.sweeps.space import Point, Space
 from trials.metrics.metric import METRICS
+from trials.record import RECORD_COLUMNS
 from trials.registry import Registry
 from trials.settings import Frozen, Positive, Seed
 
 Confidence = Annotated[float, Field(ge=0.5, lt=1)]
-COSTS = ("train_s", "energy_j", "peak_memory_bytes", "trainable_params")  # objectives other than metrics
+COSTS = {name: column.result for name, column in RECORD_COLUMNS.items() if column.result}
+"""Objectives other than metrics, and how the mean of each is stated."""
+COSTS["trainable_params"] = "{:,.0f} trainable parameters"
 Layers = Callable[[Point], int]  # encoder layers of a point's model
 
 
@@ -55,12 +58,14 @@ class SearchSpec(Frozen):
     Attributes:
         kind: ``grid`` for every combination; ``random`` for samples; ``sobol`` for evenly spread samples (Sobol'
             1967, scrambled); ``tpe`` for a tree-structured Parzen estimator (Bergstra et al. 2011), which samples where
-            cells scored well; ``pareto`` for the same with several objectives.
+            cells scored well; ``pareto`` for the same with several objectives; ``placement`` for sets of layers to
+            freeze: the first, last and evenly spread ones, those of `order`, then random ones.
         cells: Number of cells, not counting seeds; not for a grid.
         seed: Seed of the sampling, not of the trials.
         startup: Random cells of ``tpe`` and ``pareto`` before the first model-based one.
         objectives: What is optimised: ``score``, another dev metric of the task, or a cost (`train_s`, `energy_j`,
             `peak_memory_bytes`, `trainable_params`). Costs are minimised, metrics maximised.
+        order: Layers in the order in which ``placement`` freezes them, e.g. by drift, the least first.
     """
 
     kind: str = "grid"
@@ -68,6 +73,7 @@ class SearchSpec(Frozen):
     seed: Seed = 0
     startup: Positive = 10
     objectives: Annotated[tuple[str, ...], Field(min_length=1, max_length=3)] = ("score",)
+    order: tuple[Annotated[int, Field(ge=0)], ...] = ()
 
     @field_validator("kind")
     @classmethod
@@ -82,6 +88,10 @@ class SearchSpec(Frozen):
             raise ValueError(f"`cells: N` is required with `kind: {counted}` and not allowed with any other")
         if len(set(self.objectives)) < len(self.objectives):
             raise ValueError(f"objectives {list(self.objectives)}: one is repeated")
+        if self.order and self.kind != "placement":
+            raise ValueError("`order` is that in which `kind: placement` freezes layers; it goes with no other kind")
+        if len(set(self.order)) < len(self.order):
+            raise ValueError(f"order {list(self.order)}: a layer is repeated")
         if (self.kind == "pareto") != (len(self.objectives) > 1):
             raise ValueError("`kind: pareto` needs two objectives or three, every other kind one")
         return self

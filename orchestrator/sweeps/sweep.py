@@ -35,7 +35,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from orchestrator.config.validation_messages import MAX_MISTAKES, Fault, faults, most
+from orchestrator.config.validation_messages import MAX_MISTAKES, SettingFault, faults, most
 from orchestrator.config.yaml_document import Document, KeyPath, set_path
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.notification_spec import WatchSpec
@@ -254,7 +254,7 @@ def declared_sweep(document: Document) -> SweepSpec:
         raise ConfigError(most([*problems, *_problems_of_the_rest(document, wrong)])) from error
 
 
-def _text_of(fault: Fault) -> str:
+def _text_of(fault: SettingFault) -> str:
     """A sentence on a fault; a key of a trial that stands beside `trial` is sent there."""
     key = str(fault.path[0]) if fault.path else ""
     if fault.kind == "extra_forbidden" and len(fault.path) == 1 and key in TrialDraft.model_fields:

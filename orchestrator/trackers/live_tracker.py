@@ -16,6 +16,7 @@ from typing import Any
 from orchestrator.config.console import script_command
 from orchestrator.config.quantities import counted
 from orchestrator.config.validation_messages import shortened
+from orchestrator.execution.events import Listener
 from orchestrator.execution.recorder import epoch_row, trial_row
 from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore
@@ -45,7 +46,7 @@ class _Row:
         return self.spec.trial_id, self.values["attempt"]
 
 
-class LiveTracker:
+class LiveTracker(Listener):
     """A `Listener` that sends the runs of a launch to one tracker. `over` ends it."""
 
     def __init__(
@@ -73,6 +74,17 @@ class LiveTracker:
         self._thread = threading.Thread(target=self._work, name=f"tracker {target.name}", daemon=True)
         self._thread.start()
 
+    def launched(self, *, skipped: int) -> None:
+        """Say what is not sent: the trials that the store has already, which an earlier launch may have sent."""
+        if skipped:
+            what = f"{counted(skipped, 'trial')} that the store has already"
+            self._say(f"watch.{self._target.name}: {what} will not be sent. Send all with:\n  {self._export}")
+
+    @property
+    def _export(self) -> str:
+        words = ("export-to", self._target.name, *self._target.options, "--sweep", self._sweep)
+        return script_command(*words, "--store", self._results.address)
+
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Nothing to send: a run begins with its first evaluation."""
         self._started[spec.trial_id], self._attempts[spec.trial_id] = spec, attempt
@@ -92,9 +104,6 @@ class LiveTracker:
         records = self._records.pop(spec.trial_id, [])
         self._put(_Row(spec, trial_row(spec, self._attempts[spec.trial_id], records, state, error), is_end=True))
 
-    def tick(self) -> None:
-        """Nothing to send."""
-
     def over(self, specs: Callable[[], Sequence[TrialSpec]]) -> None:
         """Send what is left, and what the whole sweep found, for at most `WAIT_S`; say what was not sent.
 
@@ -105,11 +114,10 @@ class LiveTracker:
         self._thread.join(WAIT_S)
         if self._is_complete:
             return
-        n, command = len(self._rest()), ["export-to", self._target.name, *self._target.options]
+        n = len(self._rest())
         why = f" ({self._error})" if self._error else f" within {WAIT_S:.0f} s"
-        again = script_command(*command, "--sweep", self._sweep, "--store", self._results.address)
         what = f"{n} of {counted(len(self._started), 'trial')} and the summary were" if n else "the summary was"
-        self._say(f"watch.{self._target.name}: {what} not sent{why}. Send with:\n  {again}")
+        self._say(f"watch.{self._target.name}: {what} not sent{why}. Send with:\n  {self._export}")
 
     def _put(self, row: _Row) -> None:
         if self._queue.qsize() < MOST_QUEUED:

@@ -23,7 +23,7 @@ from scipy import special
 
 from orchestrator.analysis.looks import PlannedLooks
 from orchestrator.analysis.simultaneous import simultaneous
-from orchestrator.search.choose_depth import Answer, DepthGoal, decide
+from orchestrator.search.choose_depth import DepthAnswer, DepthGoal, decide
 
 Floats = npt.NDArray[np.float64]
 Shape = Callable[[Floats], Floats]  # of standard normal values: values of mean 0 and deviation 1
@@ -108,12 +108,12 @@ def normal(z: Floats) -> Floats:
 
 def search(
     goal: DepthGoal, draws: Floats, rng: np.random.Generator, slots: int = 1, worth: float = 0.5
-) -> tuple[Answer, int]:
+) -> tuple[DepthAnswer, int]:
     """A search to its end, and the pairs it started; trials of parallel slots end in any order."""
     losses: list[dict[int, Floats | None]] = [{} for _ in draws]
     running: list[tuple[int, int]] = []
     spent = 0
-    while not isinstance(found := decide(goal, losses, range(draws.shape[1])), Answer):
+    while not isinstance(found := decide(goal, losses, range(draws.shape[1])), DepthAnswer):
         wanted = [(want.candidate, want.seed) for want in found.wants if want.chance >= worth]
         started = [pair for pair in wanted if pair not in running][: slots - len(running)]
         running, spent = running + started, spent + len(started)

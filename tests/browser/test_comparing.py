@@ -57,12 +57,12 @@ def test_ticked_trials_go_into_the_address_and_are_compared(url: str, watched: W
 
 def test_ticks_are_as_the_address_says_and_back_unticks(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/trials?trials={TWO}")
-    boxes = page.locator(".ag-row input[type=checkbox]")
-    page.wait_for_function("() => document.querySelectorAll('.ag-row input:checked').length === 2")
-    boxes.nth(1).click()
+    ticked = page.locator(".ag-row input:checked")
+    expect(ticked).to_have_count(2)
+    page.locator(".ag-row input[type=checkbox]").nth(1).click()
     page.wait_for_url("**/trials?trials=*,*,*")
     page.go_back()
-    page.wait_for_function("() => document.querySelectorAll('.ag-row input:checked').length === 2")
+    expect(ticked).to_have_count(2)
 
 
 def test_a_comparison_without_trials_says_where_to_pick_them(url: str, watched: Watched) -> None:

@@ -82,6 +82,8 @@ def test_another_server_of_this_machine_is_external_too(browser: Browser, served
 def test_an_expected_alarm_passes(served: Served, watched: Watched) -> None:
     watched.expects("console error: as planned")
     watched.open(served(small_app())).evaluate("console.error('as planned')")
+    watched.check()
+    assert len(watched._alarms) == 1
 
 
 @pytest.mark.browser

@@ -455,9 +455,12 @@ def test_the_keyboard_alone_reaches_a_trial(url: str, watched: Watched) -> None:
     control.focus()
     page.keyboard.press("Enter")
     page.locator(f"{DOTS} td a").first.wait_for()
-    page.locator(f"{DOTS} td a").first.focus()
+    link = page.locator(f"{DOTS} td a").first
+    address = link.get_attribute("href")
+    link.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/trial/*")
+    assert page.url == f"{url}{address}"
 
 
 def test_the_first_tab_leads_to_the_content(url: str, watched: Watched) -> None:

@@ -126,7 +126,7 @@ def test_who_comes_by_a_link_from_another_site_gets_in(browser: Browser) -> None
             page.wait_for_url(url)
             if "token" not in link:
                 page.get_by_role("link", name="Open the page").click()
-            page.wait_for_selector("h1:text('Plain')")
+            expect(page.get_by_role("heading", name="Plain")).to_be_visible()
 
 
 @pytest.mark.browser

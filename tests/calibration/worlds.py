@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from trials.metrics.pseudo_values import Score, label_f1, matthews, score_losses, word_losses
+from trials.metrics.pseudo_values import Score, label_f1, matthews, pseudo_values
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]  # mean 0, deviation 1
@@ -85,7 +85,7 @@ class Words:
             many = np.broadcast_to(words[:, None, None, :], rate.shape)
             found = rng.binomial(many, np.minimum(lost, 1)) - rng.binomial(many, np.minimum(gained, 1))
         none = np.zeros_like(found[0]).reshape(-1, self.n_sentences)  # what the two runs both have right cancels
-        losses = np.stack([word_losses(none, -found[i].reshape(none.shape), words[i]) for i in range(sweeps)])
+        losses = np.stack([found[i].reshape(none.shape) / words[i].mean() for i in range(sweeps)])
         return losses.reshape(rate.shape), collapsed
 
     def _correlated(self, rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
@@ -143,7 +143,8 @@ class Classes:
             wrong = np.where(rng.random(shape) < self.steady, hard_of, rng.random(shape)) < rate
             predicted = gold[:, None, :] ^ wrong
             counts.append(_two_classes(np.broadcast_to(gold[:, None, :], predicted.shape), predicted))
-        losses = np.stack([score_losses(b, f, self.score) for b, f in zip(*counts, strict=True)])
+        none, freeze = ([pseudo_values(each, self.score) for each in side] for side in counts)
+        losses = np.stack(none) - np.stack(freeze)
         return (losses - self._true())[:, None], np.zeros((sweeps, 1, n_seeds), dtype=bool)
 
     def _errors(self, rng: np.random.Generator, shape: tuple[int, ...], more: float) -> Floats:

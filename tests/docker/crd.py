@@ -74,3 +74,21 @@ def _unknown(value: Any, schema: Schema, place: str) -> Iterator[str]:
             yield from _unknown(part, others, f"{place}.{name}")
         elif not others and schema.get("type") == "object":
             yield f"{place}.{name}: unknown field"
+
+
+def with_defaults(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest as the API server stores it: the definition's defaults where nothing is said."""
+    served = manifest["apiVersion"].partition("/")[2]
+    filled: dict[str, Any] = _filled(manifest, schema_of(manifest["kind"], served))
+    return filled
+
+
+def _filled(value: Any, schema: Schema) -> Any:
+    if isinstance(value, list):
+        return [_filled(part, schema.get("items", {})) for part in value]
+    if not isinstance(value, dict):
+        return value
+    known, others = schema.get("properties", {}), schema.get("additionalProperties")
+    absent = {name: part["default"] for name, part in known.items() if "default" in part and name not in value}
+    rest = others if isinstance(others, dict) else {}
+    return {name: _filled(part, known.get(name, rest)) for name, part in {**value, **absent}.items()}

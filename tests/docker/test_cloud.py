@@ -23,7 +23,9 @@ def cluster() -> dict[str, Any]:
 
 
 def test_ray_takes_the_file_as_it_is_and_with_what_it_fills_in(cluster: dict[str, Any]) -> None:
-    validate_config(prepare_config(copy.deepcopy(cluster)))
+    prepared = prepare_config(copy.deepcopy(cluster))
+    validate_config(prepared)
+    assert prepared["max_workers"] == cluster["max_workers"]
 
 
 def test_ray_refuses_a_misspelt_key(cluster: dict[str, Any]) -> None:

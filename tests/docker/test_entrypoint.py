@@ -69,6 +69,37 @@ def test_a_node_that_ends_by_itself_gives_its_exit_code_and_one_that_is_asked_to
         assert process.wait() == 0
 
 
+@pytest.mark.skipif(not namespaces_allowed(), reason="process 1 needs the rights for a namespace of its own")
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("echo up; exec sleep 60", 128 + signal.SIGTERM),  # awaits no signal
+        ("trap 'exit 3' TERM; echo up; while :; do sleep 0.1; done", 3),
+        ("(sleep 0.1 &); sleep 0.5; cat /proc/[0-9]*/stat | grep -q ' Z ' || echo up; sleep 60", 128 + signal.SIGTERM),
+    ],
+)
+def test_as_process_1_it_hands_sigterm_to_its_command_and_takes_in_what_processes_leave(
+    command: str, code: int
+) -> None:
+    words = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, str(ENTRYPOINT)]
+    with subprocess.Popen([*words, "sh", "-c", command], stdout=subprocess.PIPE, text=True) as outer:
+        assert outer.stdout
+        try:
+            assert outer.stdout.readline() == "up\n"
+            first = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text(encoding="ascii")
+            os.kill(int(first), signal.SIGTERM)
+            assert outer.wait(timeout=30) == code
+        finally:
+            outer.kill()
+
+
+@pytest.mark.skipif(not namespaces_allowed(), reason="process 1 needs the rights for a namespace of its own")
+def test_as_process_1_it_says_which_command_there_is_not() -> None:
+    words = ["unshare", "--pid", "--fork", sys.executable, str(ENTRYPOINT), "no-such-command"]
+    told = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stderr) == (127, "entrypoint: no-such-command: No such file or directory\n")
+
+
 class OneContainer(Nodes):
     """A head and two workers, the second under the entrypoint as process 1 of a process namespace of its own."""
 

@@ -6,17 +6,17 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.pip_settings import local_folders, pip_settings
+
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = CHECKOUT / "docker" / "install.sh"
 RELEASE, MIRROR = "bookworm", "http://deb.debian.org/debian"  # what the images are based on
 NOBODY = "10001:10001"
-FOR_PIP = {"PIP_CERT": "/etc/ssl/certs/ca-certificates.crt", "PIP_DEFAULT_TIMEOUT": "180"}
 
 
 def install(*options: str) -> subprocess.CompletedProcess[str]:
@@ -49,28 +49,6 @@ def test_a_python_that_is_too_old_is_named_with_the_way_out(tmp_path: Path) -> N
 
 def test_make_setup_calls_the_same_script() -> None:
     assert "docker/install.sh --dev" in (CHECKOUT / "Makefile").read_text(encoding="utf-8")
-
-
-def pip_settings() -> dict[str, str]:
-    """What pip is set to on this machine, as variables."""
-    words = [sys.executable, "-m", "pip", "config", "list"]
-    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
-    found = {}
-    for line in lines:
-        name, _, value = line.partition("=")
-        section, _, option = name.rpartition(".")
-        if section in ("global", ":env:"):
-            found[f"PIP_{option.upper().replace('-', '_')}"] = value.strip("'\"").replace("\\n", " ").strip()
-    return FOR_PIP | found
-
-
-def local_folders(settings: dict[str, str]) -> Iterator[Path]:
-    """Folders of this machine that pip is told to look in."""
-    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
-        for word in settings.get(name, "").split():
-            path = Path(word.removeprefix("file://"))
-            if path.is_absolute() and path.is_dir():
-                yield path if name == "PIP_FIND_LINKS" else path.parent  # an index's files lie beside it
 
 
 @contextlib.contextmanager

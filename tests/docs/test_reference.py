@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import pytest
 from pydantic import BaseModel, Field
 
 from docs import reference
@@ -45,6 +46,14 @@ def test_bounds_words_and_required_keys_are_shown() -> None:
     assert "| `inner` | [Inner](#inner) | required | What is inside. |" in page
     assert "| `share` | number > 0, ≤ 1 | `0.5` |" in page
     assert '| `word` | `a`, `b` | `"a"` | One of two words. |' in page
+
+
+@pytest.mark.parametrize("path", reference.pages())
+def test_every_key_option_column_and_word_is_explained(path: str) -> None:
+    page = reference.pages()[path]
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    assert len(rows) > 10
+    assert [row for row in rows if row.endswith("|  |")] == []
 
 
 def test_a_bar_in_a_cell_does_not_end_it() -> None:

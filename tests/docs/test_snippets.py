@@ -27,7 +27,7 @@ OTHERS = {
     "docker/make_certificates.sh": "tests/docker/test_tls.py runs it",
     "openssl": "its output goes to kubectl",
     "kubectl": "needs Kubernetes; tests/docker/test_manifests.py checks the manifests",
-    "sbatch": "needs Slurm; tests/docker/test_slurm.py runs the script with stand-ins",
+    "sbatch": "needs Slurm; tests/deploy/test_slurm_script.py submits the same script",
     "export": "sets variables for a cluster of several machines",
     ".": "activates an environment",
 }

@@ -50,6 +50,12 @@ for number in range(1005):
     storage.write(f"{number:04}", b"x")
 print(len(storage.files()))
 """
+CREATED = """
+import sys
+from orchestrator.storage.open_storage import open_storage
+claims = open_storage(sys.argv[1]).at("claims")
+print(claims.honours_create(), *[claims.create("a", content) for content in (b"first", b"second", b"first")])
+"""
 
 
 class Server:
@@ -75,6 +81,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate)]
     named = ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    named += [
+        "-addext",
+        "basicConstraints=critical,CA:FALSE",
+    ]  # what an authority's own certificate is, a server's is not
     subprocess.run([*made, *named], check=True, capture_output=True)
     words = [program, "-H", "127.0.0.1", "-p", str(port), "-c", str(certificate), "-k", str(key)]
     started = os.environ | {"INITIAL_NO_AUTH_ACTION_COUNT": UNCHECKED}
@@ -113,9 +123,14 @@ def test_a_server_of_an_unknown_authority_is_refused(server: Server) -> None:
     status = ("-m", "orchestrator.status", "--store", server.address("team/results"))
     refused = server.run(*status, SSL_CERT_FILE="/etc/ssl/certs/ca-certificates.crt")
     assert refused.returncode == 3
-    assert "certificate" in refused.stderr
+    assert "InvalidCertificate" in refused.stderr
 
 
 def test_more_objects_than_a_page_of_a_listing_holds_are_all_found(server: Server) -> None:
     listed = server.run("-c", LISTED, server.address("many"))
     assert (listed.stdout.strip(), listed.stderr) == ("1005", "")
+
+
+def test_an_object_is_created_once(server: Server) -> None:
+    created = server.run("-c", CREATED, server.address("shared"))
+    assert (created.stdout.split(), created.stderr) == (["True", "True", "False", "True"], "")

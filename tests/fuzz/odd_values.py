@@ -32,7 +32,7 @@ WORDS: tuple[Any, ...] = (
     "~nobody-here/x", "../../../etc/passwd", "/etc/passwd", "/dev/null", "/dev/zero", "/proc/self/mem",
     "file:///etc/passwd", "a" * 300, "a/" * 3000, "x" * 5000, "UD_English-EWT-sample", "UD_English-EWT",
     "nyu-mll/glue", "2.16", "http://[::1", "http://u:pw@h:x", "http://a b", "http://h:99999", "ray://h:1", "s3://",
-    "hdfs://h:x/a", "s3://b/../c", "gs://[", "https://\u2100.com", "é", "e\u0301", "日本語", "😀", "\u202eabc",
+    "gs://h:x/a", "s3://b/../c", "gs://[", "https://\u2100.com", "é", "e\u0301", "日本語", "😀", "\u202eabc",
     "\ufeffa", "\u0000", "a\u0000b",
     "\u001b[31mred\u001b[0m", "\x7f", "\x85", "\u2028", "\t", "\n", "a\nTraceback (most recent call last):", "%s%n",
     "{0}", "${HOME}", "$(id)", "`id`", "; id", "'", '"', "\\", "a.b", Raw('"\\ud800"'), Raw('"\\udfff"'), Raw("yes"),

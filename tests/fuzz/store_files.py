@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import random
 import shutil
 import tempfile
@@ -14,14 +15,14 @@ from typing import Any
 import torch
 
 from dashboards.data.frames import Frames
+from orchestrator.claims import running_drivers
+from orchestrator.claims.holder import this_process
 from orchestrator.commands.optuna_study import past_cells
 from orchestrator.commands.status_command import status
 from orchestrator.execution.rerun import find_trial
 from orchestrator.forecast.archive import save_forecast, stored_forecasts
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.values import CellForecast, Forecast
-from orchestrator.lease.claims import ClaimFolder
-from orchestrator.lease.holder import this_driver
 from orchestrator.search.factory import source_of
 from orchestrator.storage.errors import NewerError
 from orchestrator.storage.storage import FolderStorage
@@ -118,16 +119,16 @@ def _beside(folder: Path) -> dict[str, Kind]:
     store = open_store(folder)
     figure = Figure(1.0, 2.0, 3.0, "from a test")
     cell = CellForecast("one", "one", ("a", "b"), 2, 4, figure, None, "from a test")
-    save_forecast(
-        store.storage, Forecast("tiny", 1.0, "cpu", 1, "a test", (cell,), figure, figure, None, None, None, None)
-    )
+    save_forecast(store.storage, Forecast("tiny", 1.0, "cpu", 1, "a test", (cell,), figure, figure, None, None, None))
     (forecast,) = (folder / "sweeps" / "tiny").glob("forecast-*")
     forecast = forecast.rename(forecast.with_name("forecast-00000000000000000001-0123abcd.json"))
-    claims = ClaimFolder(store.storage.at("leases").at("tiny"))
-    lease = folder / "leases" / "tiny" / claims.write("0" * 16, 1, this_driver(), holds=True)
+    presence = folder / "drivers" / f"{'0' * 16}-00000001-shares.json"
+    store.storage.at("drivers").write(presence.name, this_process("tiny").as_json())
+    claim = folder / "claims" / f"{'1' * 16}-000001.json"
+    store.storage.at("claims").create(claim.name, json.dumps({"driver": "0" * 16}).encode())
 
     def driver() -> None:
-        claims.holder(claims.claims()["0" * 16])
+        running_drivers(store.storage)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             status(str(folder), debug=True)
 
@@ -136,7 +137,8 @@ def _beside(folder: Path) -> dict[str, Kind]:
 
     return {
         "forecast": Kind(forecast, lambda: stored_forecasts(store.storage, "tiny"), mutated_json),
-        "lease": Kind(lease, driver, mutated_json),
+        "presence": Kind(presence, driver, mutated_json),
+        "claim": Kind(claim, driver, mutated_json),
     }
 
 

@@ -19,7 +19,7 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.report.write import write_report
 from orchestrator.api.model_card import model_card
-from orchestrator.commands.answer import answer
+from orchestrator.commands.answer_command import answer
 from orchestrator.commands.status_command import status
 from orchestrator.config.console import stdout
 from orchestrator.store import ResultStore

@@ -87,7 +87,7 @@ def save_tiny_model(family: str, folder: Path, *, positions: int = 32, **changes
 
 def model_inside(records: Generator[EpochRecord, None, Trained]) -> LoadedModel:
     """The model of a trial that is under way, which nothing outside it holds."""
-    loaded: LoadedModel = inspect.getgeneratorlocals(records)["loaded"]
+    loaded: LoadedModel = inspect.getgeneratorlocals(records)["trial"].loaded
     return loaded
 
 

@@ -67,6 +67,7 @@ OTHER: dict[str, Any] = {
     "freeze.strategy": "layers",
     "freeze.layers": (0,),
     "freeze.embeddings": False,
+    "freeze.rule": "gradient_norm",
 }
 NO_IDENTITY = {
     "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "model.name",
@@ -90,6 +91,8 @@ def changed(name: str) -> TrialSpec:
     part, _, key = name.rpartition(".")
     content = FULL.model_dump()
     (content[part] if part else content)[key] = OTHER[name]
+    if name == "freeze.rule":  # it has a strategy of its own, and says what is frozen at the start
+        content["freeze"] |= {"strategy": "adaptive", "layers": ()}
     return TrialSpec.model_validate(content)
 
 
@@ -295,6 +298,29 @@ def test_a_field_that_came_later_is_left_out_of_the_identity_where_it_changes_no
     assert older == FULL
     assert name not in (FULL.identity()[part] if part else FULL.identity())
     assert older.trial_id == FULL.trial_id
+
+
+def test_a_rule_is_part_of_the_identity_with_its_parameters() -> None:
+    rules = ["gradient_norm", {"name": "gradient_norm", "percentile": 50}, {"name": "gradient_norm", "percentile": 60}]
+    content, ids = FULL.model_dump(), []
+    for rule in rules:
+        freeze = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": rule}
+        ids.append(TrialSpec.model_validate(content | {"freeze": freeze}).trial_id)
+    assert ids[0] == ids[1] != ids[2]
+
+
+@pytest.mark.parametrize(
+    ("freeze", "message"),
+    [
+        ({"strategy": "adaptive", "layers": ()}, "goes together"),
+        ({"strategy": "first_k", "layers": (0,), "rule": "plasticity"}, "goes together"),
+        ({"strategy": "adaptive", "layers": (0,), "rule": "plasticity"}, "not what the rule freezes at the start"),
+        ({"strategy": "adaptive", "layers": (), "rule": {"name": "schedule", "depths": [0, 99]}}, "depth 99 is beyond"),
+    ],
+)
+def test_a_rule_that_does_not_fit_is_refused(freeze: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        TrialSpec.model_validate(FULL.model_dump() | {"freeze": freeze | {"embeddings": True}})
 
 
 @pytest.mark.parametrize("part", [DataSpec, ModelSpec, FreezeSpec])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from trials.errors import DataError
+
+FromT = TypeVar("FromT")
+IntoT = TypeVar("IntoT")
 
 MOST = 20  # lines that a message tells; the others are counted
 
@@ -45,3 +49,15 @@ class BrokenLines:
         """Raise BrokenLinesError with all errors."""
         if self.n:
             raise BrokenLinesError(self.lines, self.n)
+
+
+def convert_all(convert: Callable[[FromT], IntoT], each: Iterable[FromT]) -> list[IntoT]:
+    """What a function makes of each. Raises BrokenLinesError with the errors of all of them."""
+    found, broken = list[IntoT](), BrokenLines()
+    for one in each:
+        try:
+            found.append(convert(one))
+        except DataError as error:
+            broken.add(error)
+    broken.raise_if_any()
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from trials.datasets.corpus import SPLITS, Corpus, Item, Text
+from trials.datasets.corpus import SPLITS, Corpus, Item, Text, item_words
 
 # Upper bounds of the histogram's bins, in words.
 LENGTHS = (5, 10, 20, 40, 80)
@@ -50,7 +50,7 @@ class CorpusCheck:
 def check_corpus(corpus: Corpus) -> CorpusCheck:
     """Count everything. The numbers of a regression are counted as labels, as they are written."""
     items: dict[str, list[Item]] = {name: getattr(corpus, name) for name in SPLITS if getattr(corpus, name)}
-    texts = {name: [_words(item) for item in split] for name, split in items.items()}
+    texts = {name: [item_words(item) for item in split] for name, split in items.items()}
     splits = {name: _split(split, texts[name]) for name, split in items.items()}
     shared = {
         (name, other): sum(text in inside for text in texts[name])
@@ -64,10 +64,6 @@ def check_corpus(corpus: Corpus) -> CorpusCheck:
         if name != "train"
     }
     return CorpusCheck(splits, shared, unseen)
-
-
-def _words(item: Item) -> tuple[str, ...]:
-    return tuple(f"{item.text} {item.pair or ''}".split()) if isinstance(item, Text) else item.forms
 
 
 def _split(items: list[Item], texts: list[tuple[str, ...]]) -> SplitCheck:

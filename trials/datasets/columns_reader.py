@@ -13,7 +13,7 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
-from trials.datasets.broken_lines import BrokenLines
+from trials.datasets.broken_lines import convert_all
 from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.text_file import read_lines
@@ -55,14 +55,7 @@ def read_columns(path: Path, columns: Columns, first: int | None = None) -> list
     word, tag = _position(path, "tokens", columns.tokens, 0), _position(path, "tags", columns.tags, -1)
     blocks = _without_comments(list(_blocks(read_lines(path))), tag)
     file = _File(path, word, tag, next((len(block[0].cells) for block in blocks), 0))
-    sentences, broken = [], BrokenLines()
-    for block in blocks[:first]:
-        try:
-            sentences.append(file.sentence(block))
-        except DataError as error:
-            broken.add(error)
-    broken.raise_if_any()
-    return sentences
+    return convert_all(file.sentence, blocks[:first])
 
 
 CORPUS_FORMATS.register("columns")(read_columns)  # not as a decorator, which would change its type
@@ -119,13 +112,7 @@ class _File:
     width: int
 
     def sentence(self, block: list[ColumnLine]) -> Sentence:
-        broken = BrokenLines()
-        for line in block:
-            try:
-                self._check(line)
-            except DataError as error:
-                broken.add(error)
-        broken.raise_if_any()
+        convert_all(self._check, block)
         words, tags = ([cells[place] for _, cells, _ in block] for place in (self.word, self.tag))
         return Sentence(tuple(words), tuple(tags), f"{self.path}:{block[0].number}")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from trials.datasets.broken_lines import BrokenLines
+from trials.datasets.broken_lines import convert_all
 from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.text_file import read_lines
@@ -38,15 +38,7 @@ def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[
     if tag not in TAGS:
         raise DataError(f"{path}: columns.tags: {unknown(str(tag), TAGS)}")
     assert isinstance(tag, str)
-    sentences, broken = [], BrokenLines()
-    for number, block in islice(_blocks(path), first):
-        try:
-            _check_lines(path, number, block, COLUMNS.index(tag))
-            sentences.append(_sentence(path, number, block, tag))
-        except DataError as error:
-            broken.add(error)
-    broken.raise_if_any()
-    return sentences
+    return convert_all(lambda block: _sentence(path, *block, tag), islice(_blocks(path), first))
 
 
 CORPUS_FORMATS.register("conllu")(read_conllu)  # not as a decorator, which would change its type
@@ -61,17 +53,6 @@ def _blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
         elif block:
             yield number - len(block), block
             block = []
-
-
-def _check_lines(path: Path, first: int, block: list[str], tag_column: int) -> None:
-    """Raise BrokenLinesError if lines of a sentence break the format; `first` is the number of its first one."""
-    broken = BrokenLines()
-    for number, line in enumerate(block, start=first):
-        try:
-            _check_line(path, number, line, tag_column)
-        except DataError as error:
-            broken.add(error)
-    broken.raise_if_any()
 
 
 def _check_line(path: Path, number: int, line: str, tag_column: int) -> None:
@@ -94,6 +75,7 @@ def _check_line(path: Path, number: int, line: str, tag_column: int) -> None:
 
 
 def _sentence(path: Path, number: int, block: list[str], tag: str) -> Sentence:
+    convert_all(lambda each: _check_line(path, *each, COLUMNS.index(tag)), enumerate(block, start=number))
     import conllu  # a corpus that is encoded already is trained on without it
     from conllu.exceptions import ParseException
 

@@ -6,10 +6,11 @@ import hashlib
 import stat
 import sys
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from trials.datasets.broken_lines import BrokenLines
+from trials.datasets.broken_lines import convert_all
 from trials.errors import DataError
 from trials.registry import Registry
 from trials.settings import Columns, DataSpec, Files
@@ -43,6 +44,11 @@ class Text(NamedTuple):
 
 
 Item = Sentence | Text
+
+
+def item_words(item: Item) -> tuple[str, ...]:
+    """The words of a sentence; of a text and its pair, what spaces separate."""
+    return item.forms if isinstance(item, Sentence) else tuple(f"{item.text} {item.pair or ''}".split())
 
 
 class CorpusReader(Protocol):
@@ -110,14 +116,7 @@ def load_corpus(data: DataSpec) -> Corpus:
     """
     if fingerprint(*(getattr(data, name) for name in SPLITS)) != data.fingerprint:
         raise DataError(f"{data.name}: its files changed since the sweep was planned. Launch again to make a new plan.")
-    splits, broken = [], BrokenLines()
-    for name in SPLITS:
-        try:
-            splits.append(_split(data, name))
-        except DataError as error:
-            broken.add(error)
-    broken.raise_if_any()
-    corpus = Corpus(*splits)
+    corpus = Corpus(*convert_all(partial(_split, data), SPLITS))
     return corpus if data.held_out is None else _with_held_out(corpus, data, data.held_out)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
-from typing import Literal, NamedTuple, NoReturn
+from typing import Literal, NamedTuple
 
+from trials.datasets.broken_lines import BrokenLines
 from trials.datasets.corpus import Sentence
 from trials.errors import DataError
 from trials.escaping.untrusted_text import quoted
@@ -44,8 +45,8 @@ def to_iob2(sentences: Sequence[Sentence], scheme: Scheme) -> list[Sentence]:
             and IOB1 (in this order) without violations.
 
     Raises:
-        DataError: a tag is neither `O` nor a prefix and a type, or violates the scheme, or with `auto` both schemes are
-            violated; names the sentence's place, the word's number and the tag.
+        BrokenLinesError: tags are neither `O` nor a prefix and a type, or violate the scheme, or with `auto` both
+            schemes; names the sentence's place, the word's number and the tag of each.
     """
     tags = sorted({tag for sentence in sentences for tag in sentence.tags})
     parsed = {tag: _parse(tag) for tag in tags}
@@ -54,8 +55,7 @@ def to_iob2(sentences: Sequence[Sentence], scheme: Scheme) -> list[Sentence]:
     pairs = Counter(chain.from_iterable(map(_pairs, sentences)))
     found = _detect(sentences, parts, pairs) if scheme == "auto" else scheme
     faults = _faults(found, parts, pairs)
-    if faults:
-        _refuse(sentences, faults, f"Fix the tag, or `scheme`, which is {_said(scheme, found)}.")
+    _refuse(sentences, faults, f"Fix the tag, or `scheme`, which is {_said(scheme, found)}.")
     rewritten = {(first, tag): _iob2(found, parts[first], parts[tag]) for first, tag in pairs}
     return [s._replace(tags=tuple(rewritten[pair] for pair in list(_pairs(s))[:-1])) for s in sentences]
 
@@ -131,29 +131,31 @@ def _detect(sentences: Sequence[Sentence], parts: dict[str, Tag], pairs: Counter
     faults = {scheme: _faults(scheme, parts, pairs) for scheme in schemes}
     counts = {scheme: sum(pairs[pair] for pair in faults[scheme]) for scheme in schemes}
     best = min(schemes, key=lambda scheme: counts[scheme])
-    if counts[best]:
-        n = "Only this tag breaks" if counts[best] == 1 else f"{counts[best]} such tags break"
-        _refuse(sentences, faults[best], f"{n} {best.upper()}, the scheme of all others. Fix them.")
+    others = "all others" if counts[best] == 1 else f"all but {counts[best]:,}"
+    _refuse(sentences, faults[best], f"Fix the tag; {others} follow {best.upper()}.")
     return best
 
 
 def _refuse_bad_tags(sentences: Sequence[Sentence], bad: set[str]) -> None:
+    broken, rule = BrokenLines(), "is not a span tag, i.e. O or B-/I- with a type."
     for n, sentence in enumerate(sentences, start=1):
         for i, tag in enumerate(sentence.tags):
             if tag in bad:
-                raise DataError(
-                    f"{_where(n, sentence, i)} is not a span tag, i.e. O or B-/I- with a type. Fix it, or choose "
-                    "the column of the tags with `columns`."
-                )
+                way_out = "Fix it, or choose the column of the tags with `columns`."
+                broken.add(DataError(f"{_where(n, sentence, i)} {rule} {way_out}"))
+    broken.raise_if_any()
 
 
-def _refuse(sentences: Sequence[Sentence], faults: Faults, way_out: str) -> NoReturn:
+def _refuse(sentences: Sequence[Sentence], faults: Faults, way_out: str) -> None:
+    if not faults:
+        return
+    broken = BrokenLines()
     for n, sentence in enumerate(sentences, start=1):
         for i, pair in enumerate(_pairs(sentence)):
             if pair in faults:
                 fault = faults[pair]
-                raise DataError(f"{_where(n, sentence, i - 1 + fault.at)} {fault.rule}. {way_out}")
-    raise AssertionError("the faulty pairs are of these sentences")
+                broken.add(DataError(f"{_where(n, sentence, i - 1 + fault.at)} {fault.rule}. {way_out}"))
+    broken.raise_if_any()
 
 
 def _where(number: int, sentence: Sentence, i: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from trials.datasets.broken_lines import BrokenLines
+from trials.datasets.broken_lines import convert_all
 from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import Sentence, Text
 from trials.datasets.text_file import TOO_MANY_MARKS, heap_of_marks, normalised
@@ -115,17 +115,12 @@ def items(asked: TableColumns, rows: Iterable[Row | DataError]) -> list[Sentence
 
 
 def _converted(convert: Callable[[Row], ItemT], rows: Iterable[Row | DataError]) -> list[ItemT]:
-    found, broken = list[ItemT](), BrokenLines()
-    for row in rows:
+    def converted(row: Row | DataError) -> ItemT:
         if isinstance(row, DataError):
-            broken.add(row)
-            continue
-        try:
-            found.append(convert(row))
-        except DataError as error:
-            broken.add(error)
-    broken.raise_if_any()
-    return found
+            raise row
+        return convert(row)
+
+    return convert_all(converted, rows)
 
 
 def _text(row: Row) -> Text:

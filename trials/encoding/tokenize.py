@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache, partial
+from itertools import chain
 
+from trials.cache.set_up import SetUpWork, counted
 from trials.datasets.corpus import SPLITS, Item
 from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.encoding.token_cache import cached_or_encoded, token_key
@@ -12,7 +14,9 @@ from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus
-from trials.tasks.task import Split, unseen_labels
+from trials.tasks.task import Split, unit_of, unseen_labels
+
+CHUNK = 1_000  # items that the tokenizer takes at once
 
 
 def encode_for(spec: TrialSpec) -> EncodedCorpus:
@@ -35,7 +39,11 @@ def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int
 
     encode = partial(task.encode, max_length=max_length, lowercase=lowercase, token_types=token_types)
 
-    def encoded(items: list[Item]) -> Split:
-        return Split(encode(items, names, len(labels), tokenizer) if items else [])
+    def encoded(name: str) -> Split:
+        items: list[Item] = getattr(corpus, name)
+        chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
+        work = SetUpWork(f"encoding {data.name} {name}", len(items), unit_of(task))
+        found = (encode(chunk, names, len(labels), tokenizer) for chunk in counted(chunks, work, len))
+        return Split([*chain.from_iterable(found)])
 
-    return EncodedCorpus(labels, names, tokenizer.pad_token_id, *(encoded(getattr(corpus, split)) for split in SPLITS))
+    return EncodedCorpus(labels, names, tokenizer.pad_token_id, *map(encoded, SPLITS))

@@ -23,7 +23,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from trials.metrics.counts import Floats, Ids, share
 
@@ -32,61 +31,12 @@ _CONSTANT = 1e-12  # a variance below this share of the mean square is the round
 _BLOCK = 2_000_000  # comparisons of pairs of sentences at a time
 
 
-def word_losses(baseline: npt.ArrayLike, freeze: npt.ArrayLike, n_words: npt.ArrayLike) -> Floats:
-    """Losses in accuracy (seeds, sentences), baseline less freeze; the mean of a seed is the difference in accuracy.
-
-    Args:
-        baseline: (seeds, sentences) correct words of the baseline.
-        freeze: Those of the freeze under the same seeds.
-        n_words: (sentences,) words.
-
-    Raises:
-        ValueError: The shapes differ, or there are no words.
-    """
-    theirs, ours, words = (np.asarray(each, dtype=np.float64) for each in (baseline, freeze, n_words))
-    if theirs.shape != ours.shape or theirs.shape[-1:] != words.shape:
-        raise ValueError(f"correct words of {theirs.shape} and {ours.shape} do not go with words of {words.shape}")
-    if not words.sum() > 0:
-        raise ValueError("the sentences have no words")
-    losses: Floats = (theirs - ours) / words.mean()
-    return losses
-
-
-def score_losses(baseline: Floats, freeze: Floats, score: Score) -> Floats:
-    """Losses (seeds, sentences) in any score of summed statistics, baseline less freeze, by pseudo-values.
-
-    Args:
-        baseline: (seeds, sentences, *statistics) additive statistics of each sentence.
-        freeze: Those of the freeze under the same seeds.
-        score: Takes sums (..., *statistics) to scores (...).
-
-    Raises:
-        ValueError: The shapes differ, there is one sentence only, or a score is not finite.
-    """
-    if baseline.shape != freeze.shape:
-        raise ValueError(f"statistics of {baseline.shape} and {freeze.shape} are not paired")
-    return pseudo_values(baseline, score) - pseudo_values(freeze, score)
-
-
-def spearman_losses(gold: Floats, baseline: Floats, freeze: Floats) -> Floats:
-    """Losses (seeds, texts) in Spearman's correlation with `gold` (texts,), of predictions (seeds, texts).
-
-    Raises:
-        ValueError: The shapes differ, or there are fewer than two texts.
-    """
-    if baseline.shape != freeze.shape or baseline.shape[-1:] != gold.shape:
-        raise ValueError(f"predictions of {baseline.shape} and {freeze.shape} do not go with numbers of {gold.shape}")
-    return np.stack(
-        [spearman_values(gold, b) - spearman_values(gold, f) for b, f in zip(baseline, freeze, strict=True)]
-    )
-
-
 def pseudo_values(statistics: Floats, score: Score) -> Floats:
     """Pseudo-values (seeds, sentences) whose mean over a seed's sentences is its score.
 
     Args:
         statistics: (seeds, sentences, *statistics), each sentence's.
-        score: As of `score_losses`.
+        score: Takes sums (..., *statistics) to scores (...).
 
     Raises:
         ValueError: There is one sentence only, or a score is not finite.
@@ -173,7 +123,7 @@ def _label_f1(label: int, sums: Floats) -> Floats:
 
 
 def accuracy(sums: Floats) -> Floats:
-    """Share of correct items of counts (..., 3, labels); for a mean over words prefer `word_losses`."""
+    """Share of correct items of counts (..., 3, labels); a mean over words has the same values without them."""
     support, _, correct = _rows(sums)
     return share(correct.sum(axis=-1), support.sum(axis=-1))
 

@@ -79,14 +79,15 @@ def _cut(base: Any, family: ModelFamily, start: int, stop: int | None) -> None:
     if isinstance(getattr(base.config, "layer_types", None), list):  # what each layer attends to, by index in the list
         base.config = copy.copy(base.config)
         base.config.__dict__["layer_types"] = base.config.layer_types[start:stop]  # its setter wants one for each layer
+    for path in family.beside_first if start or stop == 0 else ():
+        _put(base, path, None)
     if start == 0:
         return
     first, *others = (path for path in family.embeddings if _has(base, path))
     _put(base, first, _Given())
+    tables = (nn.Embedding, _AddsNothing)  # the latter if it was cut before
     for path in others:
-        _put(base, path, _AddsNothing() if isinstance(base.get_submodule(path), nn.Embedding) else nn.Identity())
-    for path in family.beside_first:
-        _put(base, path, None)
+        _put(base, path, _AddsNothing() if isinstance(base.get_submodule(path), tables) else nn.Identity())
 
 
 def _has(base: Any, path: str) -> bool:

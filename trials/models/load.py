@@ -43,11 +43,19 @@ class LoadedModel:
     Attributes:
         first_position: The position id of a sentence's first subword, if the model takes rows of sentences
             (`models.padding_free`); None if it takes only padded batches.
+        stack_path: Where the encoder's layers are, in the model without its head.
     """
 
     model: nn.Module
     parts: Parts
     first_position: int | None = None
+    stack_path: str = ""
+
+    @property
+    def stack(self) -> Any:
+        """The list of encoder layers, from the lowest that was not removed."""
+        model: Any = self.model
+        return getattr(model, model.base_model_prefix).get_submodule(self.stack_path)
 
     def params(self) -> int:
         """Number of parameters."""
@@ -104,7 +112,8 @@ def load_model(
     """
     template, missing, first_position = _template(spec, head, n_outputs, dropout)
     model = copy.deepcopy(template)
-    loaded = LoadedModel(model, family_of(spec).parts(model), first_position)
+    family = family_of(spec)
+    loaded = LoadedModel(model, family.parts(model), first_position, family.stack)
     names = {id(p): name for name, p in model.named_parameters()}
     prefix = f"{model.base_model_prefix}."
     for module in loaded.parts.head:
@@ -113,12 +122,6 @@ def load_model(
             if new and all(name in missing or not name.startswith(prefix) for name in new):
                 _initialise(inner, init)
     return loaded
-
-
-def build_model(family: str, config: dict[str, Any], *, head: Head = "tokens", n_outputs: int) -> LoadedModel:
-    """A model built from configuration entries; inside `torch.device("meta")` it takes no memory."""
-    model = _CLASSES[head].from_config(AutoConfig.for_model(family, **config, num_labels=n_outputs))
-    return LoadedModel(model, MODEL_FAMILIES[family].parts(model))
 
 
 def head_class(head: Head, config: Any) -> Any:

@@ -21,11 +21,21 @@ VERSION = 2  # of the states: increment it when the same key would give others
 def prefix_depth(spec: TrialSpec) -> int:
     """Number of layers, counted from the embeddings, that never change in a trial; 0 if none can be cached."""
     freeze = spec.always_frozen
-    if not freeze.embeddings or (spec.frozen_dropout and spec.dropout != 0.0):
+    if not freeze.embeddings or not is_constant(spec):
         return 0
     if spec.lora is not None and spec.lora.layers == "all":
         return 0
     return next((k for k, layer in enumerate(freeze.layers) if k != layer), freeze.depth)
+
+
+def is_constant(spec: TrialSpec) -> bool:
+    """Whether frozen layers give the same output each time, as they have no dropout."""
+    return not spec.frozen_dropout or spec.dropout == 0.0
+
+
+def may_grow_to(spec: TrialSpec, depth: int, passes: float) -> bool:
+    """Whether the output of layers that a rule has frozen is worth computing, if so many passes over train follow."""
+    return is_constant(spec) and passes > 1 and why_not_cut(spec, depth) is None
 
 
 def is_worth_it(spec: TrialSpec) -> bool:

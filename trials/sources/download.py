@@ -52,7 +52,7 @@ class Remote(NamedTuple):
     sha1: str
 
 
-class Pace:
+class DownloadPace:
     """The rate of a download, which has to end when it stays below SLOWEST_BYTES_S for SLOW_FOR_S."""
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ def _stream(http: httpx2.Client, remote: Remote, part: Path, progress: Progress)
         with http.stream("GET", remote.url, headers={"Range": f"bytes={have}-"} if have else {}) as answer:
             _check_answer(answer, remote, part, have)
             have = have if answer.status_code == HTTPStatus.PARTIAL_CONTENT else 0
-            pace = Pace()
+            pace = DownloadPace()
             with part.open("ab" if have else "wb") as file:
                 for chunk in answer.iter_bytes():  # as received: a chunk size would lose the beginning of a cut chunk
                     file.write(chunk)
@@ -239,7 +239,7 @@ def get_json(url: str) -> Any:
 
 
 def _body(answer: httpx2.Response, url: str) -> bytes:
-    body, pace = bytearray(), Pace()
+    body, pace = bytearray(), DownloadPace()
     for chunk in answer.iter_bytes():
         body += chunk
         if slow := pace.too_slow(len(chunk)):

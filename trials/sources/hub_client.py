@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from trials.errors import DataError, ModelError
 from trials.sources.cache import Progress, cache_root, writing
-from trials.sources.download import Pace, shown
+from trials.sources.download import DownloadPace, shown
 
 if TYPE_CHECKING:
     import httpx2
@@ -125,7 +125,7 @@ def _watch_pace(response: httpx2.Response) -> None:
 
     class Watched(httpx2.SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
-            pace = Pace()
+            pace = DownloadPace()
             for chunk in stream:
                 if slow := pace.too_slow(len(chunk)):
                     raise httpx2.ReadError(slow, request=response.request)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trials.datasets.broken_lines import BrokenLines
+from trials.datasets.broken_lines import convert_all
 from trials.datasets.corpus import Item, Text
 from trials.errors import DataError
 from trials.escaping.untrusted_text import quoted
@@ -52,15 +53,12 @@ class TextClassification(MeasuredTask):
                 "the task classifies texts, but this corpus has tagged words. Use a task like `pos` or `ner`, or give "
                 "`columns: {text: ..., label: ...}`."
             )
-        broken = BrokenLines()
-        for text in texts:
-            try:
-                _check_label(text, regression=self.regression)
-            except DataError as error:
-                if not self.regression:  # what is wrong is the task or the column
-                    raise
-                broken.add(error)
-        broken.raise_if_any()
+        check = partial(_check_label, regression=self.regression)
+        if self.regression:
+            convert_all(check, texts)
+        else:  # what is wrong is the task or the column, so one error says it
+            for text in texts:
+                check(text)
         return [*texts]
 
     def label_names(self, train: Sequence[Item]) -> tuple[str, ...]:

@@ -135,6 +135,11 @@ class Task(Protocol):
 TASKS: Registry[Task] = Registry("task")
 
 
+def unit_of(task: Task) -> str:
+    """What the items of its corpora are called."""
+    return "texts" if task.head == "text" else "sentences"
+
+
 class MeasuredTask:
     """Base of the tasks: they measure every registered metric of their outputs.
 

@@ -14,6 +14,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from trials.models.family import MODEL_FAMILIES
 from trials.models.padding_free import NAME, Spans, row_logits
+from trials.seeding import numpy_stream
+from trials.spec import TrialSpec
 from trials.tasks.task import IGNORE, Example
 
 
@@ -161,6 +163,14 @@ def padded_rows(rows: Sequence[np.ndarray], filler: int, at_least: int = 0) -> n
     for row, values in zip(padded, rows, strict=True):
         row[: len(values)] = values
     return padded
+
+
+def batches_of(spec: TrialSpec, examples: Sequence[Example]) -> Iterator[np.ndarray]:
+    """Endless index batches of train examples, in the order that the trial's seed gives."""
+    order = numpy_stream(spec.seeds.order, "order")
+    if spec.batching == "length":
+        return batches_of_like_length([len(e.ids) for e in examples], spec.optim.batch_size, order)
+    return shuffled_batches(len(examples), spec.optim.batch_size, order)
 
 
 def shuffled_batches(n: int, batch_size: int, order: np.random.Generator) -> Iterator[np.ndarray]:

@@ -21,13 +21,14 @@ import torch
 from safetensors.torch import save
 
 from trials.errors import CheckpointError, StoreError, one_line
-from trials.record import EpochRecord
+from trials.record import ACCRUED, EpochRecord, known_sum
 from trials.seeding import GlobalStream
 from trials.settings import NEVER, CheckpointTimes
 from trials.spec import TrialSpec
 from trials.tasks.task import Split
 from trials.training.best_epoch import BestEpoch
 from trials.training.checkpoint_validation import STATE, VERSION, Checkpoint
+from trials.training.freeze_course import FreezeCourse
 from trials.training.loop import EvaluatedSplit, Training, never
 
 SLOW_DISK = 200e6  # bytes/s: the assumed cost of a checkpoint before the first one was timed
@@ -106,22 +107,28 @@ class TrialState:
     """Everything that changes while a trial trains.
 
     Attributes:
+        course: What is frozen when.
         records: Yielded so far.
         losses: Of the steps since the last record.
         train_s: Seconds that those steps took.
-        energy_j: Joules that they took; None where it cannot be read.
+        accrued: The columns of `ACCRUED` over those steps; None where one cannot be read.
         flops: Operations that they took; None where an older checkpoint did not count them.
+        prefix_s: Seconds that states of layers frozen since the last record take, of the train subset.
+        prefix_layers: Layers that a rule has frozen and that are not run any more; 0 without a rule.
     """
 
     spec: TrialSpec
     training: Training
+    course: FreezeCourse
     best: BestEpoch
     dropout: GlobalStream
     records: list[EpochRecord]
     losses: tuple[float, ...] = ()
     train_s: float = 0.0
-    energy_j: float | None = 0.0
+    accrued: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(ACCRUED, 0.0))
     flops: float | None = 0.0
+    prefix_s: float = 0.0
+    prefix_layers: int = 0
 
     @property
     def epoch(self) -> float:
@@ -136,7 +143,12 @@ class TrialState:
     def evaluated(self, record: EpochRecord) -> None:
         """Add a record, which covers the steps so far."""
         self.records.append(replace(record, reports=()))  # only the last record has any, and it ends the trial
-        self.losses, self.train_s, self.energy_j, self.flops = (), 0.0, 0.0, 0.0
+        self.losses, self.train_s, self.accrued, self.flops = (), 0.0, dict.fromkeys(ACCRUED, 0.0), 0.0
+        self.prefix_s = 0.0
+
+    def accrue(self, **amounts: float | None) -> None:
+        """Add what steps took, by column of `ACCRUED`."""
+        self.accrued |= {name: known_sum((self.accrued[name], amount)) for name, amount in amounts.items()}
 
     def to_bytes(self) -> bytes:
         """The checkpoint."""
@@ -145,6 +157,7 @@ class TrialState:
         tensors |= {f"optimizer/{i}/{k}": v for i, own in moments.items() for k, v in own.items()}
         tensors |= {f"dropout/{i}": state for i, state in enumerate(self.dropout.states)}
         tensors |= {f"best/{i}": weight for i, weight in enumerate(self.best.weights)}
+        tensors |= {f"measured/{i}": total for i, total in enumerate(self.course.tensors)}
         content: dict[str, Any] = {
             "version": VERSION,
             "trial_id": self.spec.trial_id,
@@ -153,8 +166,11 @@ class TrialState:
             "lr": training.lr,
             "losses": self.losses,
             "train_s": self.train_s,
-            "energy_j": self.energy_j,
+            **self.accrued,
             "flops": self.flops,
+            "prefix_s": self.prefix_s,
+            "prefix_layers": self.prefix_layers,
+            "rows": self.course.rows,
             "scaler": training.scaler.state_dict(),
             "records": [{k: v for k, v in asdict(record).items() if k != "reports"} for record in self.records],
             "best_score": None,
@@ -171,6 +187,8 @@ class TrialState:
         """Restore everything. Raises CheckpointError if it does not fit; then nothing has changed."""
         state = checkpoint.state
         checkpoint.check(self._templates(checkpoint))
+        if not self.course.is_possible(state.rows, state.prefix_layers, state.step):
+            raise CheckpointError("its checkpoint does not fit this trial (rows).")
         if state.scaler.keys() != self.training.scaler.state_dict().keys():
             raise CheckpointError("its checkpoint does not fit this trial (scaler).")
         if checkpoint.has_best:
@@ -194,18 +212,21 @@ class TrialState:
             )
             best_dev = EvaluatedSplit(state.best_loss, predicted.numpy(), probability.numpy())
             self.best.replace(state.best_score, best_dev, list(checkpoint.under("best/").values()))
-        self.training.lr, self.energy_j, self.flops = state.lr, state.energy_j, state.flops
+        self.training.lr, self.accrued, self.flops = state.lr, dict(state.accrued), state.flops
         self.records, self.losses, self.train_s = list(state.records), state.losses, state.train_s
+        self.prefix_s, self.prefix_layers = state.prefix_s, state.prefix_layers
+        self.course.resume(state.rows, list(checkpoint.under("measured/").values()))
 
     def _templates(self, checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
         """Tensors of the shapes and types that a checkpoint of this trial has, by name."""
         trained = self._trained()
         templates: dict[str, torch.Tensor] = {f"weights/{i}": p for i, p in enumerate(trained)}
-        # With gradual unfreezing not every parameter has moments yet.
+        # With gradual unfreezing not every parameter has moments yet, with a freezing rule not any more.
         for i in checkpoint.numbers("optimizer/") & set(range(len(trained))):
             templates |= {f"optimizer/{i}/step": torch.zeros(()), f"optimizer/{i}/exp_avg": trained[i]}
             templates[f"optimizer/{i}/exp_avg_sq"] = trained[i]
         templates |= {f"dropout/{i}": state for i, state in enumerate(self.dropout.states)}
+        templates |= {f"measured/{i}": total for i, total in enumerate(self.course.tensors)}
         if checkpoint.has_best:
             templates |= {f"best/{i}": p for i, p in enumerate(self.best.trained)}
         return templates

@@ -18,7 +18,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 
 from trials.errors import CheckpointError
-from trials.record import EpochRecord
+from trials.freeze.rules import Row
+from trials.record import ACCRUED, EpochRecord
 from trials.spec import TrialSpec
 from trials.tasks.task import NO_PREDICTION, Split
 from trials.training.steps import evaluation_steps, steps_an_epoch
@@ -33,8 +34,11 @@ class CheckpointState(BaseModel):
     Attributes:
         step: Optimiser steps done.
         lr: Learning rate of the last step.
-        losses: Losses of the steps since the last record; `train_s`, `energy_j` and `flops` are their seconds, joules
-            and operations.
+        losses: Losses of the steps since the last record; `train_s` and `flops` are their seconds and operations.
+        accrued: What else those steps took, by column of `ACCRUED`; in the file each is a key of its own.
+        prefix_s: Seconds that states of layers frozen since the last record take.
+        prefix_layers: Layers that a rule has frozen and that are not run any more.
+        rows: What a freezing rule has seen; empty without one.
         scaler: State of the loss scaling in fp16; else empty.
         records: The records that the trial had yielded, without their reports.
         best_score, best_loss: Score and loss on dev at the best epoch; None before the first evaluation.
@@ -49,8 +53,11 @@ class CheckpointState(BaseModel):
     lr: float
     losses: tuple[float, ...]
     train_s: float
-    energy_j: float | None = None  # older checkpoints lack it
-    flops: float | None = None  # and this
+    accrued: Mapping[str, float | None]
+    flops: float | None = None  # older checkpoints lack it
+    prefix_s: float = 0.0  # and these three
+    prefix_layers: int = 0
+    rows: tuple[Row, ...] = ()
     scaler: Mapping[str, float | int]
     records: tuple[EpochRecord, ...]
     best_score: float | None
@@ -142,7 +149,9 @@ def _values(content: bytes) -> dict[str, Any]:
     values: dict[str, Any] = json.loads(content)
     # A record of an older checkpoint lacks the measurements that were added since; each of them may be unknown.
     unknown = {field.name: None for field in fields(EpochRecord) if str(field.type).endswith("| None")}
-    return values | {"records": [unknown | record | {"reports": ()} for record in values["records"]]}
+    accrued = {name: values.pop(name, None) for name in ACCRUED}
+    records = [unknown | record | {"reports": ()} for record in values["records"]]
+    return values | {"accrued": accrued, "records": records}
 
 
 def _is_possible(state: CheckpointState, spec: TrialSpec) -> bool:

@@ -73,6 +73,13 @@ def training_flops(model: nn.Module, like: Batch) -> Flops:
         return count_flops(run)
 
 
+def forward_flops(model: nn.Module, like: Batch) -> Flops:
+    """The operations of a forward pass that no backward pass follows, likewise."""
+    model.eval()
+    with torch.no_grad():
+        return count_flops(lambda n, length: model(**_blank(like, n, length).inputs))
+
+
 def _blank(like: Batch, n: int, length: int) -> Batch:
     """`n` inputs of `length` subwords of the same kind as those of a batch."""
 
@@ -106,7 +113,8 @@ class _Products(TorchFunctionMode):
         found = func(*args, **(kwargs or {}))
         if func in _OPERANDS:
             for forward, operands in _OPERANDS[func](found, *args, **(kwargs or {})):
-                self.n_operations += forward * (1 + sum(operand.requires_grad for operand in operands))
+                backward = sum(operand.requires_grad for operand in operands) if torch.is_grad_enabled() else 0
+                self.n_operations += forward * (1 + backward)
         return found
 
 

@@ -40,6 +40,7 @@ class Training:
         step_flops: Operations of a step, by its batch's shape; None to count none.
         flops: Operations of the steps that this process has done.
         device_batches: The batches on the device.
+        on_gradients: Called in every step when the gradients of the whole batch are known, before they are clipped.
     """
 
     loaded: LoadedModel
@@ -57,6 +58,7 @@ class Training:
     lr: float = 0.0
     step_flops: Flops | None = None
     flops: float = 0.0
+    on_gradients: Callable[[], None] | None = None
     optimizer: torch.optim.AdamW = field(init=False)
     scaler: torch.amp.GradScaler = field(init=False)
     step_graphs: StepGraphs | None = field(init=False)
@@ -69,7 +71,12 @@ class Training:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.scaled)
         self.step_graphs = StepGraphs(partial(CudaGraphRecorder, self.device)) if self.graphs else None
         self.weights = list(self.loaded.model.parameters())
-        self.device_batches = self._loader(self.examples, LENGTHS if self.graphs else 1).batches(self.batches)
+        self.feed(self.examples, self.batches)
+
+    def feed(self, examples: Sequence[Example], batches: Iterator[np.ndarray]) -> None:
+        """Train on these examples from now on, in these index batches."""
+        self.examples, self.batches = examples, batches
+        self.device_batches = self._loader(examples, LENGTHS if self.graphs else 1).batches(batches)
 
     def loader_for(self, split: Split) -> DeviceLoader:
         """The loader of a split to evaluate, built once, so that its ids are moved to the device only once."""
@@ -148,6 +155,8 @@ def one_step(training: Training, batch: Batch) -> torch.Tensor:
             part_loss = mean_loss(training.loaded.model, part, n_labels)
         training.scaler.scale(part_loss).backward()
         loss += part_loss.detach()
+    if training.on_gradients is not None:  # never with a scaled loss
+        training.on_gradients()
     if training.optim.max_grad_norm is not None:
         training.scaler.unscale_(training.optimizer)
         clip_grad_norm(training.weights, training.optim.max_grad_norm)  # those that have a gradient

@@ -9,10 +9,10 @@ import pytest
 
 from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, open_database
 from dashboards.data.frames import EVERYTHING, Frames, Snapshot
-from orchestrator.lease import take_lease
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
 from tests.dashboards.stores import START, Invented, append, specs, write_store
+from tests.drivers import running
 
 TRIALS = specs(seeds=(0, 1), train_sizes=(200,))
 
@@ -72,7 +72,7 @@ def test_trials_without_a_row_are_missing_or_planned_or_running(tmp_path: Path) 
     store = write_store(tmp_path / "store", TRIALS, Invented(state=lambda spec: None))
     store.append("epochs", [{"trial_id": TRIALS[0].trial_id, "attempt": 1, "step": 1, "epoch": 0.5, "score": 0.5}])
     assert set(_trials(Frames(store).refresh())["state"]) == {"missing"}
-    with take_lease(store.storage, "made-up", say=print):
+    with running(store.storage, "made-up"):
         assert _trials(Frames(store).refresh())["state"].tolist() == ["running"] + ["planned"] * 9
 
 

@@ -16,11 +16,11 @@ from dashboards.views.trial_page import curve_figure, trial_page
 from orchestrator.forecast.curve import Outlook
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.outlook import end_sentence, more_sentence
-from orchestrator.lease import take_lease
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import State
 from tests.builders import make_spec
+from tests.drivers import running
 from tests.orchestrator.forecast.real_curves import CURVES
 from tests.orchestrator.store.rows import epoch, trial
 from trials.spec import TrialSpec
@@ -56,7 +56,7 @@ def told(snapshot: Snapshot, spec: TrialSpec) -> tuple[Outlook | None, pd.DataFr
 
 
 def test_a_running_trial_is_drawn_on_to_its_end_with_a_dotted_band(store: ResultStore) -> None:
-    with take_lease(store.storage, "mine", say=print):
+    with running(store.storage, "mine", RUNNING.trial_id):
         found, epochs = told(Frames(store).refresh(), RUNNING)
     figure = curve_figure(epochs, LIGHT, found)
     band, line = figure["data"][-2:]

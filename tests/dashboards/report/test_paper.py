@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 import typer
 
-from dashboards.commands.paper import paper
-from dashboards.report.paper import Drawn, draw, write_paper
+from dashboards.commands.paper_command import paper
+from dashboards.report.paper import DrawnExhibit, draw, write_paper
 from orchestrator.published.study import STUDIES, load_study
 from orchestrator.store import open_store
 from tests.dashboards.report.paper_stores import study_store
 from tests.examples import first
 
-Draw = Callable[[str], dict[str, Drawn]]
+Draw = Callable[[str], dict[str, DrawnExhibit]]
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +26,14 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Draw:
     """The exhibits of a study by id, beside a store that fits it."""
 
     @functools.cache
-    def of(study: str) -> dict[str, Drawn]:
+    def of(study: str) -> dict[str, DrawnExhibit]:
         store = study_store(tmp_path_factory.mktemp(study) / "store", study)
         return {one.exhibit.id: one for one in draw(load_study(study), store)[0]}
 
     return of
 
 
-def names(one: Drawn) -> list[str]:
+def names(one: DrawnExhibit) -> list[str]:
     assert one.figure is not None
     return [trace["name"] for trace in one.figure["data"]]
 

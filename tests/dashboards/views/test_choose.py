@@ -39,6 +39,12 @@ def test_what_cannot_be_decided_says_how_many_seeds_would_do(tmp_path: Path) -> 
     assert headline(answer) == "Not decided yet"
 
 
+def test_a_page_has_the_sentence_on_its_card_only_and_files_in_the_table(tmp_path: Path) -> None:
+    info = choose.prepare_answers(made(tmp_path / "s", CLEAR, trials=specs(seeds=range(5))))
+    on_page = choose.answers_body(info).data["head"]
+    assert [*choose.answers_table(info).columns] == [*on_page, "answer", "YAML snippet"]
+
+
 def test_a_budget_is_in_the_unit_of_the_cost(tmp_path: Path) -> None:
     trials = specs(seeds=range(5), train_sizes=(200,))
     search = "?cost=trainable_params&budget=1e8"
@@ -93,7 +99,7 @@ def test_a_snippet_freezes_what_it_says(strategy: str, layers: tuple[int, ...], 
 
 def test_choosing_on_test_is_refused(tmp_path: Path) -> None:
     info = choose.prepare_answers(made(tmp_path / "s", search="?split=test"))
-    assert info == choose.Answers((), "No answer: the test split is shown once and selects nothing; choose on dev.")
+    assert info == choose.SizeAnswers((), "No answer: the test split is shown once and selects nothing; choose on dev.")
 
 
 # --- The figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,21 @@ def test_the_baselines_are_one_line_with_gaps(large: Selection) -> None:
     assert len(lines) == 1
     assert lines[0]["y"].count(None) == len(SIZES)
     assert lines[0]["y"][0] == lines[0]["y"][1]
+
+
+@pytest.mark.parametrize("most", [10, 5_000])
+def test_picked_trials_are_marked_among_binned_dots_and_among_dots(
+    most: int, large: Selection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(depth, "MAX_DOTS", most)
+    rows = large.completed.iloc[[3, 40]]
+    picking = replace(large, query=large.query.but(trials=(*rows["trial_id"], "gone")))
+    traces = _figure(depth.STRIP, picking)["data"]
+    assert ("heatmap" in {trace["type"] for trace in traces}) is (most == 10)
+    (picked,) = [trace for trace in traces if trace["name"] == "picked"]
+    shown = {point[0]: y for point, y in zip(picked["customdata"], picked["y"], strict=True)}
+    assert shown == {row.trial_id: pytest.approx(100 * row.score, abs=1e-3) for row in rows.itertuples()}
+    assert "picked" not in [trace["name"] for trace in _figure(depth.STRIP, large)["data"]]
 
 
 def test_margins_have_room_for_the_legend(large: Selection) -> None:

@@ -27,10 +27,10 @@ from dashboards.views.part import compute
 from dashboards.views.recommendation import answers_of_sweep, known_answers_of_sweep
 from dashboards.views.sweep_list import sweep_list
 from dashboards.views.theme import DARK, LIGHT
-from orchestrator.lease import take_lease
 from orchestrator.store.notes import write_note
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, append, specs, write_store
+from tests.drivers import running
 from tests.orchestrator.store.rows import epoch
 
 STATES = {0: "completed", 1: "failed", 2: None}
@@ -128,14 +128,18 @@ def test_a_sweep_without_a_complete_trial_still_shows_its_coverage_and_failures(
         assert len(found.table) > 0
 
 
-def test_the_time_left_goes_by_the_work_done_since_the_driver_began(tmp_path: Path) -> None:
+def test_the_time_left_goes_by_the_work_done_since_the_driver_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two thirds of equal work in a minute leave half a minute, as the terminal's ETA says."""
     selection = _selection(tmp_path, Invented(state=lambda spec: "completed" if spec.seed < 2 else None))
     assert selection.sweep is not None
     trials = selection.sweep.trials
     trials = trials.assign(time=trials["time"].where(trials["time"].isna(), pd.Timestamp.now("UTC")))
-    running = replace(selection.sweep, running_since=time.time() - 60, trials=trials)
-    assert prepare_progress(replace(selection, sweep=running)).left_s == pytest.approx(30, rel=0.2)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    running = replace(selection.sweep, running_since=now - 60, trials=trials)
+    assert prepare_progress(replace(selection, sweep=running)).left_s == pytest.approx(30)
     assert prepare_progress(selection).left_s is None
 
 
@@ -146,7 +150,7 @@ def test_one_minute_before_its_end_a_running_trial_leaves_one_minute(tmp_path: P
     just_now = int((time.time() + 3600) * 1e6)  # not past while the test runs, however slow
     rows = [epoch(spec.trial_id, 1, n, epoch=float(n), train_s=50.0, eval_s=10.0, time=just_now) for n in range(1, 5)]
     store.append("epochs", rows)
-    with take_lease(store.storage, "made-up", say=print):
+    with running(store.storage, "made-up"):
         selection = select(Frames(store).refresh(), PageQuery())
         assert selection.sweep is not None
         begun = replace(selection.sweep, running_since=time.time() - 240)

@@ -11,7 +11,7 @@ import json
 import types
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 IS_STAND_IN = True
 _NOTHING: Any = object()
@@ -28,6 +28,11 @@ class BeforeValidator:
 
 class AfterValidator(BeforeValidator):
     pass
+
+
+class SerializeAsAny:
+    def __class_getitem__(cls, kind: Any) -> Any:
+        return kind
 
 
 def ConfigDict(**settings: Any) -> dict[str, Any]:  # noqa: N802 - pydantic's name
@@ -81,7 +86,8 @@ class BaseModel:
     @cache
     def _hints(cls) -> dict[str, Any]:
         hints = get_type_hints(cls, include_extras=True)
-        return {name: hint for name, hint in hints.items() if not name.startswith(("model_", "_"))}
+        fields = {name: hint for name, hint in hints.items() if get_origin(hint) is not ClassVar}
+        return {name: hint for name, hint in fields.items() if not name.startswith(("model_", "_"))}
 
     @classmethod
     @cache

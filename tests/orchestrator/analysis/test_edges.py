@@ -13,10 +13,11 @@ from orchestrator.analysis.convergence import epochs_to
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.differences import differences
 from orchestrator.analysis.pareto import pareto
-from orchestrator.analysis.rows import number, usable
+from orchestrator.analysis.rows import usable
 from orchestrator.analysis.savings import savings
 from orchestrator.analysis.stability import instability
 from orchestrator.analysis.variance import anova
+from orchestrator.config.quantities import counted
 from tests.orchestrator.analysis.frames import trials
 
 FRAMES = {
@@ -74,4 +75,4 @@ def test_a_frame_without_a_column_is_refused_by_name() -> None:
 
 
 def test_counts_agree_with_their_nouns() -> None:
-    assert [number(count, "pair") for count in (0, 1, 2)] == ["0 pairs", "1 pair", "2 pairs"]
+    assert [counted(n, "pair") for n in (0, 1, 2.5)] == ["0 pairs", "1 pair", "2.5 pairs"]

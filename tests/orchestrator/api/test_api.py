@@ -105,7 +105,8 @@ def test_a_dry_run_writes_the_sweep_and_runs_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_what_does_not_end_in_time_uses_a_part_of_train() -> None:
+def test_what_does_not_end_in_time_uses_a_part_of_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.forecast.pilot.MOST_PILOTS", 1)  # of one shape; the cost model says the others
     write_bank(Path("large"), train=800, dev=20, test=10)
     found = api.choose("large", cluster="inline", dry_run=True, max_hours=0.01)
     assert found.plan is not None

@@ -12,6 +12,7 @@ import pytest
 from orchestrator.store import ResultStore
 
 NO_FRAMES = {"pandas", "scipy", "pyarrow", "pydantic", "numpy"}
+OBJECT_STORES = {"obstore", "boto3", "botocore"}
 HEAVY = {"torch", "transformers", "ray", "pandas", "datasets"}
 
 
@@ -23,7 +24,7 @@ def test_importing_the_contracts_and_the_entry_points_loads_nothing_heavy() -> N
 def test_the_list_of_commands_imports_none_of_them() -> None:
     code = "from dashboards.cli import app; app(['--help'], standalone_mode=False)"
     loaded = _loaded_by(code)
-    assert not loaded & (HEAVY | NO_FRAMES)
+    assert not loaded & (HEAVY | NO_FRAMES | OBJECT_STORES)
     assert not any(name.startswith(("orchestrator.store", "trials", "dashboards.commands")) for name in loaded)
 
 
@@ -43,7 +44,7 @@ def test_listing_the_trials_of_a_store_loads_no_frames(tmp_path: Path) -> None:
 def test_a_store_is_planned_against_without_frames(tmp_path: Path) -> None:
     code = "from orchestrator.launch import launch, run; run(launch)"
     loaded = _loaded_by(code, "--dry-run", "--store", str(tmp_path / "store"))
-    assert not loaded & (HEAVY | {"scipy", "optuna"})
+    assert not loaded & (HEAVY | OBJECT_STORES | {"scipy", "optuna"})
 
 
 def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help() -> None:

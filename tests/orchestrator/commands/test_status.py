@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
-from orchestrator.lease import take_lease
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
 from tests.builders import make_spec
+from tests.drivers import running
 from tests.orchestrator.store.rows import epoch, trial
 from trials.spec import TrialSpec
 
@@ -47,6 +47,7 @@ def test_every_trial_is_listed_with_id_state_score_and_label(store: ResultStore)
 
 def test_trials_as_json_are_one_object(store: ResultStore) -> None:
     rows = json.loads(status(store.root, "--trials", "--json").stdout)["trials"]
+    assert [row.pop("costs")["train_s"] for row in rows] == [2.0, None]
     assert rows == [
         {"trial_id": DONE.trial_id, "state": "completed", "score": 0.96125, "label": DONE.label},
         {"trial_id": FAILED.trial_id, "state": "failed", "score": None, "label": FAILED.label},
@@ -68,9 +69,9 @@ def test_a_trial_that_has_not_ended_is_listed_with_what_it_will_reach(store: Res
     assert 0.65 <= last["best"]["low"] <= last["best"]["median"] <= last["best"]["high"]
 
 
-def test_it_is_running_where_a_driver_holds_its_sweep(store: ResultStore) -> None:
+def test_it_is_running_where_a_driver_has_claimed_it(store: ResultStore) -> None:
     _evaluated(store, 0.5)
-    with take_lease(store.storage, "mine", say=print):
+    with running(store.storage, "mine", LATER.trial_id):
         line = status(store.root, "--trials").stdout.splitlines()[-1]
     assert line == f"{LATER.trial_id}  running         50.00  {LATER.label}  epoch 1/5"
 

@@ -16,18 +16,16 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
-from orchestrator.lease import Timing, take_lease
-from orchestrator.lease.claims import ClaimFolder
-from orchestrator.lease.holder import this_driver
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from orchestrator.store.columns import ABOUT, COLUMNS, dictionary
 from orchestrator.store.garbage import OLD_S, find_garbage
-from orchestrator.store.maintenance import alone, broken_claims
+from orchestrator.store.maintenance import alone
 from orchestrator.store.plans import SweepPlan
-from orchestrator.store.schema import TABLES
+from orchestrator.store.schema import TABLES, UNOWNED
 from tests.builders import make_spec
+from tests.drivers import running
 from tests.orchestrator.store.real import Real, run_sweep
 from tests.orchestrator.store.rows import complete, epoch, trial
 from tests.orchestrator.store.test_repair import spoil
@@ -78,7 +76,7 @@ def test_verify_as_json_is_one_object(store: ResultStore) -> None:
     name = spoil(store.storage, "tags")
     found = json.loads(command("verify", "--store", store.address, "--json").stdout)
     assert (found["store"], found["ok"], found["findings"][0]["place"]) == (store.address, False, name)
-    assert found["counted"]["parts"] == dict.fromkeys(TABLES, 2) | {"notes": 0}
+    assert found["counted"]["parts"] == dict.fromkeys(TABLES, 2) | dict.fromkeys(UNOWNED, 0)
 
 
 @pytest.mark.parametrize("words", [["verify"], ["verify", "--json"], ["repair"], ["compact"], ["gc"], ["export", "x"]])
@@ -161,15 +159,13 @@ def test_what_was_needed_is_still_there_after_gc(littered: Path, real: Real) -> 
     assert len(open_store(littered).completed_ids()) == 3
 
 
-def test_gc_takes_the_claims_of_drivers_that_have_ended(store: ResultStore) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", "from orchestrator.lease.holder import this_driver as t; print(t().as_json().decode())"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    store.storage.at("leases").at("tiny").write(f"{'a' * 16}-00000007-holds.json", ended.stdout.encode())
-    assert "which has ended" in command("gc", "--store", store.address).stdout
+def test_gc_takes_claims_to_completed_trials_and_leaves_those_to_others(store: ResultStore) -> None:
+    done = min(store.completed_ids())
+    for trial_id in (done, "0" * 16):
+        store.storage.at("claims").create(f"{trial_id}-000001.json", b'{"driver": "of a killed one"}')
+    assert "claim to a completed trial" in command("gc", "--store", store.address).stdout
     command("gc", "--store", store.address, "--yes")
-    assert store.storage.at("leases").at("tiny").files() == {}
+    assert list(store.storage.at("claims").files()) == [f"{'0' * 16}-000001.json"]
 
 
 def test_gc_leaves_a_store_alone_that_has_to_be_repaired(store: ResultStore) -> None:
@@ -191,50 +187,32 @@ def test_the_quarantine_is_no_garbage(store: ResultStore) -> None:
 @pytest.mark.parametrize("words", [("repair",), ("compact",), ("gc", "--yes")])
 def test_a_store_that_a_driver_writes_to_is_left_alone(littered: Path, words: tuple[str, ...]) -> None:
     storage = FolderStorage(littered)
-    with take_lease(storage, "small", say=print):
+    with running(storage, "small"):
         before = sorted(littered.glob("*/part-*"))
         done = command(*words, "--store", littered)
         assert done.exit_code == 3
-        assert "while a sweep runs: sweep small in" in done.stderr
+        assert "runs sweep small there since" in done.stderr
         assert sorted(littered.glob("*/part-*")) == before
         assert command("verify", "--store", littered).exit_code == 0
 
 
 def test_nothing_is_merged_into_a_store_that_a_driver_writes_to(store: ResultStore, tmp_path: Path) -> None:
     complete(ResultStore(tmp_path / "theirs"), FIRST, 2)
-    with take_lease(store.storage, "other", say=print):
+    with running(store.storage, "other"):
         done = command("merge", tmp_path / "theirs", store.address)
     assert done.exit_code == 3
-    assert "cannot merge while a sweep runs: sweep other in" in done.stderr
+    assert "cannot merge now: " in done.stderr
+    assert "runs sweep other there since" in done.stderr
 
 
 def test_while_a_store_is_repaired_no_driver_starts(store: ResultStore) -> None:
     def start() -> None:
-        with take_lease(store.storage, "tiny", say=print):
+        with running(store.storage, "tiny"):
             pass
 
-    with alone(store.storage, "repair", say=print), pytest.raises(StoreError, match="sweep tiny in"):
+    with alone(store.storage, "repair", say=print), pytest.raises(StoreError, match="maintains the store"):
         start()
     start()
-
-
-def test_a_claim_that_cannot_be_read_and_does_not_move_is_nobodys(store: ResultStore) -> None:
-    name, waited, said = f"{'a' * 16}-00000001-holds.json", list[float](), list[str]()
-    store.storage.at("leases").at("tiny").write(name, b"{")
-    found = broken_claims(store.storage, say=said.append, timing=Timing(sleep=waited.append))
-    assert (found, waited) == ([("tiny", name)], [60.0])
-    assert said == ["1 lease cannot be read; waiting 60 s for a driver to renew what it holds."]
-
-
-def test_a_claim_that_cannot_be_read_but_moves_is_a_drivers(store: ResultStore) -> None:
-    folder = ClaimFolder(store.storage.at("leases").at("tiny"))
-    folder.storage.write(f"{'a' * 16}-00000001-holds.json", b"{")
-
-    def beat(seconds: float) -> None:
-        folder.write("a" * 16, 2, this_driver(), holds=True)
-        folder.remove([f"{'a' * 16}-00000001-holds.json"])
-
-    assert broken_claims(store.storage, say=print, timing=Timing(sleep=beat)) == []
 
 
 # --- export
@@ -285,7 +263,7 @@ def test_parquet_has_all_types(exported: Path, real: Real) -> None:
     store = open_store(real.store)
     assert pq.read_table(exported / "tags.parquet").equals(store.tags())
     assert pq.read_table(exported / "predictions.parquet").equals(store.predictions())
-    assert len(list(exported.iterdir())) == 7
+    assert len(list(exported.iterdir())) == len(TABLES) + 1  # and the description of columns
 
 
 def test_what_is_no_number_is_null_in_json_lines(tmp_path: Path) -> None:

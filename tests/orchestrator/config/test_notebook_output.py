@@ -20,8 +20,8 @@ def shown() -> Bundles:
 
 @pytest.fixture
 def output(shown: Bundles) -> Iterator[NotebookOutput]:
-    stderr.output = NotebookOutput(shown.append)
-    yield stderr.output
+    stderr.output = output = NotebookOutput(shown.append)
+    yield output
     stderr.output = None
 
 

@@ -60,7 +60,7 @@ def test_a_value_that_our_own_message_holds_is_not_told_twice() -> None:
 
 def test_a_value_where_a_mapping_belongs_is_told_the_mappings_keys() -> None:
     (text,) = said(TrialDraft, {"data": "UD_English-EWT-sample", "freeze": 3})
-    assert text == "3: must be a mapping of some of: strategy, depth, layers, embeddings."
+    assert text == "3: must be a mapping of some of: strategy, depth, layers, embeddings, rule."
 
 
 # --- No words of pydantic

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.forecast.archive import as_json, decoded_forecast, save_forecast, stored_forecasts
 from orchestrator.forecast.figure import Figure
-from orchestrator.forecast.pilot import chosen_pilots, pilot_spec, run_pilots
+from orchestrator.forecast.pilot import Pilots, chosen_pilots, pilot_spec, run_pilots
 from orchestrator.forecast.plan_forecast import forecast_of, slots_of
 from orchestrator.forecast.score import score, scores
 from orchestrator.forecast.values import CellForecast, Forecast
@@ -61,7 +61,7 @@ def small_forecast(now: float = 100.0) -> Forecast:
         CellForecast(name, name, trials, 2, 4, figure(10.0), figure(1e9), "from a test")
         for name, trials in (("one", ("a", "b")), ("two", ("c",)))
     )
-    return Forecast("s", now, "cpu", 1, "from a test", cells, figure(40.0), figure(0.01), None, figure(1e9), None, None)
+    return Forecast("s", now, "cpu", 1, "from a test", cells, figure(40.0), figure(0.01), figure(1e9), None, None)
 
 
 def row(trial_id: str, seconds: float, ended: float) -> dict[str, object]:
@@ -103,11 +103,24 @@ def test_another_number_of_threads_is_not_told_from_them(folder: Path, store: Re
 @pytest.mark.slow
 def test_a_pilot_runs_the_shapes_that_were_not_seen(folder: Path, tmp_path: Path) -> None:
     empty, told = open_store(tmp_path / "none", must_exist=False), list[str]()
-    found = forecast_of(planned(folder, empty, "seeds=[0]"), empty, INLINE, pilot=told.append)
+    found = forecast_of(planned(folder, empty, "seeds=[0]"), empty, INLINE, pilots=Pilots(told.append))
     assert found.is_known
-    assert told == ["pilot   1 shape, 48 steps each"]
+    assert told[0] == "pilot   1 shape, 48 steps each"
+    assert [line.partition(",")[0] for line in told[1:]] == ["pilot   1 of 1: bank ■ ■■■■□□ first 4"]
     assert found.cells[0].source == "from a pilot of 2 steps"  # an epoch of 24 sentences in batches of 16
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.slow
+def test_a_plan_with_less_of_train_is_forecast_from_the_same_pilots(folder: Path, tmp_path: Path) -> None:
+    empty, told = open_store(tmp_path / "none", must_exist=False), list[str]()
+    pilots = Pilots(told.append)
+    sizes = [
+        forecast_of(planned(folder, empty, "seeds=[0]", f"trial.train_size={n}"), empty, INLINE, pilots=pilots)
+        for n in (24, 16)
+    ]
+    assert [one.is_known for one in sizes] == [True, True]
+    assert [line.startswith("pilot   1 shape") for line in told] == [True, False]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from orchestrator.forecast.history import History, Target
 from orchestrator.forecast.observation import Inputs, Observation
 from orchestrator.forecast.work import PrefixWork, memory_of, work_of
 from tests.builders import make_spec
+from trials.record import ACCRUED
 from trials.spec import TrialSpec
 from trials.starter import model_path, treebank_path
 
@@ -41,7 +42,7 @@ def observed(
     memory = memory_of(spec, SIZES, LENGTHS)
     return Observation(
         spec=spec, work=work, memory=memory, launch=launch, train_s=train_s * scale, eval_s=eval_s * scale,
-        setup_s=0.05, prefix_s=0.0, prefix=PrefixWork(0.0, 0.0), energy_j=None,
+        setup_s=0.05, prefix_s=0.0, prefix=PrefixWork(0.0, 0.0), accrued=dict.fromkeys(ACCRUED),
         peak_memory_bytes=int(4e8 + memory.weights + memory.learning + 2 * memory.activations), ended=1e9,
     )  # fmt: skip
 

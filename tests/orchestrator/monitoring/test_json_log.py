@@ -15,6 +15,7 @@ from orchestrator.monitoring.json_log import JsonLog
 from orchestrator.monitoring.progress import Ending
 from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
+from trials.cache.set_up import SetUpWork
 
 AT = datetime(2026, 11, 21, 22, 15, 2, 125_000, UTC)
 SPEC = make_spec()
@@ -32,6 +33,7 @@ def test_every_event_is_a_line_with_time_level_sweep_and_trial(tmp_path: Path) -
     log = JsonLog(tmp_path / "log", "tiny", refuse, lambda: AT)
     log.launched(planned=2, skipped=1, store="results")
     log.started(SPEC, 3)
+    log.preparing(SPEC, SetUpWork("encoding x train", 2_000, "sentences", 1_200))
     log.evaluated(SPEC, make_record(epoch=2.0, score=0.5))
     log.retried(SPEC, State.LOST, "its worker was lost")
     log.started(SPEC, 4)
@@ -39,14 +41,17 @@ def test_every_event_is_a_line_with_time_level_sweep_and_trial(tmp_path: Path) -
     log.over(Ending("done", None, {State.COMPLETED: 1}, 0, 3.0))
     told = lines(tmp_path / "log")
     assert [entry["event"] for entry in told] == [
-        "launched", "started", "evaluated", "retried", "started", "ended", "done",
+        "launched", "started", "preparing", "evaluated", "retried", "started", "ended", "done",
     ]  # fmt: skip
-    assert [entry.get("attempt") for entry in told] == [None, 3, 3, 3, 4, 4, None]
-    assert told[2] == {
+    assert [entry.get("attempt") for entry in told] == [None, 3, 3, 3, 3, 4, 4, None]
+    assert {key: told[2][key] for key in ("work", "done", "total", "unit")} == {
+        "work": "encoding x train", "done": 1_200, "total": 2_000, "unit": "sentences",
+    }  # fmt: skip
+    assert told[3] == {
         "time": "2026-11-21T22:15:02.125Z", "level": "info", "event": "evaluated", "sweep": "tiny",
         "trial_id": SPEC.trial_id, "attempt": 3, "label": SPEC.label, "epoch": 2.0, "step": 13, "score": 0.5,
     }  # fmt: skip
-    assert (told[3]["level"], told[3]["state"]) == ("warning", "lost")
+    assert (told[4]["level"], told[4]["state"]) == ("warning", "lost")
     assert told[-1]["trials"] == {"completed": 1}
 
 

@@ -124,6 +124,7 @@ def test_before_it_begins_it_says_nothing_and_does_not_fail() -> None:
     listener.evaluated(make_spec(), make_record())
     listener.tick()
     listener.over(DONE)
+    assert listener._meters is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["start", "again", "end"])), max_size=40))

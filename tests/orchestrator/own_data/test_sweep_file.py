@@ -20,6 +20,7 @@ from orchestrator.own_data.sweep_file import (
     write_sweep,
 )
 from orchestrator.sweeps.sweep import declared_sweep, expand
+from trials.datasets.corpus import Corpus, Item, Sentence, Text
 from trials.draft import Lookup
 from trials.errors import RefusedError
 from trials.settings import FreezeSpec
@@ -41,6 +42,15 @@ def question() -> Question:
 def expanded(text: str) -> list[TrialSpec]:
     document = Document.of_text(Path("my.yaml"), text)
     return expand(declared_sweep(document), document, LOOKUP)
+
+
+def test_the_starter_reads_texts_at_a_rate_at_which_it_learns_and_for_longer() -> None:
+    texts: list[Item] = [Text(f"text {n}", None, str(n % 2)) for n in range(20)]
+    words: list[Item] = [Sentence(("a", "b"), ("X", "Y"))] * 20
+    of_texts, of_words = (recipe(MODEL, Corpus(items, items, []))["optim"] for items in (texts, words))
+    assert (of_texts["lr"], of_texts["warmup"], of_texts["epochs"]) == (3e-4, 0.1, 5)
+    assert "head_lr" not in of_texts
+    assert (of_words["lr"], of_words["head_lr"], of_words["epochs"]) == (1e-3, 5e-3, 3)
 
 
 def test_it_tries_nothing_the_embeddings_and_every_depth_with_ten_seeds(question: Question) -> None:

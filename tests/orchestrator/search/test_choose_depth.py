@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from orchestrator.analysis.rows import Floats
-from orchestrator.search.choose_depth import Answer, DepthGoal, Losses, Spend, answer, decide, paired
+from orchestrator.search.choose_depth import DepthAnswer, DepthGoal, Losses, Spend, answer, decide, paired
 from tests.benchmarks.choose_depth import TOLERANCE, WORST, World, lognormal, normal, rates, search
 from tests.examples import examples
 
@@ -37,9 +37,9 @@ def by_sentence(n: int, deviation: float, n_sentences: int = 400) -> dict[int, F
     return {seed: values + 1e-4 * rng.standard_normal() for seed in range(n)}
 
 
-def answered(losses: Sequence[Losses], goal: DepthGoal = GOAL, seeds: Sequence[int] = SEEDS) -> Answer:
+def answered(losses: Sequence[Losses], goal: DepthGoal = GOAL, seeds: Sequence[int] = SEEDS) -> DepthAnswer:
     found = decide(goal, losses, seeds)
-    assert isinstance(found, Answer)
+    assert isinstance(found, DepthAnswer)
     return found
 
 
@@ -212,7 +212,7 @@ def test_a_budget_used_up_is_answered_with_what_is_known() -> None:
 
 
 def test_no_candidates_need_no_seeds() -> None:
-    assert answered([]) == Answer(None, (), "all_within", None)
+    assert answered([]) == DepthAnswer(None, (), "all_within", None)
 
 
 def test_errors_of_a_goal_are_reported_together() -> None:

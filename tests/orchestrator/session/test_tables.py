@@ -20,6 +20,7 @@ from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import make_record, make_spec, write_sweep, write_treebank
+from trials.cache.set_up import SetUpWork
 from trials.draft import Lookup
 from trials.spec import TrialSpec
 
@@ -172,6 +173,22 @@ def test_on_a_terminal_the_display_shows_running_trials_and_the_best_scores(plan
     text = file.getvalue()
     for part in ("1 of 2 trials", other.label, "epoch 1/2", "score 50.00", "best score so far", "87.65"):
         assert part in text
+
+
+def test_a_long_set_up_is_shown_and_without_a_terminal_printed_until_the_first_record(plan: Plan) -> None:
+    (spec, _), work = plan.to_run, SetUpWork("encoding en_ewt train", 2_000, "sentences", 1_200)
+    lines, screen = io.StringIO(), io.StringIO()
+    for console in (Console(file=lines), Console(file=screen, force_terminal=True, width=140, color_system=None)):
+        with LiveDisplay(plan, console) as display:
+            display.started(spec, 1)
+            display.preparing(spec, work)
+            display.preparing(spec, work)  # too soon for another line
+            if console.is_terminal:
+                console.print(display._draw())
+            display.evaluated(spec, make_record(last=False))
+    said = "encoding en_ewt train: 1,200 of 2,000 sentences"
+    assert lines.getvalue().splitlines() == [f"set-up: {spec.label}  {said}"]
+    assert said in screen.getvalue()
 
 
 def test_in_a_notebook_one_output_shows_the_trials_and_none_is_a_line_of_its_own(plan: Plan) -> None:

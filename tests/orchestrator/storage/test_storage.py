@@ -1,13 +1,14 @@
-"""a folder of this machine as a storage: what was written is there after a power cut, too."""
+"""A storage creates an object once; what a folder has written is there after a power cut, too."""
 
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from orchestrator.storage.storage import FolderStorage
+from orchestrator.storage.storage import FolderStorage, Storage
 from trials.errors import StoreError
 
 
@@ -62,3 +63,60 @@ def test_a_disk_that_fails_while_it_flushes_is_told(tmp_path: Path, monkeypatch:
     with pytest.raises(StoreError, match="Input/output error"):
         FolderStorage(tmp_path).write("a", b"1")
     assert list(tmp_path.iterdir()) == []
+
+
+# --- Objects that are created only if they are absent
+
+
+def test_an_object_is_created_once_and_who_asks_again_with_its_content_is_told_that_it_is_his(storage: Storage) -> None:
+    claims = storage.at("new").at("claims")
+    answers = [claims.create("a", content) for content in (b"first", b"second", b"first")]
+    assert (answers, claims.read("a"), list(claims.files())) == ([True, False, True], b"first", ["a"])
+
+
+@pytest.fixture(params=["links", "no links"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderStorage:
+    """On a file system that has hard links, or none."""
+
+    def refuse(source: object, target: object) -> None:
+        raise PermissionError(1, os.strerror(1))
+
+    if request.param == "no links":
+        monkeypatch.setattr(os, "link", refuse)
+    return FolderStorage(tmp_path / "claims")
+
+
+def test_of_many_who_create_an_object_at_the_same_time_one_is_told_that_it_is_his(folder: FolderStorage) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(20):
+            told = list(pool.map(lambda caller: folder.create(f"{number}", bytes([caller])), range(8)))  # noqa: B023
+            assert sum(told) == 1
+            assert folder.read(f"{number}") == bytes([told.index(True)])
+    assert len(folder.files()) == len(list(folder.folder.iterdir())) == 20  # and no temporary file
+
+
+def test_a_created_object_is_there_after_a_power_cut(folder: FolderStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch)
+    assert folder.create("a", b"mine")
+    assert disk.read(folder.folder / "a") == b"mine"
+    assert folder.folder.name in disk.names[folder.folder.parent]
+
+
+def test_a_disk_that_is_full_leaves_no_object_behind(folder: FolderStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(opened: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(StoreError, match="No space left"):
+        folder.create("a", b"mine")
+    assert list(folder.folder.iterdir()) == []
+
+
+def test_a_folder_is_found_to_honour_create_and_one_that_overwrites_is_not(folder: FolderStorage) -> None:
+    class Overwriting(FolderStorage):
+        def create(self, name: str, content: bytes) -> bool:
+            self.write(name, content)
+            return True
+
+    assert (folder.honours_create(), Overwriting(folder.folder).honours_create()) == (True, False)
+    assert list(folder.folder.iterdir()) == []

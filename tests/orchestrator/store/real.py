@@ -79,6 +79,8 @@ def numbers(store: Path | str) -> dict[str, list[list[Any]]]:
         "predictions": found.predictions(),
         "contributions": found.contributions(),
         "notes": found.notes(),
+        "probes": found.probes(),
+        "drifts": found.drifts(),
     }
     keys = {name: [key for key in KEYS[name] if key != "attempt"] for name in tables}
     return {

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from orchestrator.lease import take_lease
 from orchestrator.storage.errors import NewerError
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
@@ -28,6 +27,7 @@ from orchestrator.store.row_digests import agrees, recorded
 from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY
 from tests.assets import make_store_v1 as v1
 from tests.builders import make_spec
+from tests.drivers import running
 from tests.examples import ALL
 from tests.orchestrator.store.real import Real
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
@@ -78,6 +78,8 @@ def test_a_store_is_checked_wherever_it_lies(storage: Storage) -> None:
         "predictions": 1,
         "contributions": 1,
         "notes": 0,
+        "probes": 0,
+        "drifts": 0,
     }
 
 
@@ -90,11 +92,11 @@ def test_a_check_writes_nothing(real: Real, tmp_path: Path) -> None:
 
 def test_a_running_sweep_is_no_finding(store: ResultStore) -> None:
     store.append("epochs", [epoch(SECOND.trial_id, 1, step=13)])
-    with take_lease(store.storage, "tiny", say=print):
+    with running(store.storage, "tiny"):
         report = check_store(store.storage)
     assert report.ok
     assert report.counted.states == {"completed": 1, "not ended": 1}
-    assert report.counted.leases == {"tiny": 1}
+    assert report.counted.drivers == {"tiny": 1}
 
 
 def test_an_attempt_that_was_killed_before_its_trial_was_committed_is_no_finding(store: ResultStore) -> None:
@@ -124,6 +126,8 @@ def test_parts_without_digests_are_read_and_noted() -> None:
         "predictions": 0,
         "contributions": 0,
         "notes": 0,
+        "probes": 0,
+        "drifts": 0,
     }
     assert "epochs: 2 parts have no digest in their names" in report.notes[1]
 
@@ -389,11 +393,9 @@ def test_a_part_of_a_newer_version_is_reported_as_that(store: ResultStore) -> No
     assert found.endswith("nothing can be read. Upgrade permafrost-sweeps")
 
 
-def test_a_lease_that_nobody_can_read_is_found(store: ResultStore) -> None:
-    store.storage.at("leases").at("tiny").write(f"{'a' * 16}-00000001-holds.json", b"{")
-    found = only(store)
-    assert found.startswith(f"leases/tiny/{'a' * 16}-00000001-holds.json: not a readable lease (")
-    assert found.endswith("no driver can run this sweep")
+def test_a_presence_that_nobody_can_read_is_no_finding_as_drivers_remove_it(store: ResultStore) -> None:
+    store.storage.at("drivers").write(f"{'a' * 16}-00000001-shares.json", b"{")
+    assert check_store(store.storage).ok
 
 
 def test_a_foreign_file_is_a_note(store: ResultStore) -> None:

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.lease import take_lease
-from orchestrator.lease.claims import ClaimFolder
-from orchestrator.lease.holder import this_driver
+from orchestrator.claims import join
+from orchestrator.claims.holder import this_process
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.garbage import remove_temporary_files
@@ -35,19 +34,17 @@ def left(store: ResultStore) -> list[str]:
 
 def test_temporary_files_of_killed_writers_are_removed_and_nothing_else(store: ResultStore) -> None:
     ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    dead = replace(this_driver(), pid=int(ended.stdout))
-    ClaimFolder(store.storage.at("leases").at("other")).write("0" * 16, 1, dead, holds=True)
-    with take_lease(store.storage, "tiny", say=print):
-        remove_temporary_files(store.storage, "tiny")
+    dead = replace(this_process("other"), pid=int(ended.stdout))
+    store.storage.at("drivers").write(f"{'0' * 16}-00000001-shares.json", dead.as_json())
+    with join(store.storage, "tiny", say=print) as membership:
+        remove_temporary_files(store.storage, membership)
     assert left(store) == []
     assert len(store.epochs()) == 1
 
 
-@pytest.mark.parametrize("content", [None, b""])
-def test_while_another_sweep_runs_they_stay(store: ResultStore, content: bytes | None) -> None:
-    claims = ClaimFolder(store.storage.at("leases").at("other"))
-    name = claims.write("0" * 16, 1, this_driver(), holds=True)
-    if content is not None:
-        claims.storage.write(name, content)
-    remove_temporary_files(store.storage, "tiny")
+@pytest.mark.parametrize("content", [b"", this_process("other").as_json()])
+def test_while_another_driver_may_be_alive_they_stay(store: ResultStore, content: bytes) -> None:
+    store.storage.at("drivers").write(f"{'0' * 16}-00000001-shares.json", content)
+    with join(store.storage, "tiny", say=print) as membership:
+        remove_temporary_files(store.storage, membership)
     assert left(store) == list(LEFT)

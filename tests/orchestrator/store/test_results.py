@@ -23,7 +23,7 @@ from orchestrator.store.repair import repair
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from tests.assets import make_store_v1 as v1
-from tests.orchestrator.store.rows import epoch, note, prediction, tag, trial
+from tests.orchestrator.store.rows import drift, epoch, note, prediction, probe, tag, trial
 from trials.errors import StoreError
 
 Rows = list[dict[str, Any]]
@@ -157,7 +157,8 @@ def test_one_tag_of_two_levels_and_two_splits_is_four_rows(store: ResultStore) -
 
 def snapshot(store: ResultStore) -> list[Rows]:
     predictions = (store.predictions("a"), store.predictions("b"))
-    tables = (store.epochs(), store.trials(), store.tags(), store.notes(), *predictions)
+    others = (store.notes(), store.probes(), store.drifts())
+    tables = (store.epochs(), store.trials(), store.tags(), *others, *predictions)
     return [table.to_pylist() for table in tables]
 
 
@@ -170,6 +171,8 @@ def filled(store: ResultStore) -> ResultStore:
         split = {"trial_id": "a", "attempt": attempt, "split": "dev", "values": [0.5]}
         store.append("contributions", [split])
         store.append("notes", [note(f"n{attempt}"), note(f"n{attempt}", removed=attempt == 2)])
+        store.append("probes", [probe(seed=attempt)])
+        store.append("drifts", [drift(depth=attempt)])
     return store
 
 
@@ -465,3 +468,17 @@ def test_a_store_below_a_file_cannot_be_written(tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "file" / "results")
     with pytest.raises(StoreError, match="cannot be written"):
         store.append("epochs", [epoch()])
+
+
+@pytest.mark.parametrize("must_exist", [True, False])
+def test_a_store_that_another_launch_creates_while_it_is_opened_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, must_exist: bool
+) -> None:
+    is_free = FolderStorage.is_free
+
+    def created_before(storage: FolderStorage) -> bool:
+        ResultStore(storage).create()
+        return is_free(storage)
+
+    monkeypatch.setattr(FolderStorage, "is_free", created_before)
+    assert open_store(tmp_path / "store", must_exist=must_exist).sweeps() == []

@@ -236,7 +236,8 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
 def test_a_random_search_says_how_many_cells(tmp_path: Path, search: str) -> None:
     path = write_sweep(tmp_path / "s.yaml", f"search: {search}\n{DATA}")
     assert str(refusal(path)).endswith(
-        "`cells: N` is required with `kind: pareto`, `random`, `sobol`, `tpe` and not allowed with any other"
+        "`cells: N` is required with `kind: pareto`, `placement`, `random`, `sobol`, `tpe` and not allowed with "
+        "any other"
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.store import open_store
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.trackers import live_tracker
 from orchestrator.trackers.target import TrackerTarget
@@ -55,6 +56,20 @@ def told(tracker: Listed, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list
     results = run_tracked(folder, WatchSpec(), said.append)
     assert results.completed_ids() == {COMPLETE.trial_id, RETRIED.trial_id}
     return said
+
+
+@pytest.mark.parametrize(("skipped", "words"), [(0, None), (1, "1 trial"), (3, "3 trials")])
+def test_what_an_earlier_launch_completed_is_not_sent_and_that_is_said(
+    skipped: int, words: str | None, tmp_path: Path
+) -> None:
+    target, said = TrackerTarget("mlflow", ("--uri", "http://host"), lambda sweep: Listed()), list[str]()
+    tracker = live_tracker.LiveTracker(target, "tiny", open_store(tmp_path / "store", must_exist=False), said.append)
+    tracker.launched(skipped=skipped)
+    at_launch = [*said]
+    tracker.over(lambda: ())
+    start = f"watch.mlflow: {words} that the store has already will not be sent. Send all with:\n  "
+    command = "export-to mlflow --uri http://host --sweep tiny --store "
+    assert [(line.startswith(start), command in line) for line in at_launch] == ([(True, True)] if words else [])
 
 
 def test_a_tracker_that_answers_gets_every_run_and_nothing_is_said(

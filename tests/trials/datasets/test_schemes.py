@@ -13,6 +13,8 @@ from trials.datasets.corpus import Sentence
 from trials.datasets.schemes import to_iob2
 from trials.errors import DataError
 from trials.settings import Columns, Scheme
+from trials.sources.corpus_draft import DataDraft
+from trials.tasks.reading import read_corpus
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 Spans = list[tuple[str, int]]  # a sentence: type ("" is outside) and words of every stretch
@@ -149,14 +151,36 @@ def test_an_end_without_a_beginning_is_named(tags: str) -> None:
 
 def test_a_slip_in_iob2_is_named_as_such() -> None:
     message = refusal("auto", "B-LOC I-LOC O", "B-PER", "O I-LOC")
-    rest = "which has no preceding B-LOC. Only this tag breaks IOB2, the scheme of all others. Fix them."
+    rest = "which has no preceding B-LOC. Fix the tag; all others follow IOB2."
     assert message == f"x.txt:3: word 2, 'w2', has the tag 'I-LOC', {rest}"
 
 
 def test_a_slip_in_iob1_is_named_as_such() -> None:
     message = refusal("auto", "I-LOC O I-PER", "O I-LOC", "O B-LOC O B-PER")
     assert message.startswith("x.txt:3: word 2, 'w2', has the tag 'B-LOC', which does not follow a LOC")
-    assert message.endswith("2 such tags break IOB1, the scheme of all others. Fix them.")
+    assert message.endswith("Fix the tag; all but 2 follow IOB1.")
+
+
+def test_every_broken_tag_is_told_and_beyond_twenty_counted() -> None:
+    lines = refusal("iob2", "O", *["O I-LOC I-PER"] * 12).split("\n")
+    assert [line.split(",")[0] for line in lines[:3]] == ["x.txt:2: word 2", "x.txt:2: word 3", "x.txt:3: word 2"]
+    assert (len(lines), lines[-1]) == (21, "... and 4 more broken lines.")
+
+
+def test_every_word_of_a_column_that_holds_no_span_tags_is_told() -> None:
+    assert [line.split(",")[0] for line in refusal("auto", "NOUN VERB", "O NOUN").split("\n")] == [
+        "x.txt:1: word 1", "x.txt:1: word 2", "x.txt:2: word 2"
+    ]  # fmt: skip
+
+
+def test_the_broken_tags_of_all_splits_are_told_together(tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.txt").write_text(f"{split} O\nb I-LOC\n\nc B-LOC\nd I-PER\n")
+    with pytest.raises(DataError) as error:
+        read_corpus("ner", DataDraft(folder=str(tmp_path), scheme="iob2").resolve())
+    assert [line.split(":")[0] for line in str(error.value).split("\n")] == [
+        f"{tmp_path.name}, {split} split" for split in ("train", "train", "dev", "dev")
+    ]
 
 
 def test_a_sentence_of_no_place_is_counted() -> None:

@@ -17,9 +17,7 @@ from trials.metrics.pseudo_values import (
     label_f1,
     pearson_statistics,
     pseudo_values,
-    score_losses,
-    spearman_losses,
-    word_losses,
+    spearman_values,
 )
 
 Metric = Callable[[Ids, Ids], float]
@@ -73,28 +71,10 @@ def test_correlations_are_those_of_scoring_without_each_text(seed: int, n: int, 
     gold, predicted = (rng.integers(0, steps, n).astype(np.float64) for _ in range(2))  # with ties
     for metric, values in (
         (classes.pearson, pseudo_values(pearson_statistics(gold, predicted)[None], module.pearson)[0]),
-        (classes.spearman, -spearman_losses(gold, gold[None], predicted[None])[0] + spearman_of_itself(gold)),
+        (classes.spearman, spearman_values(gold, predicted)),
     ):
         left_out = [metric(np.delete(gold, i), np.delete(predicted, i)) for i in range(n)]
         assert values == pytest.approx(by_hand(metric(gold, predicted), left_out), abs=1e-9)
-
-
-def spearman_of_itself(gold: Floats) -> Floats:
-    left_out = [classes.spearman(np.delete(gold, i), np.delete(gold, i)) for i in range(len(gold))]
-    return by_hand(classes.spearman(gold, gold), left_out)
-
-
-def test_word_losses_have_the_difference_in_accuracy_as_their_mean() -> None:
-    words = np.array([4, 10, 6])
-    losses = word_losses([[4, 9, 6], [3, 9, 6]], [[3, 9, 5], [3, 7, 6]], words)
-    assert losses.mean(axis=1) == pytest.approx([2 / 20, 2 / 20])
-    assert losses[1] == pytest.approx([0, 2 / (20 / 3), 0])
-
-
-def test_score_losses_have_the_difference_in_score_as_their_mean() -> None:
-    baseline, freeze = counts_of(sentences(1, 20))[None], counts_of(sentences(2, 20))[None]
-    losses = score_losses(baseline, freeze, module.matthews)
-    assert losses.mean() == pytest.approx((module.matthews(baseline.sum(1)) - module.matthews(freeze.sum(1)))[0])
 
 
 def test_span_f1_counts_all_types_together() -> None:
@@ -120,13 +100,6 @@ def test_thousands_of_sentences_take_no_loop() -> None:
 def test_one_sentence_has_no_pseudo_values() -> None:
     with pytest.raises(ValueError, match="pseudo-values need two sentences"):
         pseudo_values(np.ones((3, 1, 3, 2)), module.macro_f1)
-
-
-def test_statistics_of_different_sentences_are_refused() -> None:
-    with pytest.raises(ValueError, match="are not paired"):
-        score_losses(np.ones((3, 4, 3, 2)), np.ones((3, 5, 3, 2)), module.macro_f1)
-    with pytest.raises(ValueError, match="do not go with words"):
-        word_losses(np.ones((3, 4)), np.ones((3, 4)), np.ones(5))
 
 
 def test_an_undefined_score_is_refused() -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoConfig
 
 from tests.examples import first
 from trials.freeze.strategies import FREEZE_STRATEGIES
-from trials.models.load import LoadedModel, build_model
+from trials.models.family import MODEL_FAMILIES, Head
+from trials.models.load import LoadedModel, head_class
 from trials.settings import FreezeSpec
 from trials.training.freezing import freeze_parts
 
@@ -21,10 +23,12 @@ TOKEN_HEAD = 768 * 9 + 9
 NORM = 2 * 768
 
 
-def meta(family: str, config: dict[str, Any], n_outputs: int = 9) -> LoadedModel:
+def meta(family: str, config: dict[str, Any], n_outputs: int = 9, head: Head = "tokens") -> LoadedModel:
     """A model without memory."""
+    entries = AutoConfig.for_model(family, **config, num_labels=n_outputs)
     with torch.device("meta"):
-        return build_model(family, config, n_outputs=n_outputs)
+        model = head_class(head, entries)(entries)
+    return LoadedModel(model, MODEL_FAMILIES[family].parts(model))
 
 
 def freezing(depth: int, *, embeddings: bool) -> FreezeSpec:
@@ -113,8 +117,7 @@ def test_electras_projection_belongs_to_its_embeddings(depth: int, embeddings: b
 @pytest.mark.parametrize("name", ["bert-base-uncased", "deberta-v3-base"])
 def test_under_a_head_for_texts_all_that_is_frozen_leaves_pooler_and_classifier(name: str) -> None:
     family, config, _ = PUBLISHED[name]
-    with torch.device("meta"):
-        loaded = build_model(family, config, head="text", n_outputs=2)
+    loaded = meta(family, config, 2, "text")
     freeze_parts(loaded.parts, freezing(12, embeddings=True))
     assert loaded.trainable_params() == (768 * 768 + 768) + (768 * 2 + 2)
 
@@ -134,8 +137,7 @@ MULTILINGUAL = {"vocab_size": 119_547, "n_layers": 6, "dim": 768, "n_heads": 12,
     ],
 )
 def test_parameter_counts_are_those_of_study_1(strategy: str, depth: int, trainable: int) -> None:
-    with torch.device("meta"):
-        loaded = build_model("distilbert", MULTILINGUAL, n_outputs=10)
+    loaded = meta("distilbert", MULTILINGUAL, 10)
     for layer in FREEZE_STRATEGIES[strategy](6, depth):
         loaded.parts.encoder_layers[layer].requires_grad_(False)
     assert loaded.params() == 134_741_770

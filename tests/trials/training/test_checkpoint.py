@@ -38,6 +38,18 @@ RECIPES: dict[str, dict[str, Any]] = {
     "a frozen prefix": PREFIX,
     "batches of like length": {"batching": "length"},
     "gradual unfreezing": {"freeze": "all_encoder", "thaw_every": 1, "optim": {"epochs": 3}},
+    "a rule and its states": {
+        "freeze": {"strategy": "adaptive", "rule": {"name": "schedule", "depths": [0, 1, 1, 3]}},
+        "frozen_dropout": False,
+        "optim": {"epochs": 3},
+    },
+    "gradients that are added up": {
+        "freeze": {"strategy": "adaptive", "rule": {"name": "gradient_norm", "intervals": 4, "percentile": 90}}
+    },
+    "activations": {
+        "freeze": {"strategy": "adaptive", "rule": {"name": "plasticity", "intervals": 6, "tolerance": 0.9}},
+        "frozen_dropout": False,
+    },
     "adapters": {"lora": {"rank": 2}, "freeze": {"strategy": "first_k", "depth": 2}},
     "bf16": {"precision": "bf16"},
     "a scaled loss": {"precision": "fp16"},

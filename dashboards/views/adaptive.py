@@ -1,0 +1,129 @@
+"""Freezing before training against freezing while training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from dashboards.data.contributions import trials_with_sentences
+from dashboards.data.selection import Selection, of_corpus
+from dashboards.views.cells import KEYS
+from dashboards.views.drawing import interval_bars, name, numbers
+from dashboards.views.part import Part
+from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.analysis.when_frozen import ADAPTIVE, STATIC, UNFREEZING, when_frozen
+
+_SYMBOLS = {STATIC: "circle", ADAPTIVE: "diamond", UNFREEZING: "triangle-up"}
+_COLOURS = {ADAPTIVE: "#D55E00", UNFREEZING: "#009E73"}
+
+
+class WhenFrozen(NamedTuple):
+    """Settings of one train size that share a baseline.
+
+    Attributes:
+        table: One row per setting: the columns of `analysis.when_frozen` and `cells.KEYS`.
+        value_name: Name of the score.
+        size: The train size, the largest.
+    """
+
+    table: pd.DataFrame
+    value_name: str
+    size: int
+
+
+def prepare_when(selection: Selection) -> WhenFrozen:
+    """Every set-up of the corpus that has the baseline of a selected trial."""
+    size = int(selection.trials["train_size"].max()) if len(selection.trials) else 0
+    wanted = selection.trials.loc[selection.trials["train_size"] == size, "baseline"].unique()
+    all_setups = of_corpus(selection)
+    trials = all_setups.trials[all_setups.trials["baseline"].isin(wanted)].reset_index(drop=True)
+    with_sentences = trials_with_sentences(replace(all_setups, trials=trials))
+    found = when_frozen(with_sentences, selection.snapshot.specs, selection.column)
+    table = found.merge(trials.drop_duplicates("cell")[KEYS], on="cell")
+    return WhenFrozen(table[table["n_pairs"] > 0].reset_index(drop=True), selection.value_name, size)
+
+
+def why_not_compared(info: WhenFrozen) -> str:
+    """Why there is nothing to compare; empty if there is."""
+    if not (info.table["when"] != STATIC).any():
+        return "No setting freezes or unfreezes while training. configs/sweeps/adaptive.yaml has three rules that do."
+    return "" if info.table["saved"].notna().any() else "No pair of trials has its training FLOPs recorded."
+
+
+def draw_when(info: WhenFrozen, look: Look) -> Figure:
+    """Loss against saved operations: static depths joined in their order, a named marker for each other setting."""
+    drawn = info.table[info.table["saved"].notna()]
+    static = drawn[drawn["when"] == STATIC].sort_values("saved")
+    data = [_trace(static, look, "static depths", look.muted, named=False)] if len(static) else []
+    for row in drawn[drawn["when"] != STATIC].index:
+        one = drawn.loc[[row]]
+        data.append(_trace(one, look, str(one["setting"].iloc[0]), _COLOURS[one["when"].iloc[0]], named=True))
+    x, y = (
+        axis("saved of the baseline's training FLOPs (%)"),
+        axis(f"loss of {info.value_name} (points)", zeroline=True),
+    )
+    return {"data": data, "layout": layout(look, x=x, y=y, height=460)}
+
+
+def _trace(rows: pd.DataFrame, look: Look, title: str, colour: str, *, named: bool) -> dict[str, Any]:
+    loss = rows.rename(columns={"loss": "mean", "loss_low": "low", "loss_high": "high"})
+    saved = rows.rename(columns={"saved": "mean", "saved_low": "low", "saved_high": "high"})
+    ended = ["" if pd.isna(layers) else f"{layers:.1f} layers frozen at the end" for layers in rows["ended"]]
+    return {
+        "type": "scatter",
+        "mode": "markers+text" if named else "markers+lines",
+        "name": name(title),
+        "x": numbers(rows["saved"], 100, 2),
+        "y": numbers(rows["loss"], 100, 3),
+        "error_x": interval_bars(saved, look.muted, scale=100, thickness=1),
+        "error_y": interval_bars(loss, look.muted, scale=100, thickness=1),
+        "line": {"color": look.muted, "width": 1, "dash": "dot"},
+        "marker": {
+            "symbol": _SYMBOLS[str(rows["when"].iloc[0])],
+            "size": 11,
+            "color": colour
+            if named
+            else [look.depth(d, n) for d, n in zip(rows["depth"], rows["n_layers"], strict=True)],
+            "line": {"width": 1, "color": look.text},
+        },
+        "text": [name(title)] if named else [],
+        "textposition": "top center",
+        "customdata": [[name(setting), end] for setting, end in zip(rows["setting"], ended, strict=True)],
+        "hovertemplate": "%{y:+.2f} points, %{x:.1f} % saved<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
+    }
+
+
+def when_table(info: WhenFrozen) -> pd.DataFrame:
+    """One row per setting."""
+    t = info.table
+    return pd.DataFrame(
+        {
+            "setting": t["setting"],
+            "decided": t["when"].map({STATIC: "before training", ADAPTIVE: "while training", UNFREEZING: "by epoch"}),
+            "layers frozen at the end": t["ended"].round(2),
+            "pairs": t["n_pairs"],
+            "loss (points)": (100 * t["loss"]).round(4),
+            "loss, 95 % from": (100 * t["loss_low"]).round(4),
+            "loss, 95 % to": (100 * t["loss_high"]).round(4),
+            "training FLOPs saved (%)": (100 * t["saved"]).round(3),
+            "saved, 95 % from": (100 * t["saved_low"]).round(3),
+            "saved, 95 % to": (100 * t["saved_high"]).round(3),
+        }
+    )
+
+
+WHEN = Part(
+    "cost-when",
+    "Static against adaptive",
+    "Loss and saved training FLOPs of depths that are frozen from the start, and of rules that freeze while training.",
+    prepare_when,
+    when_table,
+    draw_when,
+    why_not_compared,
+    method="Every setting has the baseline's steps and seeds. A loss is the baseline's score minus the setting's, "
+    "paired by seed, with its 95 % interval over seeds and dev sentences, of the setting alone. Saved operations count "
+    "what was frozen when, what a rule measures, and the states of frozen layers once; Student's 95 % interval over "
+    "seeds. A rule pays where it lies below the dotted line of static depths.",
+)

@@ -1,0 +1,160 @@
+"""Three curves over the depth of an encoder: what a linear probe reads, how far training moves, what freezing loses.
+
+Depth k stands for the output of the first k layers (0: of the embeddings); for drift, for the k-th layer itself; for a
+loss, for a freeze of the first k layers and the embeddings; of these layers alone where a sweep trains the embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from orchestrator.analysis.describe import mean_interval
+from orchestrator.analysis.differences import differences
+from orchestrator.analysis.rows import COMPLETED, Floats
+from orchestrator.analysis.two_way import interval
+from trials.probing.probe_key import probe_id
+from trials.spec import TrialSpec
+
+FROM_BELOW = ("none", "first_k", "all_encoder")  # each freezes all that the one before it freezes
+_SETTING = ("probe_id", "baseline", "task", "corpus", "model", "train_size", "setup", "metric", "n_layers")
+COLUMNS = [
+    *_SETTING, "depth", "probe", "probe_low", "probe_high", "control", "selectivity", "selectivity_low",
+    "selectivity_high", "n_probes", "drift", "drift_low", "drift_high", "cka", "n_drifts", "loss", "loss_low",
+    "loss_high", "n_pairs",
+]  # fmt: skip
+
+
+class Mean(NamedTuple):
+    """A mean with the ends of its 95 % interval, NaN where there is none."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def layer_curves(
+    frame: pd.DataFrame, specs: Mapping[str, TrialSpec], probes: pd.DataFrame, drifts: pd.DataFrame
+) -> pd.DataFrame:
+    """One row a setting of the baseline and depth, in the order of the frame. What was not measured is NaN.
+
+    Columns: those that tell settings apart, `depth`; `probe` (score on dev, mean over train subsets), `control` (of
+    control labels), `selectivity`, `n_probes` (train subsets); `drift` (relative change of the k-th layer's weights,
+    mean over the baseline's seeds), `cka`, `n_drifts`; `loss` (of the score against the baseline), `n_pairs`. Ends are
+    those of 95 % intervals: of probes over train subsets and sentences, of drift over seeds, of losses those that
+    decide (`differences`).
+
+    Args:
+        frame: As of `trial_frame`, with `sentences`; trials need not have run.
+        specs: A spec of each cell.
+        probes: Rows of the store's table of that name.
+        drifts: Likewise.
+    """
+    if not len(frame):
+        return pd.DataFrame(columns=COLUMNS)
+    of_loss = _losses(frame)
+    by_probe = dict(iter(probes.groupby("probe_id")))
+    done = frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame
+    rows = []
+    for setting, cells in _settings(frame, specs):
+        baseline = set(done.loc[done["cell"] == setting["baseline"], "trial_id"])
+        moved = drifts[drifts["trial_id"].isin(baseline)]
+        read = by_probe.get(setting["probe_id"], probes.iloc[:0])
+        for depth in range(int(setting["n_layers"]) + 1):
+            loss = next((of_loss[cell] for cell in cells.get(depth, ()) if cell in of_loss), None)
+            rows.append(
+                {
+                    **setting,
+                    "depth": depth,
+                    **_probe(read[read["depth"] == depth]),
+                    **_drift(moved[moved["depth"] == depth]),
+                    **(loss or {"n_pairs": 0}),
+                }
+            )
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def order_by_drift(curves: pd.DataFrame) -> list[int]:
+    """The layers of one setting by how far the baseline moved them, the least first; empty where that is unknown.
+
+    It is the `order` of `search: placement`.
+    """
+    layers = curves[curves["depth"] > 0]
+    if layers["drift"].isna().any():
+        return []
+    return [int(depth) - 1 for depth in layers.sort_values("drift", kind="stable")["depth"]]
+
+
+def _settings(
+    frame: pd.DataFrame, specs: Mapping[str, TrialSpec]
+) -> Iterator[tuple[dict[str, Any], dict[int, list[str]]]]:
+    """Each setting of the baseline, and its cells that freeze from the embeddings up, by depth."""
+    first = frame.drop_duplicates("cell")
+    frozen = first[first["cell"] != first["baseline"]]
+    alone = first[~first["baseline"].isin(frozen["baseline"])]
+    for (baseline, setup), cells in pd.concat([frozen, alone]).groupby(["baseline", "setup"], sort=False):
+        row = cells.iloc[0]
+        below = cells[cells["strategy"].isin(FROM_BELOW) & (cells["cell"] != baseline)]
+        with_embeddings = below["embeddings"].astype(bool)
+        below = below[with_embeddings] if with_embeddings.any() else below
+        by_depth = {int(depth): rows["cell"].tolist() for depth, rows in below.groupby("depth")}
+        own = {key: row[key] for key in ("task", "corpus", "model", "train_size", "metric", "n_layers")}
+        yield {"probe_id": probe_id(specs[row["cell"]]), "baseline": baseline, "setup": setup, **own}, by_depth
+
+
+def _losses(frame: pd.DataFrame) -> dict[str, dict[str, float]]:
+    found = differences(frame)
+    found = found[found["n_pairs"] > 0]
+    ends = pd.DataFrame(
+        {
+            "loss": -found["mean"],
+            "loss_low": -found["high_all"],
+            "loss_high": -found["low_all"],
+            "n_pairs": found["n_pairs"],
+        }
+    )
+    return dict(zip(found["cell"], ends.to_dict("records"), strict=True))
+
+
+def _probe(rows: pd.DataFrame) -> dict[str, float]:
+    if not len(rows):
+        return {"n_probes": 0}
+    score = mean_of_scores(rows["score"], rows["contributions"])
+    selectivity = mean_of_scores(rows["selectivity"], rows["selectivity_contributions"])
+    return {
+        "probe": score.mean,
+        "probe_low": score.low,
+        "probe_high": score.high,
+        "control": float(rows["control_score"].mean()),
+        "selectivity": selectivity.mean,
+        "selectivity_low": selectivity.low,
+        "selectivity_high": selectivity.high,
+        "n_probes": len(rows),
+    }
+
+
+def mean_of_scores(scores: pd.Series, contributions: pd.Series) -> Mean:
+    """The mean of scores (train subsets,), with its interval over subsets and sentences (`two_way`).
+
+    Args:
+        scores: Of each train subset.
+        contributions: What each sentence contributes to each; empty arrays leave an interval over subsets alone.
+    """
+    arrays = [np.ravel(np.asarray(each, dtype=np.float64)) for each in contributions]  # null is one NaN
+    known = len({len(each) for each in arrays}) == 1 and len(arrays[0]) > 1
+    values: Floats = np.stack(arrays) if known else scores.to_numpy(dtype=np.float64)
+    found = interval(-values)  # it guards the upper end of a loss
+    ends = (np.nan, np.nan) if found.low is None or found.high is None else (-found.high, -found.low)
+    return Mean(-found.mean, *ends)
+
+
+def _drift(rows: pd.DataFrame) -> dict[str, float]:
+    if not len(rows):
+        return {"n_drifts": 0}
+    values = rows["weight_change"].to_numpy(dtype=np.float64)
+    low, high = mean_interval(values, "weight_change") if len(values) > 1 else (np.nan, np.nan)
+    cka = float(rows["cka"].astype("float64").mean())
+    return {"drift": float(values.mean()), "drift_low": low, "drift_high": high, "cka": cka, "n_drifts": len(rows)}

@@ -1,0 +1,68 @@
+"""Freezing before training against freezing, or unfreezing, while training: loss and saving of each setting.
+
+All settings share a baseline, its seeds and its number of steps, so each one's loss and saved operations stand beside
+those of every other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from orchestrator.analysis.differences import differences
+from orchestrator.analysis.layer_strip import freeze_name
+from orchestrator.analysis.rows import COMPLETED
+from orchestrator.analysis.savings import FLOPS, savings
+from trials.spec import TrialSpec
+
+STATIC, ADAPTIVE, UNFREEZING = "static", "adaptive", "unfreezing"
+
+
+def when_frozen(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], value: str = "score") -> pd.DataFrame:
+    """One row a non-baseline cell, in order of first appearance.
+
+    Columns: `cell`, `setting` (in words), `when` (``static``, ``adaptive``, ``unfreezing``), `ended` (frozen layers at
+    the end, mean over completed trials; NaN where not recorded), `n_pairs`; `loss`, `loss_low`, `loss_high` as of
+    `differences`, with the other sign; `saved`, `saved_low`, `saved_high` of the training FLOPs, as of `savings`.
+
+    Args:
+        frame: As of `trial_frame`, with `frozen_layers`.
+        specs: A spec of each cell.
+        value: Column of the score.
+
+    Raises:
+        ValueError: As of `differences` and `savings`.
+    """
+    lost = differences(frame, value)
+    saved = savings(frame, [FLOPS])[["cell", "saved", "low", "high"]]
+    saved = saved.rename(columns={"low": "saved_low", "high": "saved_high"})
+    done = frame[frame["state"] == COMPLETED]
+    ended = done.groupby("cell")["frozen_layers"].mean() if "frozen_layers" in done else pd.Series(dtype=np.float64)
+    table = pd.DataFrame(
+        {
+            "cell": lost["cell"],
+            "setting": [setting_words(specs[cell]) for cell in lost["cell"]],
+            "when": [when(specs[cell]) for cell in lost["cell"]],
+            "ended": lost["cell"].map(ended).astype(np.float64),
+            "n_pairs": lost["n_pairs"],
+            "loss": -lost["mean"],
+            "loss_low": -lost["high"],
+            "loss_high": -lost["low"],
+        }
+    )
+    return table.merge(saved, on="cell", how="left")
+
+
+def when(spec: TrialSpec) -> str:
+    """When what is frozen is decided."""
+    if spec.freeze.rule is not None:
+        return ADAPTIVE
+    return STATIC if spec.thaw_every is None else UNFREEZING
+
+
+def setting_words(spec: TrialSpec) -> str:
+    """What a setting freezes and when, in words."""
+    words = freeze_name(spec.freeze.label)
+    return words if spec.thaw_every is None else f"gradual unfreezing ({words} at first)"

@@ -1,0 +1,38 @@
+"""Any number of drivers on one store, each trial run by one of them at a time, with nothing but the store between them.
+
+    with join(store.storage, "my-sweep", say=say) as membership:
+        claims = Claims(store.storage, membership)
+        number = claims.take(trial_id)      # the attempt that this driver may run; None: another driver has the trial
+        ...
+        membership.check()                  # before each commit
+
+*Presence.* A driver is present in a store by an object `drivers/<token>-<count>-<mode>.json`. Each heartbeat writes the
+next one, lists them, and only then deletes the previous one. A presence is dead if its process is known to have ended,
+or if its count did not change while *we* watched it for `stale_s`; the clocks of two machines are never compared. What
+is dead is removed, and then everything is listed again: a driver that resumed meanwhile either finds its object gone,
+and knows that it was removed, or has written its next one, which is listed. A token that was removed never comes back.
+
+*Check.* After a heartbeat nobody removes the driver for `stale_s` from its start. During the first half of that time
+`check` answers from memory, which leaves the second half for the commit that follows; later it makes a heartbeat first.
+
+*Claims.* `claims/<trial_id>-<number>.json` is created only if it is absent, and names the token of its driver; the
+newest one counts. The number is the attempt's, so no two drivers ever write rows or checkpoints of one attempt. A trial
+whose newest claim is of a driver that is not present is free: whoever creates the next number has it. Claims are listed
+before presences, so the driver of each listed claim was present before.
+
+*Ends.* A claim is deleted only after the row that ends its trial is committed, and whoever has created a claim reads
+the rows before the trial runs: either the older claim was still there, or its row is.
+
+*Alone.* Maintenance, and a driver where `Storage.create` does not keep its promise, are present in the mode `alone`.
+Who wants that asks first; of one that asks and one that joins, the later writer sees the other and withdraws.
+
+No protocol can stop a driver that is suspended for minutes between `check` and the end of a commit. The rows that it
+then writes belong to an attempt of its own, and readers use one attempt.
+"""
+
+from orchestrator.claims.claims import Claims
+from orchestrator.claims.join import BusyStoreError, join
+from orchestrator.claims.membership import TIMING, Membership, RemovedError, Timing
+from orchestrator.claims.running_drivers import running_drivers
+
+__all__ = ["TIMING", "BusyStoreError", "Claims", "Membership", "RemovedError", "Timing", "join", "running_drivers"]

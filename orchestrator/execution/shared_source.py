@@ -1,0 +1,233 @@
+"""The trials of a source that other drivers of the store share: each is claimed before it runs.
+
+A thread claims, so that neither trials nor Ray wait for the storage. Where trials are short it claims one ahead. A
+trial that another driver has is waited for: until it has ended, or until that driver has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from orchestrator.claims import Membership, RemovedError
+from orchestrator.execution.shared_trials import SharedTrials
+from orchestrator.execution.trial_source import Order, Source, Verdict
+from orchestrator.store import ResultStore
+from orchestrator.store.schema import State
+from trials.record import EpochRecord
+from trials.spec import TrialSpec
+
+AHEAD_S = 10.0  # a trial is claimed ahead where trials take less than this, and given up if it did not start after it
+_WAIT_S = 0.05  # the most that `next` waits for a claim
+
+
+class SharedSource:
+    """A `Source` that hands out what this driver has claimed. Close it, also after an error.
+
+    Attributes:
+        settled: Called from `next` with each trial that another driver has ended, and its state.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        store: ResultStore,
+        membership: Membership,
+        numbers: Mapping[str, int],
+        *,
+        ahead: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Share the trials of a source.
+
+        Args:
+            source: Decides which trials run.
+            store: Where they are claimed and recorded.
+            membership: This driver's presence there.
+            numbers: As for `SharedTrials`.
+            ahead: Whether the source's order does not depend on results, so that a trial may be claimed ahead.
+            clock: In seconds.
+        """
+        self._source, self._trials = source, SharedTrials(store.storage, membership, numbers)
+        self._claiming = threading.Lock()  # of the trials
+        self._ahead, self._timing, self._clock = ahead, membership.timing, clock
+        self.settled: Callable[[TrialSpec, State], None] = lambda spec, state: None
+        self._looked_s = float("-inf")
+        self._free: list[str] = []  # of the trials elsewhere, those whose driver has ended
+
+        # Of both threads, guarded by `_changed`, as the source is.
+        self._changed = threading.Condition()
+        self._claimed: deque[Order] = deque()
+        self._in_hand: Order | None = None  # being claimed
+        self._elsewhere: dict[str, Order] = {}
+        self._news: deque[tuple[TrialSpec, State]] = deque()
+        self._over: set[str] = set()
+        self._taken_s: dict[str, float] = {}
+        self._last_taken_s = self._trial_s = float("inf")
+        self._is_wanted, self._is_closed = False, False
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="claims", daemon=True)
+        self._thread.start()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {}  # Tune pickles what takes from it into a snapshot that nothing reads
+
+    # --- As a source
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no trial will follow, provided that none is running here; other drivers have ended theirs."""
+        with self._changed:
+            waits = self._claimed or self._in_hand or self._elsewhere or self._news
+            return not waits and self._source.is_over
+
+    def next(self) -> Order | None:
+        """The next trial that this driver has claimed; None if there is none at the moment.
+
+        Raises:
+            StoreError: the storage does not answer, or other drivers counted this one as ended.
+        """
+        with self._changed:
+            if not self._claimed:
+                self._is_wanted = True
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._claimed or not self._is_wanted or self._error, _WAIT_S)
+            if self._error is not None:
+                raise self._error
+            news, order = list(self._news), self._claimed.popleft() if self._claimed else None
+            self._news.clear()
+            if order is not None:
+                self._taken_s[order.spec.trial_id] = self._last_taken_s = self._clock()
+                self._changed.notify_all()
+        for spec, state in news:
+            self.settled(spec, state)
+        return order
+
+    def again(self, trial_id: str, number: int) -> int:
+        """Claim a further attempt at a trial that runs here.
+
+        Raises:
+            StoreError: the storage does not answer, or other drivers counted this one as ended.
+        """
+        with self._claiming:
+            claimed = self._trials.again(trial_id, number)
+        if claimed is None:
+            raise RemovedError(f"trial {trial_id}: another driver counted this one as ended and runs it.")
+        return claimed
+
+    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
+        """Forward the record."""
+        with self._changed:
+            return self._source.evaluated(spec, record)
+
+    def ended(self, spec: TrialSpec, state: State) -> None:
+        """Forward the end."""
+        with self._changed:
+            self._trial_s = self._clock() - self._taken_s.pop(spec.trial_id, float("-inf"))
+            self._source.ended(spec, state)
+
+    def settle(self, spec: TrialSpec, state: State) -> None:
+        """Forward that another driver has ended the trial."""
+        with self._changed:
+            self._source.settle(spec, state)
+
+    def found(self) -> list[str]:
+        """The conclusions of the source."""
+        with self._changed:
+            return self._source.found()
+
+    # --- With other drivers
+
+    def committed(self, trial_ids: Iterable[str]) -> None:
+        """The rows of these trials, which ended here, are committed: their claims are not needed any more."""
+        with self._changed:
+            self._over |= set(trial_ids)
+
+    def close(self) -> None:
+        """End the thread and delete what claims are not needed any more."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._thread.join(self._timing.exit_s)
+
+    def _run(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(self._is_needed, self._timing.poll_s)
+                    if self._is_closed:
+                        break
+                with self._claiming:
+                    self._work()
+        except Exception as error:  # the driver's thread raises it
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+        with contextlib.suppress(Exception):  # a later launch finds that these trials are complete
+            self._trials.forget(self._over)
+
+    def _is_needed(self) -> bool:
+        return self._is_closed or self._is_wanted or self._may_go_ahead()
+
+    def _may_go_ahead(self) -> bool:
+        """Whether trials are short, none is claimed ahead, and none that would be is known to be elsewhere."""
+        is_short = self._trial_s < AHEAD_S and self._clock() - self._last_taken_s < AHEAD_S
+        return self._ahead and is_short and not self._claimed and not self._source.is_over
+
+    def _work(self) -> None:
+        if self._should_look():
+            self._look()
+        with self._changed:
+            wanted = self._is_wanted or self._may_go_ahead()
+            over, self._over = self._over, set()
+            idle = bool(self._claimed) and not wanted and self._clock() - self._last_taken_s > AHEAD_S
+            order = self._claimed.popleft() if idle else None
+            if order is not None:
+                self._elsewhere[order.spec.trial_id] = order
+        if order is not None:
+            self._trials.release(order.spec.trial_id)
+        while wanted and (order := self._following()) is not None:
+            wanted = not self._claim(order)
+        with self._changed:
+            self._is_wanted = False
+            self._changed.notify_all()
+        self._trials.forget(over)
+
+    def _should_look(self) -> bool:
+        """At first, and as long as other drivers have trials that are waited for; a claim itself needs no look."""
+        with self._changed:
+            every_s = self._timing.poll_s if self._is_wanted else self._timing.beat_s
+            waits = bool(self._elsewhere) or self._looked_s == float("-inf")
+        return waits and self._timing.now() - self._looked_s >= every_s
+
+    def _look(self) -> None:
+        with self._changed:
+            elsewhere = dict(self._elsewhere)
+        ended, self._free = self._trials.look(elsewhere)
+        self._looked_s = self._timing.now()
+        with self._changed:
+            for trial_id, state in ended.items():
+                spec = self._elsewhere.pop(trial_id).spec
+                self._source.settle(spec, state)
+                self._news.append((spec, state))
+
+    def _following(self) -> Order | None:
+        """What to claim next: what a driver that has ended left, else the next trial of the source."""
+        with self._changed:
+            self._in_hand = self._elsewhere.pop(self._free.pop(0)) if self._free else self._source.next()
+            return self._in_hand
+
+    def _claim(self, order: Order) -> bool:
+        """Claim a trial; whether this driver has it now."""
+        number = self._trials.claim(order.spec.trial_id)
+        with self._changed:
+            self._in_hand = None
+            if number is None:
+                self._elsewhere[order.spec.trial_id] = order
+            else:
+                self._claimed.append(order._replace(number=number))
+            self._changed.notify_all()
+        return number is not None

@@ -1,0 +1,91 @@
+"""The page of layers: a panel a corpus, three curves over depth, and the command where nothing was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dashboards.data.frames import Frames
+from dashboards.data.selection import Selection
+from dashboards.views.layers import LAYERS, PREDICTIONS, draw_layers, prepare_layers
+from dashboards.views.theme import LIGHT, LOOKS
+from orchestrator.store import ResultStore, open_store
+from tests.dashboards.stores import specs, write_store
+from tests.dashboards.views.made import drawn, made, selected, strictly
+from tests.orchestrator.store.rows import drift, probe
+from trials.probing.probe_key import probe_id
+
+
+def measured(folder: Path) -> ResultStore:
+    """A made-up store with probes at every depth of both train sizes, and drifts of its baselines."""
+    made(folder)
+    store, every = open_store(folder), specs()
+    for key in dict.fromkeys(probe_id(spec) for spec in every):
+        store.append("probes", [probe(key, seed, depth) for seed in range(3) for depth in range(7)])
+    moved = [spec for spec in every if spec.freeze.is_baseline]
+    store.append("drifts", [drift(spec.trial_id, depth) for spec in moved for depth in range(7)])
+    return store
+
+
+@pytest.fixture(scope="module")
+def selection(tmp_path_factory: pytest.TempPathFactory) -> Selection:
+    return selected(measured(tmp_path_factory.mktemp("layers") / "s"))
+
+
+def test_there_is_a_panel_for_each_train_size_with_every_depth(selection: Selection) -> None:
+    info = prepare_layers(selection)
+    assert info.titles == ["200", "800"]
+    assert info.table.groupby("panel")["depth"].apply(list).tolist() == [list(range(7))] * 2
+    assert info.table["loss"].notna().any()
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_each_curve_has_one_scale_in_all_panels(selection: Selection, look: object) -> None:
+    figure = strictly(draw_layers(prepare_layers(selection), look))  # type: ignore[arg-type]
+    layout = figure["layout"]
+    assert [layout[f"yaxis{n}"].get("matches") for n in ("", 2, 3, 4, 5, 6)] == [None, None, None, "y", "y2", "y3"]
+    names = [trace["name"] for trace in figure["data"] if trace["showlegend"]]
+    assert len(names) == len(set(names)) == 4
+
+
+def test_the_table_has_a_row_a_depth(selection: Selection) -> None:
+    table = drawn(LAYERS, selection).table
+    assert len(table) == 14
+    assert set(table["probe (%)"]) == {50.0}
+
+
+def test_without_probes_the_page_says_which_command_to_run(tmp_path: Path) -> None:
+    words = drawn(LAYERS, made(tmp_path / "my store")).why_empty
+    assert "Run: permafrost layers --sweep " in words
+    assert f"--store '{tmp_path / 'my store'}'" in words
+
+
+def test_probes_that_were_added_appear_at_the_next_refresh(tmp_path: Path) -> None:
+    made(tmp_path / "s")
+    frames = Frames(open_store(tmp_path / "s"))
+    before = frames.refresh()
+    assert (len(before.probes), frames.refresh()) == (0, before)
+    measured(tmp_path / "s")
+    after = frames.refresh()
+    assert (len(after.probes), len(after.drifts)) == (2 * 3 * 7, 2 * 3 * 7)
+
+
+def test_a_panel_too_many_is_in_the_table_and_named(selection: Selection) -> None:
+    info = prepare_layers(selection)._replace(note="12 of 13 panels are drawn; the table has all.")
+    notes = [note["text"] for note in strictly(draw_layers(info, LIGHT))["layout"]["annotations"]]
+    assert info.note in notes
+
+
+def test_predictors_are_judged_over_all_sweeps_of_the_store(tmp_path: Path) -> None:
+    depths = [("none", ()), *(("first_k", tuple(range(depth))) for depth in (1, 2, 3, 4, 6))]
+    trials = specs(train_sizes=(200,), strategies=depths)
+    store = write_store(tmp_path / "s", trials, sweep="one")
+    write_store(tmp_path / "s", specs(train_sizes=(200, 400), strategies=depths), sweep="two")
+    falling = {depth: 0.9 - depth / 50 for depth in range(7)}
+    rows = [probe(probe_id(trials[0]), 0, depth, score=x, contributions=[x, x]) for depth, x in falling.items()]
+    store.append("probes", rows)
+    table = drawn(PREDICTIONS, selected(store)).table.set_index("predictor")
+    assert table.loc["the depth itself", ["corpora", "settings"]].tolist() == [1, 2]
+    assert table.loc["fall of the probe", "settings"] == 1
+    assert table.loc["fall of the probe", "correlation over depths"] > 0.8

@@ -1,0 +1,112 @@
+"""The page on the store's format is enough to read any store: a reader written from it alone shows what ours shows."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from docs import reference
+from orchestrator.store import open_store
+from orchestrator.store.merge import merge
+from orchestrator.store.notes import remove_note, write_note
+from orchestrator.store.plans import SweepPlan
+from orchestrator.store.schema import TABLES
+from tests.builders import make_spec
+from tests.docs import store_reader
+from tests.orchestrator.store.rows import complete, epoch, prediction, tag, trial
+
+ASSETS = Path(__file__).parents[1] / "assets"
+GOLDEN = ("store_v1", "search_store", "store_recorded")
+
+
+def eventful(folder: Path) -> Path:
+    """A store with old parts, lost and running attempts, removed notes, a merge, and a compaction that was killed."""
+    shutil.copytree(ASSETS / "store_v1", folder)
+    store = open_store(folder)
+    retried, other = make_spec(seed=0), make_spec(seed=1)
+    for attempt, state in ((1, "lost"), (2, "unavailable"), (3, "pruned")):
+        complete(store, retried, attempt, state=state, recording=True)
+    complete(store, retried, 4, recording=True)
+    store.append("epochs", [epoch(retried.trial_id, 5), epoch("running", 1), epoch("running", 2, score=0.75)])
+    store.append("tags", [tag("running", 1), tag(retried.trial_id, 5)])
+    store.append("predictions", [prediction("running", 1, forms=["\U0001f9ca", ""])])
+    store.append("trials", [trial("failed", 1, "failed", error="why"), trial("failed", 2, "diverged")])
+    source = open_store(folder.parent / "source", must_exist=False)
+    complete(source, retried, 1, state="pruned", recording=True)  # becomes attempt 0
+    complete(source, other, 1, recording=True)
+    merge(source, store)
+    write_note(store, "failed", "kept", ["odd"])
+    remove_note(store, write_note(store, "failed", "removed"))
+    before = {path: path.read_bytes() for path in folder.glob("*/part-*")}
+    store.compact()
+    for path in sorted(before)[::2]:  # of these, the compaction was killed before it deleted them
+        path.write_bytes(before[path])
+    complete(store, make_spec(seed=2), recording=True)
+    return folder
+
+
+def rows(table: pa.Table, name: str) -> list[str]:
+    """The rows in order, without the columns that a reader adds as nulls."""
+    present = [{key: value for key, value in row.items() if value is not None} for row in table.to_pylist()]
+    ordered = sorted(present, key=lambda row: [str(row[key]) for key in store_reader.KEYS[name]])
+    return [repr(sorted(row.items())) for row in ordered]
+
+
+def assert_reads_alike(store: Path) -> None:
+    theirs, ours = store_reader.read(store), open_store(store)
+    for name in TABLES:
+        assert rows(theirs[name], name) == rows(getattr(ours, name)(), name), name
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_stores_of_earlier_versions_are_read_as_we_read_them(name: str) -> None:
+    assert_reads_alike(ASSETS / name)
+
+
+def test_a_store_with_all_that_may_happen_to_one_is_read_as_we_read_it(tmp_path: Path) -> None:
+    store = eventful(tmp_path / "store")
+    assert_reads_alike(store)
+    read = store_reader.read(store)
+    assert [len(read[name]) for name in ("trials", "notes")] == [len(open_store(store).trials()), 1]
+    assert sorted({row["attempt"] for row in read["epochs"].to_pylist() if row["trial_id"] == "running"}) == [2]
+
+
+def test_the_digests_of_rows_follow_from_the_page(tmp_path: Path) -> None:
+    read = store_reader.read(eventful(tmp_path / "store"))
+    recorded = [row for row in read["trials"].to_pylist() if row["row_digests"]]
+    for row in recorded:
+        for name, expected in row["row_digests"]:
+            table = store_reader.of_attempts(read[name], {(row["trial_id"], row["attempt"])})
+            assert (len(table), store_reader.digest(name, table)) == (dict(row["row_counts"])[name], expected)
+    assert len(recorded) == 3
+
+
+def test_a_plan_and_what_a_search_adds_are_read(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store", must_exist=False)
+    for trials in (["a", "b"], ["b", "c"]):
+        store.add_plan(SweepPlan("s", 1.0, "s.yaml", tuple((trial, {}) for trial in trials)))
+    store.add_suggestion(SweepPlan("s", 2.0, "s.yaml", (("d", {}),)), 0, {"lr": 0.5})
+    assert store_reader.plan(tmp_path / "store", "s") == [trial for trial, _ in store.sweeps()[0].trials] == [*"bcd"]
+
+
+def test_corrupted_parts_and_newer_stores_are_refused(tmp_path: Path) -> None:
+    for name, spoil in (("epochs", b"x"), ("store.json", b'{"format": "permafrost-store", "schema_version": 2}')):
+        store = Path(shutil.copytree(ASSETS / "store_recorded", tmp_path / name))
+        next(iter([*store.glob(f"{name}/part-*"), store / name])).write_bytes(spoil)
+        with pytest.raises(store_reader.RefusedError):
+            store_reader.read(store)
+
+
+def test_the_reader_knows_nothing_but_the_page_and_the_tables_of_the_reference() -> None:
+    tree = ast.parse(Path(store_reader.__file__).read_text())
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    modules |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    assert {str(name).partition(".")[0] for name in modules} - set(sys.stdlib_module_names) == {"pyarrow"}
+    page = reference.tables_page()
+    for name in TABLES:
+        assert f"Key: {', '.join(f'`{key}`' for key in store_reader.KEYS[name])}." in page

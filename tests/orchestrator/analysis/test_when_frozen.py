@@ -1,0 +1,67 @@
+"""Static against adaptive: every setting's loss and saving, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from orchestrator.analysis.answer import freeze_yaml
+from orchestrator.analysis.cells import ending_words
+from orchestrator.analysis.layer_strip import freeze_name, layer_strip, strip_and_word
+from orchestrator.analysis.trial_frame import trial_frame
+from orchestrator.analysis.when_frozen import when_frozen
+from orchestrator.analysis.wording import parts
+from tests.builders import make_spec
+from trials.settings import FreezeSpec
+from trials.spec import TrialSpec
+
+RULE: dict[str, Any] = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": "gradient_norm"}
+FIRST: dict[str, Any] = {"strategy": "first_k", "layers": (0, 1), "embeddings": True}
+NOTHING: dict[str, Any] = {"strategy": "none", "layers": (), "embeddings": False}
+SETTINGS: dict[str, tuple[dict[str, Any], int | None, float, float, int]] = {
+    "none": (NOTHING, None, 0.90, 100.0, 0),
+    "first 2 + embeddings": (FIRST, None, 0.88, 60.0, 2),
+    "adaptive (gradient norm)": (RULE, None, 0.89, 50.0, 4),
+    "gradual unfreezing (first 2 + embeddings at first)": (FIRST, 1, 0.87, 80.0, 0),
+}
+
+
+def frame_and_specs() -> tuple[pd.DataFrame, dict[str, TrialSpec]]:
+    specs, rows = [], []
+    for freeze, thaw_every, score, flops, layers in SETTINGS.values():
+        for seed in range(3):
+            spec = make_spec(freeze=freeze, thaw_every=thaw_every, seed=seed)
+            specs.append(spec)
+            rows.append(
+                {
+                    "trial_id": spec.trial_id, "state": "completed", "device": "cpu", "best_score": score + seed / 100,
+                    "training_flops": flops + seed, "frozen_layers": layers,
+                }
+            )  # fmt: skip
+    return trial_frame(specs, rows), {spec.cell_id: spec for spec in specs}
+
+
+def test_each_setting_has_its_loss_its_saving_and_how_deep_it_ended() -> None:
+    table = when_frozen(*frame_and_specs()).set_index("setting")
+    assert list(table.index) == list(SETTINGS)[1:]
+    assert table["when"].tolist() == ["static", "adaptive", "unfreezing"]
+    assert table["loss"].tolist() == pytest.approx([0.02, 0.01, 0.03])
+    assert table["saved"].tolist() == pytest.approx([0.396, 0.495, 0.198], abs=0.01)
+    assert table["ended"].tolist() == [2, 4, 0]
+    assert (table["saved_low"] <= table["saved"]).all()
+
+
+def test_a_rule_is_called_by_its_words_wherever_a_setting_is_named() -> None:
+    freeze = FreezeSpec.model_validate(RULE)
+    label, spec = freeze.label, make_spec(freeze=RULE)
+    assert freeze_name(label) == strip_and_word(label, 6) == "adaptive (gradient norm)"
+    assert layer_strip(label, 6) == ""
+    assert parts(label, 6) == "layers while training, by the rule gradient norm,"
+    assert ending_words(spec, 4.2) == ", 4.2 of 6 at the end"
+    assert ending_words(make_spec(freeze=FIRST), 2.0) == ending_words(spec, None) == ""
+    written = freeze_yaml(freeze, 6)
+    assert written == (
+        'trial:\n  freeze: {strategy: adaptive, rule: {"name": "gradient_norm", "intervals": 10, "percentile": 50.0}}\n'
+    )

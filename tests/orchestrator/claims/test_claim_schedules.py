@@ -1,0 +1,269 @@
+"""In no order of their steps do two drivers run one trial, or one that is finished, nor are two alone in a store."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from orchestrator.claims import BusyStoreError, Membership, RemovedError, Timing, join
+from orchestrator.claims.holder import Holder, this_process
+from orchestrator.execution.shared_trials import SharedTrials
+from orchestrator.store.parts import PartFolder
+from orchestrator.store.schema import TRIALS
+from tests.examples import examples
+from tests.orchestrator.claims.schedules import Memory, Program, SteppedStorage, World, every_order, some_orders
+from tests.orchestrator.store.rows import trial
+
+STALE_S = 1000.0
+MOST_LOOKS = 12
+HERE = replace(this_process("s"), host="here")
+ELSEWHERE = replace(HERE, host="elsewhere")
+EXHAUSTIVE = pytest.mark.skipif(
+    "PERMAFROST_EXHAUSTIVE" not in os.environ, reason="searches for many minutes; make chaos runs it"
+)
+
+
+class KilledError(Exception):
+    """The driver ends here, without a further step."""
+
+
+@dataclass
+class Room:
+    """Who has the store alone, who runs the trial and who has committed it, at a time that only `tick` moves."""
+
+    memory: Memory
+    now_s: float = 0.0
+    inside: dict[str, Membership] = field(default_factory=dict)
+    running: dict[str, Membership] = field(default_factory=dict)
+    attempts: dict[int, str] = field(default_factory=dict)
+    finished: bool = False
+    wrong: str = ""
+
+    def timing(self, program: Program) -> Timing:
+        """Programs beat only where they check."""
+
+        def now() -> float:
+            program.note(self.now_s)
+            return self.now_s
+
+        return Timing(STALE_S / 2, STALE_S, STALE_S, now=now, sleep=program.sleep)
+
+    def begin(self, name: str, membership: Membership, attempt: int) -> None:
+        """A driver begins to run the trial."""
+        if self.finished:
+            self.wrong = f"{name} runs a finished trial"
+        if self.attempts.setdefault(attempt, name) != name:
+            self.wrong = f"{name} and {self.attempts[attempt]} both run attempt {attempt}"
+        self.running[name] = membership
+
+    def fault(self) -> str:
+        """At no time are two sure; one that is not sure asks the storage before it commits."""
+        for who in (self.inside, self.running):
+            sure = [name for name, membership in who.items() if membership.is_sure]
+            if len(sure) > 1:
+                return f"{sure} hold at once"
+        return self.wrong
+
+    def state(self) -> object:
+        return self.now_s, tuple(sorted(self.inside)), tuple(sorted(self.running)), tuple(self.attempts.items())
+
+
+def alone(room: Room, me: Holder, checks: int, **faults: bool) -> Callable[[Program], None]:
+    """Has the store alone, commits a few times and leaves, or is refused."""
+
+    def body(program: Program) -> None:
+        storage, timing = SteppedStorage(room.memory, program, **faults), room.timing(program)
+        try:
+            with join(storage, "s", alone=True, say=print, timing=timing, me=me) as membership:
+                room.inside[program.name] = membership
+                for _ in range(checks):
+                    program.step(lambda: None)
+                    membership.check()
+                program.step(lambda: None)
+                del room.inside[program.name]
+        except BusyStoreError:
+            pass
+        except RemovedError:
+            del room.inside[program.name]
+
+    return body
+
+
+def driver(
+    room: Room, me: Holder, *, is_killed: bool = False, retries: bool = False, **faults: bool
+) -> Callable[[Program], None]:
+    """Runs the trial, or waits until another driver has ended it or time stands still; or is killed while it runs."""
+
+    def body(program: Program) -> None:
+        storage = SteppedStorage(room.memory, program, **faults)
+        try:
+            with join(storage, "s", say=print, timing=room.timing(program), me=me) as membership:
+                try:
+                    share(program, storage, membership)
+                except KilledError:
+                    storage.die()
+        except (BusyStoreError, RemovedError):
+            pass
+        finally:
+            room.running.pop(program.name, None)
+
+    def share(program: Program, storage: SteppedStorage, membership: Membership) -> None:
+        trials, rows = SharedTrials(storage, membership, {}), PartFolder(storage.at("trials"), TRIALS)
+        ended, free = trials.look([])
+        attempt = trials.claim("t")
+        while attempt is None:
+            program.sleep(STALE_S)
+            ended, free = trials.look(["t"])
+            if ended or program.sleeps == MOST_LOOKS:
+                return
+            attempt = trials.claim("t") if free else None
+        room.begin(program.name, membership, attempt)
+        program.step(lambda: None)
+        if is_killed:
+            raise KilledError
+        membership.check()
+        if retries:
+            rows.append([trial("t", attempt, "lost")])
+            attempt = trials.again("t", attempt + 1)
+            if attempt is None:
+                return
+            program.step(lambda: None)
+            membership.check()
+        rows.append([trial("t", attempt)])
+        room.finished = True
+        del room.running[program.name]
+        trials.forget(["t"])
+
+    return body
+
+
+def clock(room: Room, ticks: int) -> Callable[[Program], None]:
+    """Lets time pass in which a silent driver becomes stale."""
+
+    def body(program: Program) -> None:
+        for _ in range(ticks):
+            program.step(lambda: setattr(room, "now_s", room.now_s + STALE_S))
+
+    return body
+
+
+def world(*bodies: Callable[[Room], Callable[[Program], None]], ticks: int = 0) -> Callable[[], World]:
+    """Programs a, b, ... and perhaps a clock as the last one."""
+
+    def make() -> World:
+        room = Room(Memory())
+        programs = [Program(name, body(room)) for name, body in zip("abc", bodies, strict=False)]
+        if ticks:
+            programs.append(Program("tick", clock(room, ticks)))
+        return World(room.memory, programs, room.state, room.fault)
+
+    return make
+
+
+def alone_at(me: Holder, checks: int = 1, **faults: bool) -> Callable[[Room], Callable[[Program], None]]:
+    return lambda room: alone(room, me, checks, **faults)
+
+
+def driver_at(me: Holder, **faults: bool) -> Callable[[Room], Callable[[Program], None]]:
+    return lambda room: driver(room, me, **faults)
+
+
+THERE, AWAY = driver_at(HERE), driver_at(ELSEWHERE)
+RETRIES = driver_at(HERE, retries=True)
+KILLED = driver_at(ELSEWHERE, is_killed=True)
+ASKS, HOLDS = (0,) * 2, (0,) * 6  # how far the first one is after so many steps
+
+
+# --- Alone in a store
+
+
+@pytest.mark.slow
+def test_two_that_ask_at_once_are_never_both_alone() -> None:
+    assert every_order(world(alone_at(HERE, 0), alone_at(HERE, 0))) > 1000
+
+
+def test_the_search_finds_two_where_a_listing_may_be_old() -> None:
+    with pytest.raises(AssertionError, match="hold at once"):
+        every_order(world(alone_at(HERE, late=True), alone_at(HERE, late=True)))
+
+
+@pytest.mark.slow
+def test_one_that_was_silent_and_one_that_removes_it_are_never_both_sure() -> None:
+    assert every_order(world(alone_at(HERE), alone_at(ELSEWHERE), ticks=1), first=HOLDS) > 1000
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_three_that_ask_and_a_clock_in_random_orders(paged: bool) -> None:
+    asks = [alone_at(me, paged=paged) for me in (HERE, ELSEWHERE, ELSEWHERE)]
+    runs = examples(200)
+    assert some_orders(world(*asks, ticks=3), random.Random(0), runs) > runs / 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("first", "ticks"), [(HOLDS, 2), (ASKS, 1), pytest.param((), 1, marks=EXHAUSTIVE)])
+def test_in_no_order_are_two_alone_whoever_falls_silent(first: tuple[int, ...], ticks: int) -> None:
+    assert every_order(world(alone_at(HERE), alone_at(ELSEWHERE), ticks=ticks), first=first) > 5_000
+
+
+# --- A trial that drivers share
+
+
+def test_drivers_a_killed_one_and_a_clock_in_random_orders_run_no_finished_trial() -> None:
+    runs = examples(200)
+    assert some_orders(world(RETRIES, AWAY, KILLED, ticks=4), random.Random(0), runs) > runs / 2
+
+
+def test_the_search_finds_a_finished_trial_that_runs_where_rows_are_not_read_after_a_claim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SharedTrials, "_is_news", lambda self, trial_id: False)
+    with pytest.raises(AssertionError, match=r"runs a finished trial|both run"):
+        every_order(world(THERE, AWAY))
+
+
+def test_the_search_finds_two_that_run_a_trial_where_create_ignores_its_condition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def overwrite(self: SteppedStorage, name: str, content: bytes) -> bool:
+        self.write(name, content)
+        return True
+
+    monkeypatch.setattr(SteppedStorage, "create", overwrite)
+    with pytest.raises(AssertionError, match=r"hold at once|both run"):
+        some_orders(world(THERE, AWAY), random.Random(0), 1000)
+
+
+@EXHAUSTIVE
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_in_no_order_do_two_drivers_run_a_trial_or_one_that_is_finished() -> None:
+    assert every_order(world(THERE, AWAY)) > 1000
+
+
+@EXHAUSTIVE
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_nor_if_one_runs_a_second_attempt_at_it() -> None:
+    assert every_order(world(RETRIES, AWAY)) > 1000
+
+
+@EXHAUSTIVE
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("killed", [True, False])
+def test_nor_if_the_first_is_killed_or_silent_while_it_runs_the_trial(killed: bool) -> None:
+    first = KILLED if killed else AWAY
+    assert every_order(world(first, THERE, ticks=2), first=(0,) * 9) > 1000
+
+
+@EXHAUSTIVE
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_three_drivers_and_a_clock_in_many_random_orders() -> None:
+    for worlds in (world(THERE, AWAY, AWAY, ticks=4), world(THERE, KILLED, AWAY, ticks=6)):
+        assert some_orders(worlds, random.Random(1), runs=5_000) > 2_500

@@ -1,0 +1,96 @@
+"""A driver of trials that only take time, for tests of what drivers share.
+
+python -m tests.orchestrator.execution.sharing_driver STORE HOST SECONDS SEED...
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from orchestrator.claims import RemovedError, Timing, join
+from orchestrator.claims.holder import this_process
+from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.shared_source import SharedSource
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.schema import State
+from orchestrator.sweeps.sweep import Limits
+from tests.builders import make_record, make_spec
+from trials.spec import TrialSpec
+
+QUICK = Timing(beat_s=0.2, stale_s=3.0, poll_s=0.1)
+EVALUATIONS = 4
+
+
+def drive(
+    store: ResultStore,
+    host: str,
+    specs: Sequence[TrialSpec],
+    *,
+    seconds: float,
+    told: Callable[[str], None],
+    timing: Timing = QUICK,
+    state: State = State.COMPLETED,
+) -> None:
+    """Run trials with other drivers until all have ended, each in this state.
+
+    Args:
+        store: Where they are shared.
+        host: The name of the machine that it says it is on; of another machine's process only heartbeats can be seen.
+        specs: The trials.
+        seconds: What each takes.
+        told: Receives `began SEED ATTEMPT` and `ended SEED` for each trial here, `settled SEED` for each elsewhere.
+        timing: That of all drivers.
+        state: How each trial ends.
+    """
+    me = this_process("shared")
+    with join(store.storage, say=print, timing=timing, me=replace(me, host=host or me.host)) as membership:
+        start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
+        numbers = {trial_id: n + 1 for trial_id, n in store.attempts().items()}
+        source = SharedSource(Listed(specs, start=start), store, membership, numbers, ahead=True)
+        source.settled = lambda spec, state: told(f"settled {spec.seed}")
+        queue = TrialQueue(source, {}, Limits(alike=1000), again=source.again)
+        recorder = Recorder(
+            store, before_commit=membership.check, over=source.committed, may_compact=membership.is_first
+        )
+        try:
+            while not queue.is_over:
+                if (attempt := queue.take()) is None:
+                    recorder.tick()
+                    time.sleep(0.02)
+                    continue
+                spec = attempt.spec
+                told(f"began {spec.seed} {attempt.number}")
+                recorder.started(spec, attempt.number)
+                for n in range(1, EVALUATIONS + 1):
+                    time.sleep(seconds / EVALUATIONS)
+                    recorder.evaluated(spec, make_record(step=n, epoch=n / EVALUATIONS, last=n == EVALUATIONS))
+                queue.ended(spec, state, None)
+                recorder.ended(spec, state, None)
+                told(f"ended {spec.seed}")
+            recorder.close()
+        finally:
+            source.close()
+
+
+def main() -> None:
+    folder, host, seconds, *seeds = sys.argv[1:]
+
+    def told(line: str) -> None:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+    try:
+        specs = [make_spec(seed=int(seed)) for seed in seeds]
+        drive(open_store(Path(folder)), host, specs, seconds=float(seconds), told=told)
+    except RemovedError:
+        told("removed")
+
+
+if __name__ == "__main__":
+    main()

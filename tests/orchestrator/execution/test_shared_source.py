@@ -1,0 +1,226 @@
+"""Drivers that share trials run each of them once, go on with those of a dead one, and wait for those of a live one."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from orchestrator.claims import Claims, join
+from orchestrator.execution.shared_source import SharedSource
+from orchestrator.execution.shared_trials import SharedTrials
+from orchestrator.execution.trial_queue import TrialQueue
+from orchestrator.execution.trial_source import Listed
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.contents import read_table
+from orchestrator.store.schema import State
+from orchestrator.sweeps.sweep import Limits
+from tests.builders import make_spec
+from tests.orchestrator.execution.sharing_driver import QUICK, drive
+from tests.orchestrator.store.rows import trial
+from tests.s3_faults import Faults
+from tests.s3_server import ENVIRONMENT, S3Process
+
+SPECS = [make_spec(seed=seed) for seed in range(24)]
+CHECKOUT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ResultStore:
+    found = open_store(tmp_path / "store", must_exist=False)
+    found.create()
+    return found
+
+
+def committed(store: ResultStore) -> Counter[str]:
+    """The number of rows of each trial that say it completed, over all of its attempts."""
+    rows = read_table(store.storage.at("trials"), "trials").rows.select(["trial_id", "state"]).to_pylist()
+    return Counter(row["trial_id"] for row in rows if row["state"] == State.COMPLETED)
+
+
+def drive_all(store: ResultStore, parts: Sequence[range], *, state: State = State.COMPLETED) -> list[list[str]]:
+    """What each of several drivers was told, which ran these trials at the same time."""
+    told: list[list[str]] = [[] for _ in parts]
+    errors: list[Exception] = []
+
+    def run(n: int) -> None:
+        try:
+            specs = [SPECS[i] for i in parts[n]]
+            drive(ResultStore(store.storage), "", specs, seconds=0.04, told=told[n].append, state=state)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(len(parts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    return told
+
+
+def test_drivers_of_one_sweep_run_each_trial_once_and_each_sees_the_whole_sweep(store: ResultStore) -> None:
+    told = drive_all(store, [range(24)] * 3)
+    assert committed(store) == {spec.trial_id: 1 for spec in SPECS}
+    for lines in told:
+        seen = Counter(line.split()[1] for line in lines if line.startswith(("ended", "settled")))
+        assert seen == {str(seed): 1 for seed in range(24)}
+        assert any(line.startswith("ended") for line in lines)
+
+
+def test_sweeps_that_overlap_run_their_common_trials_once(store: ResultStore) -> None:
+    drive_all(store, [range(14), range(10, 24)])
+    assert committed(store) == {spec.trial_id: 1 for spec in SPECS}
+
+
+def test_a_trial_that_failed_with_another_driver_has_ended_for_this_launch_and_runs_in_the_next(
+    store: ResultStore,
+) -> None:
+    told = drive_all(store, [range(6)] * 2, state=State.FAILED)
+    assert sum(line.startswith("began") for lines in told for line in lines) == 6
+    (again,) = drive_all(store, [range(6)])
+    assert sorted(line for line in again if line.startswith("began")) == [f"began {seed} 2" for seed in range(6)]
+
+
+def test_nothing_stays_of_drivers_that_have_ended(store: ResultStore) -> None:
+    drive_all(store, [range(6)] * 2)
+    assert [list(store.storage.at(name).files()) for name in ("claims", "drivers")] == [[], []]
+
+
+def test_on_an_object_store_that_errs_and_loses_answers_each_trial_is_committed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with S3Process() as server, Faults(server.url, seed=1) as faults:
+        store = open_store(server.address("shared", faults.url), must_exist=False)
+        store.create()
+        faults.error_share, faults.lost_answers = 0.05, 3
+        drive_all(store, [range(6)] * 2)
+        faults.error_share = 0.0
+        assert committed(store) == {spec.trial_id: 1 for spec in SPECS[:6]}
+        assert store.storage.at("drivers").files() == {}
+    assert faults.spoilt.total() > 0
+
+
+# --- What one driver does with what it finds
+
+
+@contextmanager
+def two(store: ResultStore) -> Iterator[tuple[SharedTrials, SharedTrials]]:
+    with ExitStack() as stack:
+        members = [stack.enter_context(join(store.storage, "s", say=print, timing=QUICK)) for _ in range(2)]
+        yield SharedTrials(store.storage, members[0], {}), SharedTrials(store.storage, members[1], {})
+
+
+def test_a_trial_that_another_driver_has_is_not_claimed_and_its_retries_are(store: ResultStore) -> None:
+    with two(store) as (one, other):
+        one.look([])
+        other.look([])
+        assert (one.claim("t"), other.claim("t"), one.again("t", 2), other.claim("t")) == (1, None, 2, None)
+        store.append("trials", [trial("t", 1, "lost")])
+        assert other.look(["t"]) == ({}, [])
+        store.append("trials", [trial("t", 2)])
+        assert other.look(["t"]) == ({"t": State.COMPLETED}, [])
+
+
+def test_a_trial_that_ended_between_a_look_and_its_claim_does_not_run(store: ResultStore) -> None:
+    with two(store) as (one, other):
+        one.look([])
+        other.look([])
+        for trial_id, state in (("complete", "completed"), ("failed", "failed")):
+            assert one.claim(trial_id) == 1
+            store.append("trials", [trial(trial_id, 1, state)])
+            one.forget([trial_id])
+            assert other.claim(trial_id) is None
+        assert store.storage.at("claims").files() == {}
+        assert other.look(["complete", "failed"])[0] == {"complete": State.COMPLETED, "failed": State.FAILED}
+
+
+def test_a_trial_of_a_driver_that_left_goes_on_under_the_next_number(store: ResultStore) -> None:
+    with join(store.storage, "s", say=print) as gone:
+        claims = Claims(store.storage, gone)
+        claims.refresh()
+        assert claims.take("t", 3) == 3
+    with two(store) as (one, other):
+        assert one.look(["t"]) == ({}, ["t"])
+        other.look([])
+        assert (one.claim("t"), other.claim("t")) == (4, None)
+
+
+def test_a_trial_that_was_claimed_ahead_and_did_not_start_is_given_up(store: ResultStore) -> None:
+    with two(store) as (one, other):
+        one.look([])
+        other.look([])
+        assert (one.claim("t"), other.claim("t")) == (1, None)
+        one.release("t")
+        assert other.look(["t"]) == ({}, ["t"])
+        assert other.claim("t") == 3
+
+
+def test_a_queue_of_it_can_be_pickled_as_tune_does(store: ResultStore) -> None:
+    with join(store.storage, "s", say=print) as membership:
+        source = SharedSource(Listed(SPECS), store, membership, {}, ahead=True)
+        queue = TrialQueue(source, {}, Limits(), again=source.again)
+        assert isinstance(pickle.loads(pickle.dumps(queue)), TrialQueue)  # our own bytes
+        source.close()
+
+
+def test_an_error_of_the_storage_ends_the_driver(store: ResultStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: SharedTrials, waiting: object) -> None:
+        raise OSError("broken")
+
+    monkeypatch.setattr(SharedTrials, "look", broken)
+    with join(store.storage, "s", say=print) as membership:
+        source = SharedSource(Listed(SPECS), store, membership, {}, ahead=True)
+        with pytest.raises(OSError, match="broken"):
+            list(iter(source.next, "never"))
+        source.close()
+
+
+# --- Processes
+
+
+@contextmanager
+def driving(store: ResultStore, host: str) -> Iterator[subprocess.Popen[str]]:
+    """A driver in a process of its own, as if on another machine."""
+    words = [sys.executable, "-m", "tests.orchestrator.execution.sharing_driver", store.address, host, "0.4"]
+    words += [str(spec.seed) for spec in SPECS]
+    with subprocess.Popen(words, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(process: subprocess.Popen[str], word: str) -> str:
+    assert process.stdout is not None
+    return next(line for line in process.stdout if line.startswith(word))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_after_a_kill_and_a_stop_the_others_finish_and_no_finished_trial_runs_again(store: ResultStore) -> None:
+    with ExitStack() as stack:
+        killed, stopped, *others = (stack.enter_context(driving(store, f"node{n}")) for n in range(4))
+        wait_for(killed, "ended")
+        wait_for(killed, "began")
+        killed.kill()
+        wait_for(stopped, "began")
+        stopped.send_signal(signal.SIGSTOP)
+        said = [other.communicate()[0] for other in others]
+        assert [other.returncode for other in others] == [0, 0]
+        assert committed(store) == {spec.trial_id: 1 for spec in SPECS}
+        stopped.send_signal(signal.SIGCONT)
+        assert stopped.communicate()[0].splitlines()[-1:] == ["removed"]
+        assert committed(store) == {spec.trial_id: 1 for spec in SPECS}
+        second = [line for lines in said for line in lines.splitlines() if line.startswith("began")]
+        assert sum(line.endswith(" 2") for line in second) >= 2  # what the two had

@@ -1,0 +1,268 @@
+"""What a plan finds out about a model, once per content, so that no trial has to fail for it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from transformers import LayoutLMv3Tokenizer
+
+from tests.examples import first
+from tests.trials.conftest import TrialMaker, save_tiny_model, save_tiny_tokenizer, tiny_encoder
+from trials.draft import DraftError
+from trials.errors import ModelError
+from trials.model_checks import checked_models, rehearsal
+from trials.model_checks.checked_models import check_model
+from trials.run import run_trial
+from trials.sources.local_models import STARTER, ModelDraft, find_model
+
+Change = Callable[[Path], object]
+
+
+@pytest.fixture
+def model(tiny_models: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of the tiny BERT, to be changed."""
+    return shutil.copytree(tiny_models["bert"], tmp_path / "mine")
+
+
+def checked(folder: Path, *, allow_pickle: bool = False) -> tuple[str, ...]:
+    return check_model(find_model(ModelDraft(folder=str(folder), allow_pickle=allow_pickle)), "tokens")
+
+
+def refusal(folder: Path, *, allow_pickle: bool = False) -> str:
+    with pytest.raises(ModelError) as error:
+        checked(folder, allow_pickle=allow_pickle)
+    assert "\n" not in str(error.value)
+    return str(error.value).replace(str(folder), "MODEL")
+
+
+def change_json(path: Path, **entries: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+def test_a_model_is_tried_in_training_also_by_a_caller_without_gradients(
+    off: Callable[[], Any], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "empty"))
+    with off():
+        assert checked(model) == ()
+        assert not torch.is_grad_enabled()
+
+
+# --- Weights
+
+
+def test_truncated_weights_are_refused_with_what_is_missing(model: Path) -> None:
+    whole = (model / "model.safetensors").read_bytes()
+    (model / "model.safetensors").write_bytes(whole[:-2000])
+    message = refusal(model)
+    size = f"it has {len(whole) - 2000:,} of {len(whole):,} bytes"
+    assert message.startswith(
+        f"MODEL/model.safetensors: is truncated: {size}, so 3 of 71 tensors are missing or cut off ("
+    )
+    assert message.endswith("). Fetch or copy it again.")
+
+
+@pytest.mark.parametrize("n_bytes", first(1, [8, 0, 7, 500]))
+def test_weights_without_a_whole_header_are_refused(n_bytes: int, model: Path) -> None:
+    whole = (model / "model.safetensors").read_bytes()
+    (model / "model.safetensors").write_bytes(whole[:n_bytes])
+    assert refusal(model).startswith("MODEL/model.safetensors: ")
+
+
+def test_a_tensor_that_the_weights_lack_is_named(model: Path) -> None:
+    change_weights(model, lambda tensors: tensors.pop("encoder.layer.1.output.dense.weight"))
+    assert refusal(model) == "MODEL: its weights lack bert.encoder.layer.1.output.dense.weight: not this architecture."
+
+
+def test_a_tensor_of_another_shape_is_named_with_both(model: Path) -> None:
+    change_json(model / "config.json", intermediate_size=48)
+    assert refusal(model) == (
+        "MODEL: its weights have bert.encoder.layer.0.intermediate.dense.bias of shape (32,), but its config.json "
+        "needs (48,)."
+    )
+
+
+def test_a_shard_that_lacks_a_tensor_of_the_index_is_named(tmp_path: Path) -> None:
+    folder = save_tiny_tokenizer(tmp_path / "sharded")
+    tiny_encoder("bert").save_pretrained(folder, max_shard_size="20KB")
+    index = folder / "model.safetensors.index.json"
+    placed = json.loads(index.read_text())["weight_map"]
+    first = sorted(placed.values())[0]
+    change_json(index, weight_map=placed | {"encoder.lost": first})
+    assert refusal(folder) == (
+        f"MODEL/{first}: lacks encoder.lost, which model.safetensors.index.json says it has. Fetch the model again."
+    )
+
+
+def test_a_truncated_pickle_is_refused(model: Path) -> None:
+    torch.save(load_file(model / "model.safetensors"), model / "pytorch_model.bin")
+    (model / "model.safetensors").unlink()
+    assert checked(model, allow_pickle=True) == ()
+    content = (model / "pytorch_model.bin").read_bytes()
+    (model / "pytorch_model.bin").write_bytes(content[:-5000])
+    assert refusal(model, allow_pickle=True).startswith("MODEL/pytorch_model.bin: cannot be read (")
+
+
+# --- Configuration
+
+
+def test_quantised_weights_are_refused(model: Path) -> None:
+    change_json(model / "config.json", quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True})
+    assert refusal(model) == (
+        "MODEL/config.json: quantization_config: its weights are quantised by 'bitsandbytes', so they cannot be "
+        "trained. Use the model that they were made from, with weights in floating point."
+    )
+
+
+def test_an_adapter_beside_the_weights_is_refused(model: Path) -> None:
+    (model / "adapter_config.json").write_text('{"base_model_name_or_path": "elsewhere"}')
+    assert refusal(model).startswith("MODEL/adapter_config.json: the weights are those of an adapter")
+
+
+@pytest.mark.parametrize("key", first(1, ["attn_implementation", "_attn_implementation"]))
+def test_another_attention_is_replaced_and_the_plan_says_so(key: str, model: Path, make_trial: TrialMaker) -> None:
+    change_json(model / "config.json", **{key: "flash_attention_2"}, return_dict=False, output_attentions=False)
+    note = "config.json asks for the attention 'flash_attention_2'; trials use PyTorch's own."
+    assert checked(model) == (note,)
+    expected = [record.step_losses for record in run_trial(make_trial("bert"), device=torch.device("cpu"))]
+    assert [r.step_losses for r in run_trial(make_trial(model=str(model)), device=torch.device("cpu"))] == expected
+
+
+@pytest.mark.parametrize(
+    "entries",
+    first(2, [
+        {"return_dict": False}, {"output_attentions": True}, {"output_hidden_states": True},
+        {"gradient_checkpointing": True}, {"transformers_weights": "other.safetensors"}, {"torchscript": True},
+    ]),
+    ids=lambda entries: next(iter(entries)),
+)  # fmt: skip
+def test_what_a_configuration_asks_of_the_library_changes_no_number(
+    entries: dict[str, Any], model: Path, make_trial: TrialMaker
+) -> None:
+    change_json(model / "config.json", **entries)
+    changes: dict[str, Any] = {"train_size": 4, "optim": {"epochs": 1}, "freeze": {"strategy": "first_k", "depth": 1}}
+    found, expected = (
+        [record.step_losses for record in run_trial(spec, device=torch.device("cpu"))]
+        for spec in (make_trial(model=str(model), **changes), make_trial("bert", **changes))
+    )
+    assert found == expected
+
+
+def test_layers_that_two_entries_count_differently_are_refused(tmp_path: Path) -> None:
+    folder = save_tiny_model("gpt2", tmp_path / "gpt2")
+    change_json(folder / "config.json", num_hidden_layers=2)
+    assert refusal(folder) == "MODEL: config.json counts 4 layers, but its model has 2."
+
+
+@pytest.mark.parametrize(
+    "entries", first(1, [{"hidden_dropout_prob": "0.1"}, {"layer_norm_eps": "x"}, {"rope_scaling": 3}]), ids=str
+)
+def test_an_entry_of_the_wrong_kind_is_refused(entries: dict[str, Any], model: Path) -> None:
+    change_json(model / "config.json", **entries)
+    assert refusal(model).startswith("MODEL: its config.json cannot be used (")
+
+
+# --- Tokenizers
+
+
+def without_padding(folder: Path, **specials: Any) -> None:
+    config = folder / "tokenizer_config.json"
+    entries = json.loads(config.read_text())
+    config.write_text(json.dumps({key: value for key, value in entries.items() if "_token" not in key} | specials))
+
+
+def test_a_padding_token_that_is_chosen_is_said(model: Path) -> None:
+    without_padding(model, eos_token="[SEP]")
+    note = "its tokenizer has no padding token; '[SEP]' stands in for it, which no subword attends to."
+    assert checked(model) == (note,)
+
+
+def test_a_tokenizer_without_anything_to_pad_with_is_refused(model: Path) -> None:
+    without_padding(model)
+    assert refusal(model) == ("MODEL: its tokenizer has no padding token. Add `pad_token` to tokenizer_config.json.")
+
+
+def test_a_tokenizer_of_another_model_is_refused(model: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+    content = json.loads(tokenizer.to_str())
+    content["model"]["vocab"] |= {"abc": 141, "abd": 142}
+    (model / "tokenizer.json").write_text(json.dumps(content))
+    assert refusal(model) == (
+        "MODEL: its tokenizer has the subword 'abc' as number 141, but its table of embeddings only 141 rows. Use the "
+        "tokenizer that belongs to the model."
+    )
+
+
+def test_a_panic_of_the_tokenizers_library_is_one_line(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    content = json.loads((model / "tokenizer.json").read_text())
+    content["post_processor"]["special_tokens"] = {}
+    (model / "tokenizer.json").write_text(json.dumps(content))
+    assert "its tokenizer" in refusal(model)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_tokenizer_that_wants_places_on_a_page_is_refused(tmp_path: Path) -> None:
+    folder = save_tiny_model("layoutlmv3", tmp_path / "layoutlmv3")
+    vocabulary = {word: i for i, word in enumerate(("<s>", "<pad>", "</s>", "<unk>", "<mask>", "a", "\u0120a"))}
+    (folder / "tokenizer.json").unlink()
+    LayoutLMv3Tokenizer(vocab=vocabulary, merges=[]).save_pretrained(folder)
+    assert "its tokenizer does not encode plain text (" in refusal(folder)
+
+
+# --- Where and how often
+
+
+def test_a_plan_names_the_key_of_a_model_whose_trials_would_fail(model: Path, make_trial: TrialMaker) -> None:
+    change_weights(model, lambda tensors: tensors.pop("embeddings.word_embeddings.weight"))
+    with pytest.raises(
+        DraftError, match=r"^model: .*its weights lack bert\.embeddings\.word_embeddings\.weight"
+    ) as error:
+        make_trial(model=str(model))
+    assert error.value.exit_code == 3
+
+
+def test_the_same_content_is_checked_once_whichever_folder_it_is_in(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+    without_padding(model, eos_token="[SEP]")
+    notes = checked(model)
+    monkeypatch.setattr(rehearsal, "rehearse", lambda spec, head: pytest.fail("checked again"))
+    assert checked(shutil.copytree(model, tmp_path / "copy")) == notes
+    monkeypatch.setattr(checked_models, "VERSION", checked_models.VERSION + 1)
+    with pytest.raises(pytest.fail.Exception, match="checked again"):
+        checked(model)
+
+
+def test_a_refusal_is_not_remembered(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(rehearsal, "MOST_PARAMETERS", 10**9)
+    change_json(model / "config.json", intermediate_size=48)
+    refusal(model)
+    assert not (tmp_path / "cache" / "models").exists()
+
+
+@pytest.mark.parametrize("head", first(1, ["tokens", "text"]))
+def test_the_starter_model_would_pass(head: Any) -> None:
+    assert rehearsal.rehearse(find_model(ModelDraft(folder=STARTER)), head) == ()
+
+
+def test_a_check_leaves_torchs_global_stream_alone(model: Path) -> None:
+    state = torch.get_rng_state()
+    rehearsal.rehearse(find_model(ModelDraft(folder=str(model))), "text")
+    assert torch.equal(state, torch.get_rng_state())

@@ -1,0 +1,124 @@
+"""The states of examples at every depth of an encoder, in one pass that holds one depth at a time.
+
+Depth 0 is the output of the embeddings, depth k what the first k layers make of it: the states that enter layer k, as
+the frozen prefix has them (`trials.prefix`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from trials.hardware.device import autocast
+from trials.models.cut import section
+from trials.models.family import Head
+from trials.models.load import LoadedModel, family_of
+from trials.spec import TrialSpec
+from trials.tasks.task import Example
+from trials.training.batching import collate
+
+GPU_BATCH = 64
+_TRIED = 6  # subwords of the input on which the pooling is tried
+
+Reading = Literal["words", "first", "last", "mean"]
+"""Which states the head reads: that of each word's first subword, or of a text its first subword's, its last
+subword's, or those of all of its subwords."""
+
+
+def reading_of(loaded: LoadedModel, head: Head) -> Reading:
+    """Which states a model's head reads, found out from the gradient of its logits. Leaves no gradients."""
+    if head == "tokens":
+        return "words"
+    model: Any = loaded.model
+    read: list[torch.Tensor] = []
+
+    def keep(module: nn.Module, args: Any, output: Any) -> Any:
+        states = (output[0] if isinstance(output, tuple) else output).detach().requires_grad_()
+        read.append(states)
+        return (states, *output[1:]) if isinstance(output, tuple) else states
+
+    device, was_training = next(model.parameters()).device, model.training
+    hook = loaded.parts.encoder_layers[-1].register_forward_hook(keep)
+    model.eval()
+    try:
+        ids = torch.arange(_TRIED, device=device)[None] + model.config.pad_token_id + 1
+        logits = model(input_ids=ids % model.config.vocab_size, attention_mask=torch.ones_like(ids)).logits
+    finally:
+        hook.remove()
+        model.train(was_training)
+    (gradient,) = torch.autograd.grad(logits.float().pow(2).sum(), read[-1])
+    places = gradient[0].abs().sum(dim=-1).nonzero().flatten().tolist()
+    return "first" if places == [0] else "last" if places == [_TRIED - 1] else "mean"
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The states at one depth.
+
+    Attributes:
+        depth: Layers that ran; 0 for the embeddings alone.
+        states: (subwords, width) of each example, on the CPU, in fp32.
+    """
+
+    depth: int
+    states: list[torch.Tensor]
+
+
+def states_at_every_depth(
+    spec: TrialSpec,
+    loaded: LoadedModel,
+    examples: Sequence[Example],
+    device: torch.device,
+    done: Callable[[int], None] = lambda n: None,
+) -> Iterator[Depth]:
+    """Run the encoder layer by layer over examples, each without padding.
+
+    On a CPU one example at a time, as the frozen prefix does, so that its states have the same bits.
+
+    Args:
+        spec: The setting, for the precision and the model's family.
+        loaded: The model, on the device.
+        examples: What to run.
+        device: Where.
+        done: Is told after each batch how many examples have gone through one more layer.
+    """
+    base, family = getattr(loaded.model, str(loaded.model.base_model_prefix)), family_of(spec.model)
+    ranked = sorted(range(len(examples)), key=lambda i: -len(examples[i].ids))
+    size = 1 if device.type == "cpu" else GPU_BATCH
+    states: list[torch.Tensor] = []
+    for depth in range(len(loaded.parts.encoder_layers) + 1):
+        start = depth - 1 if depth > 1 else 0  # what runs beside the first layer needs the embeddings
+        layers, found = section(base, family, start, depth), dict[int, torch.Tensor]()
+        for first in range(0, len(ranked), size):
+            group = ranked[first : first + size]
+            chosen = [replace(examples[i], states=states[i]) if start else examples[i] for i in group]
+            found |= zip(group, _run(spec, layers, chosen, device), strict=True)
+            done(len(group))
+        states = [found[i] for i in range(len(examples))]
+        yield Depth(depth, states)
+
+
+@torch.inference_mode()
+def _run(spec: TrialSpec, layers: nn.Module, examples: list[Example], device: torch.device) -> list[torch.Tensor]:
+    batch = collate(examples, 0, device)  # the padding's states are never read
+    with autocast(spec.precision, device):
+        states = layers(**batch.inputs).last_hidden_state.float().cpu()
+    return [row[: len(example.ids)].clone() for row, example in zip(states, examples, strict=True)]
+
+
+def read_states(examples: Sequence[Example], states: Sequence[torch.Tensor], reading: Reading) -> np.ndarray:
+    """(places, width) what a head reads of each place, in order; a word without a subword is left out."""
+    return torch.cat([_read(e, s, reading) for e, s in zip(examples, states, strict=True)]).numpy()
+
+
+def _read(example: Example, states: torch.Tensor, reading: Reading) -> torch.Tensor:
+    if reading == "words":
+        return states[torch.from_numpy(example.at[example.at >= 0])]
+    if reading == "mean":
+        return states.mean(dim=0, keepdim=True)
+    return states[:1] if reading == "first" else states[-1:]
