@@ -16,7 +16,7 @@ BENCHMARK = Path(__file__).parents[2] / "configs" / "sweeps" / "benchmark.yaml"
 def test_rows_go_into_a_store_faster_than_values_into_optunas_journal() -> None:
     found = overhead.rows_into_a_store(2_000, n_optuna=500)
     assert found["n"] == 2_000
-    assert found["times_optuna"] > 3  # 10 to 25 here, in turns, so that what else the machine does hits both
+    assert found["times_optuna"] > 1  # 2.5 where a flush to the disk costs nothing, 10 to 25 where it waits
 
 
 def test_a_store_of_many_trials_is_summarised_a_cell() -> None:
