@@ -37,7 +37,7 @@ test-browser: .venv/ready ## every promise of the dashboard in a Chromium (apt i
 
 test-deploy: .venv/ready .venv/servers/ready ## containers and the Slurm script, run as root; installs Debian's packages
 	tests/deploy/prepare.sh
-	PERMAFROST_DEPLOY=1 $(BIN)/python -m pytest tests/docker/test_slurm.py tests/deploy
+	PERMAFROST_DEPLOY=1 $(BIN)/python -m pytest tests/docker/test_install.py tests/docker/test_slurm.py tests/deploy
 
 coverage: .venv/ready ## all tests with all examples, under coverage and its floor; an hour, what CI runs
 	rm -f .coverage .coverage.*

@@ -207,7 +207,7 @@ def test_a_gzip_file_that_unpacks_without_end_is_refused(files: Files) -> None:
 
 @pytest.mark.slow
 def test_the_long_form_counts_outcomes_and_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = ["--configurations", "30", "--files", "20", "--models", "6", "--environments", "3", "--names", "5"]
+    numbers = ["--configurations", "10", "--files", "8", "--models", "2", "--environments", "1", "--names", "5"]
     assert main([*numbers, "--seed", "2"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (sum(told["outcomes"].values()), told["findings"]) == (64, [])
+    assert (sum(told["outcomes"].values()), told["findings"]) == (26, [])
