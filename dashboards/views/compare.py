@@ -36,6 +36,7 @@ def picked_list(selection: Selection) -> Any:
         return dmc.Alert(
             [picks.why_not, " ", dcc.Link("Open Trials", href=f"/trials{selection.query.search()}")],
             title="Nothing to compare yet",
+            className="nothing-picked",
             color="blue",
             variant="outline",
         )

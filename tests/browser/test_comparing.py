@@ -65,9 +65,9 @@ def test_ticks_are_as_the_address_says_and_back_unticks(url: str, watched: Watch
     expect(ticked).to_have_count(2)
 
 
-def test_a_comparison_without_trials_says_where_to_pick_them(url: str, watched: Watched) -> None:
+def test_a_comparison_without_trials_says_once_where_to_pick_them(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/compare?trials=nonsense")
-    expect(page.get_by_text("This store has no trial 'nonsense'").first).to_be_visible()
+    expect(page.get_by_text("This store has no trial 'nonsense'").filter(visible=True)).to_have_count(1)
     page.get_by_role("link", name="Open Trials").click()
     page.wait_for_url("**/trials*")
 
