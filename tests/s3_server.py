@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
 from io import BufferedIOBase, BytesIO
@@ -142,7 +141,8 @@ class S3Process:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate()
+        with self._process:
+            self._process.terminate()  # its input may be kept open by a process that was forked meanwhile
 
     def address(self, prefix: str, url: str | None = None) -> str:
         """A store's address, perhaps through a proxy at `url`."""
@@ -155,11 +155,9 @@ def main() -> None:
     options.add_argument("--ignore-conditions", action="store_true")
     given = options.parse_args()
     with S3Server(given.page, has_conditions=not given.ignore_conditions) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         sys.stdout.write(f"{server.server_port}\n")
         sys.stdout.flush()
         sys.stdin.read()
-        server.shutdown()
 
 
 if __name__ == "__main__":
