@@ -7,7 +7,7 @@ GPU_OUT ?= gpu
 PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
 COVER := --cov --cov-append --cov-report= --cov-fail-under=0
 # What failed runs once more by itself, so that an hour is not lost to a busy machine; the first failure stays printed.
-AGAIN := --last-failed --last-failed-no-failures none
+TWICE = $(1) || $(1) --last-failed --last-failed-no-failures none
 unexport PYTHONDONTWRITEBYTECODE  # else every process of a test compiles the whole project again
 
 .DEFAULT_GOAL := help
@@ -37,14 +37,14 @@ test-browser: .venv/ready ## every promise of the dashboard in a Chromium (apt i
 
 test-deploy: .venv/ready .venv/servers/ready ## containers and the Slurm script, run as root; installs Debian's packages
 	tests/deploy/prepare.sh
-	PERMAFROST_DEPLOY=1 $(BIN)/python -m pytest tests/docker/test_install.py tests/docker/test_slurm.py tests/deploy
+	PERMAFROST_DEPLOY=1 $(BIN)/python -m pytest tests/docker tests/deploy
 
-coverage: .venv/ready ## all tests with all examples, under coverage and its floor; an hour, what CI runs
+coverage: .venv/ready ## all tests, those of make test under coverage and its floor; 40 minutes, what CI runs
 	rm -f .coverage .coverage.*
-	export PERMAFROST_ALL_EXAMPLES=1; each="$(BIN)/python -m pytest $(PARALLEL) $(COVER)"; \
-	  $$each -m "not cluster and not browser" || $$each -m "not cluster and not browser" $(AGAIN)
-	$(BIN)/python -m pytest -m browser $(COVER) || $(BIN)/python -m pytest -m browser $(COVER) $(AGAIN)
-	$(BIN)/python -m pytest -m cluster $(COVER) || $(BIN)/python -m pytest -m cluster $(COVER) $(AGAIN)
+	$(call TWICE,$(BIN)/python -m pytest -m "not slow and not cluster and not browser" $(PARALLEL) $(COVER))
+	export PERMAFROST_ALL_EXAMPLES=1; $(call TWICE,$(BIN)/python -m pytest -m "slow and not cluster and not browser" $(PARALLEL))
+	$(call TWICE,$(BIN)/python -m pytest -m browser)
+	$(call TWICE,$(BIN)/python -m pytest -m cluster)
 	$(BIN)/coverage report
 
 bench: .venv/ready ## our sweep against the same work in transformers.Trainer and Ray Tune; an idle machine, half an hour

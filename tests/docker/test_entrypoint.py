@@ -19,6 +19,7 @@ from tests.chaos.cluster import CHECKOUT, Local, Nodes, namespaces_allowed
 from tests.chaos.ours import Ours
 from tests.chaos.processes import Process, inside, of_kind, send
 from tests.chaos.subject import write_work
+from tests.deployments import DEPLOYMENT
 
 ENTRYPOINT = CHECKOUT / "docker" / "entrypoint.py"
 GRACE_S = 120
@@ -147,6 +148,7 @@ def wait_for(folder: Path, driver: subprocess.Popen[bytes]) -> None:
         time.sleep(0.1)
 
 
+@DEPLOYMENT
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not namespaces_allowed(), reason="process 1 and a network of its own need the rights for them")

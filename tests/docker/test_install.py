@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deployments import DEPLOYMENT
 from tests.pip_settings import local_folders, pip_settings
 
 CHECKOUT = Path(__file__).parents[2]
@@ -75,9 +76,7 @@ def copy_sources(to: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    "PERMAFROST_DEPLOY" not in os.environ, reason="installs all again, in minutes; make test-deploy runs it"
-)
+@DEPLOYMENT
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(os.geteuid() != 0, reason="a root of its own needs the rights of root")
 @pytest.mark.skipif(shutil.which("debootstrap") is None, reason="apt-get install debootstrap")

@@ -20,6 +20,7 @@ from tests.chaos import compare
 from tests.chaos.cluster import CHECKOUT, base_environment, namespaces_allowed
 from tests.chaos.processes import end_all, inside
 from tests.chaos.subject import write_work
+from tests.deployments import DEPLOYMENT
 
 SCRIPT = CHECKOUT / "docker" / "slurm" / "permafrost.sbatch"
 # Of an allocation: the node's names, the job's state, and a note of what was asked for. `srun` becomes its command, on
@@ -79,9 +80,7 @@ def test_what_slurm_reads_asks_for_requeueing_and_for_the_signal_to_the_script_a
     assert {"--requeue", "--signal=B:TERM@120", "--open-mode=append"} <= options
 
 
-@pytest.mark.skipif(
-    "PERMAFROST_DEPLOY" not in os.environ, reason="Ray under Slurm takes minutes; make test-deploy runs it"
-)
+@DEPLOYMENT
 @pytest.mark.cluster
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(not namespaces_allowed(), reason="namespaces of its own need the rights for them")

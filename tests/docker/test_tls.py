@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.cluster import CHECKOUT, Nodes
+from tests.deployments import DEPLOYMENT
 
 SCRIPT = CHECKOUT / "docker" / "make_certificates.sh"
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="apt-get install openssl")
@@ -67,6 +68,7 @@ def test_without_names_the_script_says_how_it_is_called(tmp_path: Path) -> None:
     assert (told.returncode, "usage" in told.stderr) == (2, True)
 
 
+@DEPLOYMENT
 @pytest.mark.cluster
 @pytest.mark.timeout(600)
 @needs_openssl
