@@ -28,7 +28,7 @@ from tests.trials.conftest import save_tiny_model
 from trials.datasets.corpus import CORPUS_FORMATS
 from trials.draft import Lookup, TrialDraft
 from trials.errors import DataError
-from trials.freeze.rules import FREEZING_RULES, depth_after
+from trials.freeze.rules import FREEZING_RULES, depths_after
 from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.metrics.metric import METRICS
 from trials.models.family import MODEL_FAMILIES
@@ -89,7 +89,7 @@ def test_a_rule_freezes_at_its_turn_under_its_word_in_a_draft(run: Run) -> None:
     spec = draft(freeze={"strategy": "adaptive", "rule": rule}).resolve(Lookup(offline=True))
     assert spec.freeze.rule is not None
     assert spec.freeze.label == "adaptive (half time, trained 1)"
-    assert [depth_after(spec.freeze.rule, spec.model.n_layers, [()] * n) for n in (0, 1)] == [0, 5]
+    assert depths_after(spec.freeze.rule, spec.model.n_layers, [()]) == [0, 5]
 
 
 def test_a_task_selects_by_its_metric_and_reads_its_column(run: Run) -> None:

@@ -6,6 +6,7 @@ import functools
 import io
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -18,8 +19,13 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
 from dashboards.report.write import write_report
+from dashboards.views.answer_cards import figures_of, subject
+from dashboards.views.compare import prepare_scores, scores_table
 from dashboards.views.recommendation import answers_of
 from dashboards.views.registry import PARTS
+from dashboards.views.theme import LIGHT
+from dashboards.views.trial_page import trial_page
+from dashboards.views.trials import answer_rows
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.api.model_card import model_card
 from orchestrator.config.quantities import points
@@ -28,7 +34,9 @@ from orchestrator.published.study import load_study
 from orchestrator.session.tables import cell_tables
 from orchestrator.store import ResultStore
 from orchestrator.store.specs import stored_spec
-from tests.dashboards.stores import specs, write_store
+from tests.builders import make_spec
+from tests.dashboards.stores import Invented, specs, write_store
+from tests.dashboards.views.made import selected
 from trials.spec import TrialSpec
 
 EWT = {"name": "UD_English-EWT", "sizes": (12544, 2001, 2077)}
@@ -166,3 +174,43 @@ def test_the_answer_is_one_object_in_terminal_report_and_dashboard(store: Result
     assert json.loads(printed.stdout) == [shown.as_json()]
     assert shown.sentence in (report / "report.md").read_text(encoding="utf-8")
     assert shown.sentence in part(store, "choose-answer")["answer"].tolist()
+
+
+RULE = {"strategy": "adaptive", "layers": (), "embeddings": False, "rule": "gradient_norm"}
+RULED = [make_spec(freeze=freeze, seed=seed) for freeze in ({}, RULE) for seed in range(5)]
+
+
+@pytest.fixture(scope="module")
+def ruled(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
+    return write_store(tmp_path_factory.mktemp("ruled") / "store", RULED, Invented(noise=0.001))
+
+
+def _card(store: ResultStore) -> str:
+    row = next(row for row in store.trials().to_pylist() if row["trial_id"] == RULED[-1].trial_id)
+    return model_card(RULED[-1], row, store, score=row["best_score"], licence="none")
+
+
+def _answer_card(store: ResultStore) -> str:
+    selection = selected(store)
+    assert selection.sweep is not None
+    return figures_of(answer := answers_of(selection)[0], subject(answer) or {})
+
+
+_PICKED = f"{RULED[0].trial_id},{RULED[-1].trial_id}"
+SAYS_WHAT_IT_FROZE: dict[str, Callable[[ResultStore], str]] = {
+    "status": lambda store: CliRunner().invoke(app, ["status", "--store", str(store.root)]).stdout,
+    "status --trials": lambda store: CliRunner().invoke(app, ["status", "--trials", "--store", str(store.root)]).stdout,
+    "answer": lambda store: CliRunner().invoke(app, ["answer", "--json", "--store", str(store.root)]).stdout,
+    "model card": _card,
+    "answer card": _answer_card,
+    "grid of trials": lambda store: str(answer_rows(selected(store), {})),
+    "comparison": lambda store: scores_table(prepare_scores(selected(store, f"?trials={_PICKED}"))).to_csv(),
+    "page of a trial": lambda store: str(trial_page(selected(store).snapshot, RULED[-1].trial_id, LIGHT)),
+    "static against adaptive": lambda store: part(store, "cost-when").to_csv(),
+}
+
+
+@pytest.mark.parametrize("surface", SAYS_WHAT_IT_FROZE)
+def test_what_a_rule_froze_is_said_in_the_same_words(ruled: ResultStore, surface: str) -> None:
+    words = " ".join(SAYS_WHAT_IT_FROZE[surface](ruled).split())
+    assert "froze 0 to 4 of 6 layers, 3.2 on average over steps" in words

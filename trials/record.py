@@ -228,6 +228,12 @@ class EpochRecord:
             bits=32,
         ),
     )
+    mean_frozen_layers: float | None = field(  # likewise a default
+        default=None,
+        metadata=_column(
+            "Mean number of frozen encoder layers over all steps so far; empty in older stores.", per_trial="last"
+        ),
+    )
     checkpoint_error: str | None = field(  # likewise a default, as older checkpoints lack it
         default=None,
         metadata=_column(

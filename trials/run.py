@@ -256,6 +256,7 @@ class _RunningTrial:
             prefix_s=spent.prefix_s + state.prefix_s,
             prefix_layers=prefix_layers,
             frozen_layers=state.course.freeze.depth,
+            mean_frozen_layers=state.course.mean_depth,
             prefix_paid_s=spent.prefix_paid_s,
             train_s=state.train_s,
             eval_s=spent.states_s + self._clock.lap(),

@@ -45,12 +45,14 @@ EVERYTHING = "all trials"  # the sweep of a store whose trials no plan names; a 
 _ENDED = (
     "trial_id", "attempt", "state", "best_score", "test_score", "best_epoch", "last_epoch", "total_params",
     "trainable_params", *COSTS, "prefix_layers", "constant_score", "loss_fall", "device", "gpus", "threads",
-    "accumulation", "worker_slots", "padding_free", "frozen_layers", "git_commit", "error", "time",
+    "accumulation", "worker_slots", "padding_free", "frozen_layers", "mean_frozen_layers", "git_commit", "error",
+    "time",
 )  # fmt: skip
 _MAPS = {"dev": "best_metrics", "test": "test_metrics"}
 _NUMBERS = [
     "score", "test_score", "best_epoch", "last_epoch", "total_params", "trainable_params", *COSTS, "prefix_layers",
-    "gpus", "threads", "accumulation", "worker_slots", "padding_free", "frozen_layers", "constant_score", "loss_fall",
+    "gpus", "threads", "accumulation", "worker_slots", "padding_free", "frozen_layers", "mean_frozen_layers",
+    "constant_score", "loss_fall",
 ]  # fmt: skip
 _DRIVER_EVERY_S = 3.0
 

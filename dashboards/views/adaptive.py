@@ -70,7 +70,6 @@ def draw_when(info: WhenFrozen, look: Look) -> Figure:
 def _trace(rows: pd.DataFrame, look: Look, title: str, colour: str, *, named: bool) -> dict[str, Any]:
     loss = rows.rename(columns={"loss": "mean", "loss_low": "low", "loss_high": "high"})
     saved = rows.rename(columns={"saved": "mean", "saved_low": "low", "saved_high": "high"})
-    ended = ["" if pd.isna(layers) else f"{layers:.1f} layers frozen at the end" for layers in rows["ended"]]
     return {
         "type": "scatter",
         "mode": "markers+text" if named else "markers+lines",
@@ -90,7 +89,7 @@ def _trace(rows: pd.DataFrame, look: Look, title: str, colour: str, *, named: bo
         },
         "text": [name(title)] if named else [],
         "textposition": "top center",
-        "customdata": [[name(setting), end] for setting, end in zip(rows["setting"], ended, strict=True)],
+        "customdata": [[name(each) for each in pair] for pair in zip(rows["setting"], rows["froze"], strict=True)],
         "hovertemplate": "%{y:+.2f} points, %{x:.1f} % saved<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
     }
 
@@ -102,7 +101,7 @@ def when_table(info: WhenFrozen) -> pd.DataFrame:
         {
             "setting": t["setting"],
             "decided": t["when"].map({STATIC: "before training", ADAPTIVE: "while training", UNFREEZING: "by epoch"}),
-            "layers frozen at the end": t["ended"].round(2),
+            "what it froze": t["froze"],
             "pairs": t["n_pairs"],
             "loss (points)": (100 * t["loss"]).round(4),
             "loss, 95 % from": (100 * t["loss_low"]).round(4),

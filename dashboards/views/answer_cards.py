@@ -87,7 +87,8 @@ def figures_of(answer: Answer, row: Mapping[str, Any]) -> str:
         words = f"Freezing {parts(str(row['freeze']), answer.n_layers)} {words}"
     else:
         words = words.capitalize()
-    return f"{words}{'' if answer.decided else ' so far'}; {_saved(answer)}".removesuffix("; ") + "."
+    words = f"{words}{'' if answer.decided else ' so far'}; {_saved(answer)}".removesuffix("; ")
+    return f"{words}. It {row['froze']}." if row["froze"] else f"{words}."
 
 
 def _saved(answer: Answer) -> str:

@@ -18,6 +18,7 @@ from dashboards.views.picked_curves import CURVES, words_of
 from dashboards.views.picked_sentences import SENTENCES
 from dashboards.views.trial_page import settings_of
 from dashboards.views.view import View
+from orchestrator.analysis.froze import froze_by
 from orchestrator.analysis.losses import losses
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted
@@ -99,6 +100,7 @@ def prepare_scores(selection: Selection) -> Scores:
 def scores_table(info: Scores) -> pd.DataFrame:
     """One row per trial."""
     t = info.picks.trials
+    changing = froze_by(t, "trial_id")
     return pd.DataFrame(
         {
             "number": t["number"],
@@ -112,6 +114,7 @@ def scores_table(info: Scores) -> pd.DataFrame:
             "paired with 1": info.paired,
             "best epoch": t["best_epoch"],
             "training (s)": t["train_s"].astype("float64").round(2),
+            **({"what it froze": t["trial_id"].map(changing).fillna("")} if changing else {}),
         }
     )
 

@@ -17,6 +17,7 @@ from dashboards.views.drawing import freeze_name
 from dashboards.views.notes import notes_of_trial
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.analysis.cells import flatten
+from orchestrator.analysis.froze import froze_by
 from orchestrator.forecast.curve import Outlook
 from orchestrator.forecast.outlook import end_sentence, more_sentence
 from orchestrator.store.schema import State
@@ -80,9 +81,11 @@ def _sentence(row: Any) -> str:
         else f", {row['metric']} {100 * row['score']:.2f} % on dev (epoch {row['best_epoch']:g})"
     )
     test = "" if pd.isna(row["test_score"]) else f", {100 * row['test_score']:.2f} % on test"
+    changing = froze_by(pd.DataFrame([row]), "trial_id").get(row["trial_id"])
     return (
         f"{row['model']} on {row['corpus']}, frozen: {freeze_name(row['freeze'])}, train size {row['train_size']:,}, "
         f"seed {Seeds.label_of(int(row['seed']))}: {str(row['state']).replace('_', ' ')}{score}{test}."
+        + (f" It {changing}." if changing else "")
     )
 
 

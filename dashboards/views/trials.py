@@ -19,6 +19,7 @@ from dashboards.views.drawing import freeze_column
 from dashboards.views.notes import NOTES, add_note_callbacks, notes_by_trial
 from dashboards.views.trial_page import trial_page
 from dashboards.views.view import SHARED_CONTROLS, ItemPage, PageState, View
+from orchestrator.analysis.froze import froze_by
 from trials.escaping.untrusted_text import markdown
 
 GRID = "trials-grid"
@@ -35,6 +36,7 @@ COLUMNS = {
     "trainable_params": "trainable parameters",
     "peak_memory_bytes": "peak memory (MiB)",
     "device": "device",
+    "froze": "what it froze",
     "setup": "other settings",
     "notes": "notes",
 }
@@ -86,7 +88,8 @@ def trials_content(selection: Selection) -> Any:
 
 def trials_grid(selection: Selection) -> Any:
     """The grid, empty until it asks for rows."""
-    columns = [_column(name, label) for name, label in COLUMNS.items() if name != "notes" or selection.snapshot.notes]
+    empty = {"notes": not selection.snapshot.notes, "froze": not froze_by(selection.trials, "trial_id")}
+    columns = [_column(name, label) for name, label in COLUMNS.items() if not empty.get(name)]
     return dag.AgGrid(
         id=GRID,
         columnDefs=columns,
@@ -110,7 +113,7 @@ def trials_grid(selection: Selection) -> Any:
     )
 
 
-_WIDE = {"freeze": 230, "trainable_params": 180}  # pixels, for what they hold
+_WIDE = {"freeze": 230, "trainable_params": 180, "froze": 330}  # pixels, for what they hold
 
 
 def _column(name: str, label: str) -> dict[str, Any]:
@@ -151,8 +154,10 @@ def answer_rows(selection: Selection, asked: RowsRequest) -> dict[str, Any]:
 
 
 def _rows(selection: Selection) -> pd.DataFrame:
-    rows = selection.trials.assign(notes=notes_by_trial(selection)).reindex(columns=list(COLUMNS))
-    rows["freeze"] = freeze_column(rows["freeze"], selection.trials["n_layers"])
+    trials, words = selection.trials, froze_by(selection.trials, "trial_id")
+    changing = [words.get(trial_id, "") for trial_id in trials["trial_id"]]
+    rows = trials.assign(notes=notes_by_trial(selection), froze=changing).reindex(columns=list(COLUMNS))
+    rows["freeze"] = freeze_column(rows["freeze"], trials["n_layers"])
     state = selection.query.state
     if state in _STATES:
         rows = rows[rows["state"].isin(_STATES[state])]

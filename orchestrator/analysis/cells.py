@@ -19,7 +19,7 @@ Group = tuple[str, str, str, int]  # objective group: task, metric, corpus, trai
 # Columns of the store's `trials` table that a frame holds, in the store's units.
 MEASURED = (
     "best_score", "test_score", *COSTS, "total_params", "trainable_params", "constant_score", "loss_fall",
-    "frozen_layers",
+    "frozen_layers", "mean_frozen_layers",
 )  # fmt: skip
 TRIAL_COLUMNS = (
     "trial_id", "attempt", "state", "device", "gpus", "threads", "accumulation", "worker_slots", "padding_free",
@@ -76,13 +76,6 @@ def cell_label(spec: TrialSpec, varying: Sequence[str]) -> str:
         if value is not None
     )
     return " ".join([strip_and_word(spec.freeze.label, spec.model.n_layers), *settings])
-
-
-def ending_words(spec: TrialSpec, frozen_layers: float | None) -> str:
-    """How many layers were frozen in the end, for a setting whose rule decides that; else empty."""
-    if spec.freeze.rule is None or frozen_layers is None:
-        return ""
-    return f", {frozen_layers:.1f} of {spec.model.n_layers} at the end"
 
 
 def setup_labels(specs: Mapping[str, TrialSpec]) -> dict[str, str]:

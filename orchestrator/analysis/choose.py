@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from orchestrator.analysis.froze import froze_by
 from orchestrator.analysis.further import further
 from orchestrator.analysis.looks import PlannedLooks, tails
 from orchestrator.analysis.losses import Losses, losses, planned_looks
@@ -54,8 +55,8 @@ class Recommendation:
             `n_run`, `n_sentences` (Int64), `loss` (mean), `median`, `low`, `high` (of this setting alone at one look,
             at 1 - error), `low_decides`, `high_decides` (those that it was tested by; NaN if its chain ended before),
             `tested`, `shown`, `verdict` (see `two_way.verdict`), `collapsed`, `baseline_collapsed`,
-            `collapses` (a sentence), `broken` (trials without a score), `in_budget`, `saved`,
-            `saved_low`, `saved_high`, `note` (of the saving), `further_seeds`, `further_sentences`,
+            `collapses` (a sentence), `froze` (in words, see `froze`), `broken` (trials without a score), `in_budget`,
+            `saved`, `saved_low`, `saved_high`, `note` (of the saving), `further_seeds`, `further_sentences`,
             `sentences_with_all_seeds` (Int64, see `further.Further`). Losses are in units of the score, positive where
             the setting is worse.
     """
@@ -190,6 +191,7 @@ def _candidates(
     size = frame.groupby("cell")["trainable_params"].mean().loc[cells["cell"]].to_numpy(dtype=np.float64)
     order = np.lexsort((cells["cell"].to_numpy(dtype=object), -size))
     tests = _fixed_sequence(of_each, chain, order, tolerance, error, looks)
+    changing = froze_by(frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame, "cell")
     low, high = ends(of_each.of, error / 2)
     table = cells[["cell", "n_pairs", "n_run", "n_sentences", "median"]].assign(
         freeze=first["freeze"].to_numpy(),
@@ -205,6 +207,7 @@ def _candidates(
         collapsed=[each.collapsed for each in of_each.own],
         baseline_collapsed=[each.collapsed for each in of_each.baseline],
         collapses=[each.sentence for each in of_each.own],
+        froze=[changing.get(cell, "") for cell in cells["cell"]],
         broken=cells["cell"].map(_broken(frame)).fillna(0).astype(np.int64),
         in_budget=_in_budget(frame, cells["cell"], budget),
     )

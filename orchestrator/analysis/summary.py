@@ -30,7 +30,7 @@ class CellSummary:
         total_params, trainable_params: Counts.
         saved_params, saved_time: Shares of the baseline's trainable parameters and training cost that freezing saves
             (`savings.savings`); 0 for the baseline.
-        frozen_layers: Mean number of frozen layers at the end of training.
+        froze: What its rule froze (`froze.froze_by`); empty for one that freezes the same throughout.
     """
 
     spec: TrialSpec
@@ -44,7 +44,7 @@ class CellSummary:
     trainable_params: int | None = None
     saved_params: float | None = None
     saved_time: float | None = None
-    frozen_layers: float | None = None
+    froze: str = ""
 
     @property
     def n(self) -> int:
@@ -63,6 +63,8 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
         StoreError: A completed trial lacks what every completed trial has.
     """
     from orchestrator.analysis.describe import describe_cells
+    from orchestrator.analysis.froze import froze_by
+    from orchestrator.analysis.rows import COMPLETED
     from orchestrator.analysis.savings import savings
     from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame
 
@@ -72,9 +74,10 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
     _check_completed(frame)
     described = {
         value: describe_cells(frame, ["cell"], value).set_index("cell")
-        for value in ("score", "test_score", TRAINING_COST, "total_params", "trainable_params", "frozen_layers")
+        for value in ("score", "test_score", TRAINING_COST, "total_params", "trainable_params")
     }
     saved = savings(frame, ["trainable_params", TRAINING_COST]).set_index(["cost", "cell"])["saved"]
+    changing = froze_by(frame[frame["state"] == COMPLETED], "cell")
     return [
         CellSummary(
             spec=replicates[0],
@@ -88,7 +91,7 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
             trainable_params=_count(described["trainable_params"]["median"][cell]),
             saved_params=_saved(saved, "trainable_params", cell, replicates[0], described),
             saved_time=_saved(saved, TRAINING_COST, cell, replicates[0], described),
-            frozen_layers=_known(described["frozen_layers"]["mean"][cell]),
+            froze=changing.get(cell, ""),
         )
         for cell, replicates in by_cell(specs).items()
     ]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 
 from orchestrator.analysis.differences import differences
+from orchestrator.analysis.froze import froze_by
 from orchestrator.analysis.layer_strip import freeze_name
 from orchestrator.analysis.rows import COMPLETED
 from orchestrator.analysis.savings import FLOPS, savings
@@ -23,12 +23,12 @@ STATIC, ADAPTIVE, UNFREEZING = "static", "adaptive", "unfreezing"
 def when_frozen(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], value: str = "score") -> pd.DataFrame:
     """One row a non-baseline cell, in order of first appearance.
 
-    Columns: `cell`, `setting` (in words), `when` (``static``, ``adaptive``, ``unfreezing``), `ended` (frozen layers at
-    the end, mean over completed trials; NaN where not recorded), `n_pairs`; `loss`, `loss_low`, `loss_high` as of
+    Columns: `cell`, `setting` (in words), `when` (``static``, ``adaptive``, ``unfreezing``), `froze` (in words,
+    empty if static or not recorded), `n_pairs`; `loss`, `loss_low`, `loss_high` as of
     `differences`, with the other sign; `saved`, `saved_low`, `saved_high` of the training FLOPs, as of `savings`.
 
     Args:
-        frame: As of `trial_frame`, with `frozen_layers`.
+        frame: As of `trial_frame`.
         specs: A spec of each cell.
         value: Column of the score.
 
@@ -38,14 +38,13 @@ def when_frozen(frame: pd.DataFrame, specs: Mapping[str, TrialSpec], value: str 
     lost = differences(frame, value)
     saved = savings(frame, [FLOPS])[["cell", "saved", "low", "high"]]
     saved = saved.rename(columns={"low": "saved_low", "high": "saved_high"})
-    done = frame[frame["state"] == COMPLETED]
-    ended = done.groupby("cell")["frozen_layers"].mean() if "frozen_layers" in done else pd.Series(dtype=np.float64)
+    words = froze_by(frame[frame["state"] == COMPLETED], "cell")
     table = pd.DataFrame(
         {
             "cell": lost["cell"],
             "setting": [setting_words(specs[cell]) for cell in lost["cell"]],
             "when": [when(specs[cell]) for cell in lost["cell"]],
-            "ended": lost["cell"].map(ended).astype(np.float64),
+            "froze": [words.get(cell, "") for cell in lost["cell"]],
             "n_pairs": lost["n_pairs"],
             "loss": -lost["mean"],
             "loss_low": -lost["high"],

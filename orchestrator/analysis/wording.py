@@ -68,11 +68,11 @@ def answer_sentence(table: pd.DataFrame, fit: pd.DataFrame, best: Row | None, ne
 
 def _chosen(row: Row, asked: Asked) -> str:
     """What is recommended, what it loses and saves, how sure, and under which condition."""
-    failed = int(row["broken"])
+    failed, changing = int(row["broken"]), row["froze"] and f"; it {row['froze']}"
     text = (
         f"Freeze {parts(row['freeze'], asked.n_layers)}: it {_loss(row)}, within {exact_points(asked.tolerance)}, and "
-        f"saves {share_text(row)} of the {SAVED[asked.saving]}. It holds for runs that do not collapse "
-        f"({row['collapses']})"
+        f"saves {share_text(row)} of the {SAVED[asked.saving]}{changing}. It holds for runs that do not "
+        f"collapse ({row['collapses']})"
     )
     if row["baseline_collapsed"]:
         text += f"; {counted(int(row['baseline_collapsed']), 'run')} of the baseline collapsed"
@@ -151,7 +151,7 @@ def parts(label: str, n_layers: int | None = None) -> str:
     """What a freeze label names: `first 4+E` is `the first 4 of 6 layers and the embeddings`; others stay."""
     name, plus, _ = label.partition("+E")
     if name.startswith(f"{ADAPTIVE} ("):
-        name = f"layers while training, by the rule {name.removeprefix(f'{ADAPTIVE} (').removesuffix(')')},"
+        name = f"layers while training (rule: {name.removeprefix(f'{ADAPTIVE} (')}"
     found = re.fullmatch(r"(first|last) (\d+)", name)
     if found:
         of = "" if n_layers is None else f" of {n_layers}"

@@ -11,6 +11,7 @@ import numpy as np
 import yaml
 
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, describe, mean_interval
+from orchestrator.analysis.froze import froze
 from orchestrator.analysis.layer_strip import FreezeName
 from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
@@ -178,9 +179,10 @@ def _freezing(spec: TrialSpec, row: Row) -> str:
     n_layers = spec.model.n_layers
     name = FreezeName(spec.freeze.label, n_layers)
     strip = f" `{name.squares}` (first the embeddings)" if name.squares else ""
-    share = 1 - row["trainable_params"] / row["total_params"]
+    share, changing = 1 - row["trainable_params"] / row["total_params"], froze(spec, row)
+    what = f"{name}. Training {changing}" if changing else f"{name}, that is {name.heard}"
     return (
-        f"Frozen while it was trained:{strip} {name}, that is {name.heard}. "
+        f"Frozen while it was trained:{strip} {what}. "
         f"{row['trainable_params']:,} of {row['total_params']:,} parameters were trained ({100 * share:.1f} % saved)."
     )
 

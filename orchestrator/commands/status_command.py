@@ -16,6 +16,7 @@ import typer
 
 from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.analysis.cut_off import cut_off_notes
+from orchestrator.analysis.froze import froze
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.claims import running_drivers
 from orchestrator.config.console import (
@@ -111,6 +112,7 @@ def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: b
     unfinished_ids = {trial.spec.trial_id for trial in unfinished}
     listed = [
         {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": specs[i].label}
+        | {"froze": froze(specs[i], row)}
         | ({"costs": {name: row[name] for name in COSTS}} if as_json else {})
         for row in sorted(rows, key=lambda row: specs[row["trial_id"]].label)
         if (i := row["trial_id"]) not in unfinished_ids
@@ -119,16 +121,19 @@ def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: b
         print(json.dumps({"trials": [*listed, *map(_unfinished_values, unfinished)]}))
         return
     lines = [
-        *(_trial_line(one["trial_id"], one["state"], one["score"], one["label"]) for one in listed),
+        *(_trial_line(*(one[name] for name in _LISTED)) for one in listed),
         *map(_unfinished_line, unfinished),
     ]
     for line in lines:
         stdout.print_line(line)
 
 
-def _trial_line(trial_id: str, state: str | None, score: float | None, label: str) -> str:
+_LISTED = ("trial_id", "state", "score", "label", "froze")
+
+
+def _trial_line(trial_id: str, state: str | None, score: float | None, label: str, words: str = "") -> str:
     shown = "" if score is None else points(score)
-    return f"{trial_id}  {state or 'unknown':<13}  {shown:>6}  {label}"
+    return f"{trial_id}  {state or 'unknown':<13}  {shown:>6}  {label}  {words}".rstrip()
 
 
 def _unfinished_line(trial: Unfinished) -> str:

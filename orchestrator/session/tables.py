@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import Group, cell_label, ending_words, objective_group, varying_settings
+from orchestrator.analysis.cells import Group, cell_label, objective_group, varying_settings
 from orchestrator.analysis.layer_strip import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted
@@ -48,17 +48,17 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
         for name, figure_width in _FIGURES.items():
             table.add_column(name, justify="right", no_wrap=True, min_width=figure_width)
         for cell in group:
-            ending = ending_words(cell.spec, cell.frozen_layers)
-            table.add_row(Text(cell_label(cell.spec, varying) + ending), *_figures(cell))
-        notes = [Text(f"{cell_label(cell.spec, varying)}: {lost}") for cell in group if (lost := _lost(cell))]
+            table.add_row(Text(cell_label(cell.spec, varying)), *_figures(cell))
+        notes = [Text(f"{cell_label(cell.spec, varying)}: {words}") for cell in group for words in _notes(cell)]
         yield Padding(Stack(table, *notes), (1, 0, 0, 0))
     if any(layer_strip(cell.spec.freeze.label, cell.spec.model.n_layers) for cell in cells):
         yield Text(LEGEND, style="dim")
 
 
-def _lost(cell: CellSummary) -> str:
-    """Counts of the trials that ended in another state than completed."""
-    return ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
+def _notes(cell: CellSummary) -> list[str]:
+    """What its rule froze, and counts of the trials that ended in another state than completed."""
+    lost = ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
+    return [words for words in (cell.froze, lost) if words]
 
 
 # Column names and widths, so that the tables of a sweep align in 80 columns.

@@ -2,7 +2,7 @@
 
 A rule is a value: its parameters are part of a trial's settings and identity. It is asked after each of its intervals,
 which divide the training into equal parts, and answers from the history alone, so that a resumed trial repeats its
-answers. Whatever it answers, no layer is ever unfrozen (`depth_after`).
+answers. Whatever it answers, no layer is ever unfrozen (`depths_after`).
 """
 
 from __future__ import annotations
@@ -98,12 +98,13 @@ def _text(value: object) -> str:
 FREEZING_RULES: Registry[type[FreezingRule]] = Registry("freezing rule")
 
 
-def depth_after(rule: FreezingRule, n_layers: int, rows: Sequence[Row]) -> int:
-    """How many layers are frozen after the intervals of these rows: the rule is asked after each, and never thaws."""
-    depth = rule.first_depth
+def depths_after(rule: FreezingRule, n_layers: int, rows: Sequence[Row]) -> list[int]:
+    """How many layers are frozen at first and after the interval of each row: the rule is asked there, never thaws."""
+    depths = [rule.first_depth]
     for n in range(1, len(rows) + 1):
-        depth = min(n_layers, max(depth, rule.depth(LayerHistory(n_layers, depth, rows[:n]))))
-    return depth
+        depth = rule.depth(LayerHistory(n_layers, depths[-1], rows[:n]))
+        depths.append(min(n_layers, max(depths[-1], depth)))
+    return depths
 
 
 def new_rule(value: object) -> FreezingRule | None:

@@ -8,10 +8,11 @@ beforehand, the turns; between two of them a training is like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 
-from trials.freeze.rules import FreezingRule, Row, depth_after
+from trials.freeze.rules import FreezingRule, Row, depths_after
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 from trials.training.batching import collate
@@ -103,7 +104,18 @@ class FreezeCourse:
         """What is frozen after the first so many turns."""
         if self._rule is None:
             return self._spec.freeze.after_thaws(n_turns)
-        return self._spec.freeze.grown(depth_after(self._rule, self._spec.model.n_layers, self.rows[:n_turns]))
+        return self._spec.freeze.grown(depths_after(self._rule, self._spec.model.n_layers, self.rows[:n_turns])[-1])
+
+    @property
+    def mean_depth(self) -> float:
+        """Frozen layers, mean over the steps so far."""
+        step, rule = self._training.step, self._rule
+        ends = [0, *(turn for turn in self._turns if turn < step), step]
+        if rule is None:
+            depths = [self._freeze_after(n).depth for n in range(len(ends) - 1)]
+        else:
+            depths = depths_after(rule, self._spec.model.n_layers, self.rows)  # one more if a turn has just come
+        return sum(depth * (end - start) for depth, (start, end) in zip(depths, pairwise(ends), strict=False)) / step
 
     def _forget(self, freeze: FreezeSpec) -> None:
         """Free the optimiser's moments of parts that are never trained again."""
@@ -124,7 +136,7 @@ class FreezeCourse:
             return not rows and prefix_layers == 0
         fits = len(rows) == sum(turn <= step for turn in self._turns)
         fits = fits and all(len(row) == self._measured.n_layers for row in rows)
-        return fits and 0 <= prefix_layers <= depth_after(self._rule, self._spec.model.n_layers, rows)
+        return fits and 0 <= prefix_layers <= depths_after(self._rule, self._spec.model.n_layers, rows)[-1]
 
     def resume(self, rows: Sequence[Row], tensors: Sequence[torch.Tensor]) -> None:
         """Go on from what a checkpoint holds."""

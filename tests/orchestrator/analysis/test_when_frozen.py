@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from orchestrator.analysis.answer import freeze_yaml
-from orchestrator.analysis.cells import ending_words
+from orchestrator.analysis.froze import froze, froze_by
 from orchestrator.analysis.layer_strip import freeze_name, layer_strip, strip_and_word
 from orchestrator.analysis.trial_frame import trial_frame
 from orchestrator.analysis.when_frozen import when_frozen
@@ -38,6 +38,7 @@ def frame_and_specs() -> tuple[pd.DataFrame, dict[str, TrialSpec]]:
                 {
                     "trial_id": spec.trial_id, "state": "completed", "device": "cpu", "best_score": score + seed / 100,
                     "training_flops": flops + seed, "frozen_layers": layers,
+                    "mean_frozen_layers": 1.0 + seed,
                 }
             )  # fmt: skip
     return trial_frame(specs, rows), {spec.cell_id: spec for spec in specs}
@@ -49,19 +50,42 @@ def test_each_setting_has_its_loss_its_saving_and_how_deep_it_ended() -> None:
     assert table["when"].tolist() == ["static", "adaptive", "unfreezing"]
     assert table["loss"].tolist() == pytest.approx([0.02, 0.01, 0.03])
     assert table["saved"].tolist() == pytest.approx([0.396, 0.495, 0.198], abs=0.01)
-    assert table["ended"].tolist() == [2, 4, 0]
+    froze_4 = "froze 0 to 4 of 6 layers, 2.0 on average over steps"
+    assert table["froze"].tolist() == ["", froze_4, "froze 2 to 0 of 6 layers, 2.0 on average over steps"]
     assert (table["saved_low"] <= table["saved"]).all()
 
 
 def test_a_rule_is_called_by_its_words_wherever_a_setting_is_named() -> None:
     freeze = FreezeSpec.model_validate(RULE)
-    label, spec = freeze.label, make_spec(freeze=RULE)
+    label = freeze.label
     assert freeze_name(label) == strip_and_word(label, 6) == "adaptive (gradient norm)"
     assert layer_strip(label, 6) == ""
-    assert parts(label, 6) == "layers while training, by the rule gradient norm,"
-    assert ending_words(spec, 4.2) == ", 4.2 of 6 at the end"
-    assert ending_words(make_spec(freeze=FIRST), 2.0) == ending_words(spec, None) == ""
+    assert parts(label, 6) == "layers while training (rule: gradient norm)"
     written = freeze_yaml(freeze, 6)
     assert written == (
         'trial:\n  freeze: {strategy: adaptive, rule: {"name": "gradient_norm", "intervals": 10, "percentile": 50.0}}\n'
     )
+
+
+@pytest.mark.parametrize(
+    ("freeze", "ended", "mean", "words"),
+    [
+        (RULE, 4, 3.2, "froze 0 to 4 of 6 layers, 3.2 on average over steps"),
+        (RULE, 0, 0.0, "froze 0 of 6 layers throughout"),
+        (RULE, 4, None, "froze 0 to 4 of 6 layers"),
+        (RULE, None, None, ""),
+        (FIRST, 2, 2.0, ""),
+        (FIRST, 1, 1.5, "froze 2 to 1 of 6 layers, 1.5 on average over steps"),
+    ],
+)
+def test_what_a_trial_froze_is_said_where_it_changed(
+    freeze: dict[str, Any], ended: int | None, mean: float | None, words: str
+) -> None:
+    assert froze(make_spec(freeze=freeze), {"frozen_layers": ended, "mean_frozen_layers": mean}) == words
+
+
+def test_seeds_that_ended_at_different_depths_are_told_apart() -> None:
+    frame, specs = frame_and_specs()
+    frame.loc[frame["strategy"] == "adaptive", "frozen_layers"] = [2, 4, 4]
+    (words,) = (froze_by(frame, "cell")[cell] for cell, spec in specs.items() if spec.freeze.rule)
+    assert words == "froze 0 to 4 of 6 layers (2 to 4 at the end), 2.0 on average over steps"

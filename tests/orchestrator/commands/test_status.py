@@ -49,8 +49,8 @@ def test_trials_as_json_are_one_object(store: ResultStore) -> None:
     rows = json.loads(status(store.root, "--trials", "--json").stdout)["trials"]
     assert [row.pop("costs")["train_s"] for row in rows] == [2.0, None]
     assert rows == [
-        {"trial_id": DONE.trial_id, "state": "completed", "score": 0.96125, "label": DONE.label},
-        {"trial_id": FAILED.trial_id, "state": "failed", "score": None, "label": FAILED.label},
+        {"trial_id": DONE.trial_id, "state": "completed", "score": 0.96125, "label": DONE.label, "froze": ""},
+        {"trial_id": FAILED.trial_id, "state": "failed", "score": None, "label": FAILED.label, "froze": ""},
     ]
 
 

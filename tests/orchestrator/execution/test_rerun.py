@@ -20,7 +20,7 @@ from trials.errors import ConfigError, NothingMatchedError, PermafrostError
 
 SPEC = make_spec()
 MEASURED = {
-    "frozen_layers",  # older rows lack it
+    "frozen_layers", "mean_frozen_layers",  # older rows lack it
     "checkpoint_error",
     "trial_id", "attempt", "setup_s", "prefix_s", "prefix_paid_s", "training_flops", "train_s", "eval_s", "energy_j",
     "peak_memory_bytes", "worker_memory_bytes", "time",

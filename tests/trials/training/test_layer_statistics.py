@@ -96,7 +96,8 @@ def test_a_layer_that_a_rule_froze_keeps_its_weights_and_loses_its_moments(name:
 def test_a_trial_says_at_every_evaluation_how_deep_it_is_frozen(make_trial: TrialMaker) -> None:
     spec = make_trial(freeze=rule("schedule", depths=[0, 2, 3]), optim={"epochs": 3})
     thawing = make_trial(freeze={"strategy": "first_k", "depth": 2}, thaw_every=1, optim={"epochs": 3})
-    for each, depths in ((spec, [0, 2, 3]), (thawing, [2, 1, 0])):
+    for each, depths, means in ((spec, [0, 2, 3], [0, 1, 5 / 3]), (thawing, [2, 1, 0], [2, 1.5, 1])):
         records, _ = finished(run_trial(each, device=CPU))
         assert [record.frozen_layers for record in records] == depths
+        assert [record.mean_frozen_layers for record in records] == pytest.approx(means)
     assert len({record.trainable_params for record in records}) == 1
