@@ -10,18 +10,20 @@ import pandas as pd
 from dashboards.data.contributions import trials_with_sentences
 from dashboards.data.frames import EVERYTHING
 from dashboards.data.selection import Selection, whole_sweep
-from dashboards.views.drawing import freeze_column, interval_bars, name, numbers
+from dashboards.views.components import frame_table
+from dashboards.views.drawing import axis_name, freeze_column, interval_bars, name, numbers
 from dashboards.views.part import Part
 from dashboards.views.placements import PLACEMENTS
 from dashboards.views.theme import Figure, Look, axis, layout
 from dashboards.views.view import SHARED_CONTROLS, View
 from orchestrator.analysis.curve_prediction import prediction_summary
-from orchestrator.analysis.layer_curves import layer_curves
+from orchestrator.analysis.layer_curves import findings, layer_curves
+from orchestrator.analysis.wording import exact_points
 from trials.metrics.metric import metric_label
 
 MOST_PANELS = 12
 _COLUMNS = 3  # panels in a row
-_PLOT, _HEAD, _FOOT = 130, 40, 60  # pixels: a curve of a panel, its title, its x axis
+_LINE, _CURVE, _FOOT = 22, 116, 64  # pixels: a line of text, a curve, the axis of x
 _WHERE = ("task", "corpus", "model", "train_size", "setup")
 
 
@@ -31,12 +33,14 @@ class LayerPanels(NamedTuple):
     Attributes:
         table: As of `layer_curves.layer_curves`, with `panel`.
         titles: Of the panels.
-        note: How many panels are not drawn; empty if none.
+        tolerance: Acceptable loss in points.
+        note: Which panels and curves are not drawn, and why; empty if all are.
         missing: What to run where nothing was measured; empty if something was.
     """
 
     table: pd.DataFrame
     titles: list[str]
+    tolerance: float
     note: str
     missing: str
 
@@ -52,8 +56,15 @@ def prepare_layers(selection: Selection) -> LayerPanels:
     heads = table.drop_duplicates("panel")
     varying = [key for key in _WHERE if heads[key].nunique() > 1] or ["corpus"]
     titles = [", ".join(_word(row[key]) for key in varying) for row in heads.to_dict("records")]
-    note = f"{MOST_PANELS} of {len(titles)} panels are drawn; the table has all." * (len(titles) > MOST_PANELS)
-    return LayerPanels(table, titles, note, "" if len(table) else _command(whole))
+    notes = (
+        [f"{MOST_PANELS} of {len(titles)} panels are drawn; the table has all."] if len(titles) > MOST_PANELS else []
+    )
+    if table["drift"].isna().all():
+        notes.append(
+            "How far training moved each layer is unknown: no trial without freezing has stored weights. Add "
+            "`keep: weights` to the sweep's file, run it, and `permafrost layers` again."
+        )
+    return LayerPanels(table, titles, selection.query.tolerance, " ".join(notes), "" if len(table) else _command(whole))
 
 
 def _word(value: Any) -> str:
@@ -67,94 +78,72 @@ def _command(whole: Selection) -> str:
 
 
 def draw_layers(info: LayerPanels, look: Look) -> Figure:
-    """In each panel three curves above each other over one axis of depth; each curve has one scale in all panels."""
+    """In each panel the curves above each other over one axis of depth, each on its own scale below what it shows.
+
+    Of a curve that no panel has there are only the words.
+    """
     titles = info.titles[:MOST_PANELS]
+    high = {curve: _CURVE if info.table[curve].notna().any() else 0 for curve in _CURVES}
     columns = 1 if look.narrow else min(_COLUMNS, len(titles))
-    rows = -(-len(titles) // columns)
-    height = rows * (_HEAD + 3 * _PLOT + _FOOT) - _FOOT  # the margin has the axis of the last row
-    drawn = layout(look, x={}, y={}, height=height + 60, hovermode="x unified")
-    lines = drawn.pop("xaxis"), drawn.pop("yaxis")
+    panel = _LINE + sum(_LINE + pixels for pixels in high.values()) + _FOOT
+    height = -(-len(titles) // columns) * panel - _FOOT  # the margin has the axis of the last row
+    drawn = layout(look, x={}, y={}, height=height + 72, hovermode="x unified", showlegend=False)
+    lines, _ = (drawn.pop("xaxis"), drawn.pop("yaxis")), drawn.pop("legend")
+    drawn["margin"] |= {"t": 8, "b": 64}
     data: list[dict[str, Any]] = []
-    notes = []
+    notes, shapes = [], []
     for n, title in enumerate(titles):
         row, column = divmod(n, columns)
-        across = [column / columns + 0.06 * (column > 0), (column + 1) / columns - 0.01]
-        top = 1 - (row * (_HEAD + 3 * _PLOT + _FOOT) + _HEAD) / height
+        across = [column / columns + 0.04 * (column > 0), (column + 1) / columns - 0.01]
+        at_words = {"xref": "paper", "yref": "paper", "x": across[0], "xanchor": "left", "yanchor": "top",
+                    "xshift": -40, "showarrow": False, "font": {"size": 12}}  # fmt: skip
+        top = row * panel
         table = info.table[info.table["panel"] == n]
-        for k, (curve, words) in enumerate(_CURVES.items()):
-            at = "" if not data and k == 0 else str(3 * n + k + 1)
-            high = top - k * _PLOT / height
-            x = axis("layers from the embeddings up" if k == 2 else "", dtick=1, showticklabels=k == 2)
+        drawn_here = [curve for curve in _CURVES if table[curve].notna().any()]
+        said = {"": f"<b>{name(title)}</b>"} | findings(table, info.tolerance / 100)
+        for curve, words in said.items():
+            notes.append({**at_words, "text": words, "y": 1 - top / height})
+            top += _LINE
+            if curve not in drawn_here:
+                top += high.get(curve, 0)
+                continue
+            at = axis_name(len(data))[1:]
+            last = curve == drawn_here[-1]
+            x = axis("layers from the embeddings (0) up" if last else "", dtick=1, showticklabels=last)
+            x["range"] = [-0.5, int(table["depth"].max()) + 0.5]
+            y = axis(_CURVES[curve] if column == 0 else "", nticks=5, zeroline=curve == "loss")
+            bottom, top = top + _CURVE, top
             drawn[f"xaxis{at}"] = {**lines[0], **x, "domain": across, "anchor": f"y{at}"}
-            drawn[f"yaxis{at}"] = {
-                **lines[1], **axis(words if column == 0 else ""), "domain": [high - 0.86 * _PLOT / height, high],
-                "anchor": f"x{at}", "nticks": 5, "zeroline": curve == "loss", **({"matches": _first(k)} if n else {}),
-            }  # fmt: skip
-            data += _traces(curve, table, look, at, first=n == 0)
-        notes.append(
-            {"text": name(title), "xref": "paper", "yref": "paper", "x": across[0], "y": top, "xanchor": "left",
-             "yanchor": "bottom", "yshift": 4, "showarrow": False}
-        )  # fmt: skip
-    if info.note:
-        notes.append({"text": info.note, "xref": "paper", "yref": "paper", "x": 1, "y": 0, "xanchor": "right",
-                      "yanchor": "top", "yshift": -50, "showarrow": False})  # fmt: skip
-    return {"data": data, "layout": {**drawn, "annotations": notes}}
+            drawn[f"yaxis{at}"] = {**lines[1], **y, "domain": [1 - (bottom - 10) / height, 1 - top / height],
+                                   "anchor": f"x{at}"}  # fmt: skip
+            data.append(_trace(curve, table, look, at))
+            top = bottom
+            if curve == "loss":
+                tolerated = {"x0": 0, "x1": 1, "y0": info.tolerance, "y1": info.tolerance}
+                line = {"color": look.text, "width": 1, "dash": "dot"}
+                shapes.append({"type": "line", "xref": f"x{at} domain", "yref": f"y{at}", **tolerated, "line": line})
+    return {"data": data, "layout": {**drawn, "annotations": notes, "shapes": shapes}}
 
 
-_CURVES = {"probe": "score (%)", "drift": "moved (%)", "loss": "loss (points)"}
+_CURVES = {"probe": "probe (%)", "drift": "moved (%)", "loss": "loss (points)"}
 
 
-def _first(k: int) -> str:
-    return f"y{k + 1}" if k else "y"
-
-
-def _traces(curve: str, table: pd.DataFrame, look: Look, at: str, *, first: bool) -> list[dict[str, Any]]:
+def _trace(curve: str, table: pd.DataFrame, look: Look, at: str) -> dict[str, Any]:
     ends = table.rename(columns={curve: "mean", f"{curve}_low": "low", f"{curve}_high": "high"})
     colour = {"probe": look.line(0), "drift": look.line(1), "loss": look.muted}[curve]
-    marks: Any = colour
-    if curve == "loss":  # the colours that these depths have everywhere
-        marks = [look.depth(int(row.depth), int(row.n_layers)) for row in table.itertuples()]
-    shared = {
-        "type": "scatter",
-        "xaxis": f"x{at}",
-        "yaxis": f"y{at}",
-        "x": table["depth"].tolist(),
-        "showlegend": first,
-    }
-    main = {
-        **shared,
-        "mode": "lines+markers",
-        "name": _NAMES[curve],
-        "legendgroup": curve,
-        "y": numbers(ends["mean"], 100),
-        "error_y": interval_bars(ends, colour, scale=100),
-        "line": {"color": colour, "dash": _DASHES[curve]},
-        "marker": {"symbol": _SYMBOLS[curve], "size": 8, "color": marks},
-        "connectgaps": True,
-        "hovertemplate": f"%{{y:.2f}}<extra>{_NAMES[curve]}</extra>",
-    }
-    if curve != "probe":
-        return [main]
-    control = {
-        **shared,
-        "mode": "lines",
-        "name": _NAMES["control"],
-        "legendgroup": "control",
-        "y": numbers(table["control"], 100),
-        "line": {"color": look.muted, "dash": "dot"},
-        "hovertemplate": f"%{{y:.2f}}<extra>{_NAMES['control']}</extra>",
-    }
-    return [main, control]
-
-
-_NAMES = {
-    "probe": "linear probe, before training",
-    "control": "the same probe on control labels",
-    "drift": "weights moved without freezing",
-    "loss": "loss of freezing up to there",
-}
-_SYMBOLS = {"probe": "circle", "drift": "diamond", "loss": "square"}
-_DASHES = {"probe": "solid", "drift": "dash", "loss": "solid"}
+    trace = {
+        "name": _CURVES[curve], "xaxis": f"x{at}", "yaxis": f"y{at}", "x": table["depth"].tolist(),
+        "y": numbers(ends["mean"], 100), "customdata": numbers(table["control"], 100),
+        "hovertemplate": "%{y:.2f}" + "; control labels %{customdata:.2f}" * (curve == "probe"),
+        "error_y": interval_bars(ends, look.text if curve == "drift" else colour, scale=100),
+    }  # fmt: skip
+    if curve == "drift":  # of a layer by itself, not of all up to there
+        return {**trace, "type": "bar", "width": 0.5, "marker": {"color": colour}}
+    # A loss has the colours that these depths have everywhere.
+    depths = [look.depth(int(row.depth), int(row.n_layers)) for row in table.itertuples()]
+    marker = {"symbol": "circle", "color": colour} if curve == "probe" else {"symbol": "square", "color": depths}
+    line = {"mode": "lines+markers", "line": {"color": colour}, "marker": {**marker, "size": 8}, "connectgaps": True}
+    return {**trace, "type": "scatter", **line}
 
 
 def layers_table(info: LayerPanels) -> pd.DataFrame:
@@ -192,6 +181,7 @@ LAYERS = Part(
     layers_table,
     draw_layers,
     why_empty=lambda info: info.missing,
+    note=lambda info: info.note,
     method="Probe: ridge classifier on the output of the first k layers (0: of the embeddings), learned from the train "
     "subsets of the trials and scored on dev; intervals over subsets and sentences. Its score on control labels, which "
     "each word type has at random, is what a probe can memorise (Hewitt and Liang 2019). Moved: |W - W0| / |W0| of the "
@@ -234,21 +224,31 @@ def predictions_table(info: Predictions) -> pd.DataFrame:
             "predictor": t["predictor"].map(_PREDICTORS),
             "corpora": t["corpora"],
             "settings": t["settings"],
-            **{words: t[name].round(2) for name, words in _JUDGED.items()},
+            **{
+                f"{words}{end.replace('_low', ', from').replace('_high', ', to')}": t[name + end].round(2)
+                for name, words in _JUDGED.items()
+                for end in ("", "_low", "_high")
+            },
         }
     )
 
 
+def predictions_body(info: Predictions) -> Any:
+    """The table with each interval beside its mean, so that it fits a screen."""
+    table = predictions_table(info)
+    for words in _JUDGED.values():
+        ends = [table.pop(f"{words}, {end}") for end in ("from", "to")]
+        table[words] = [
+            "" if pd.isna(mean) else f"{mean:.2f}" + ("" if pd.isna(low) else f" ({low:.2f} to {high:.2f})")
+            for mean, low, high in zip(table[words], *ends, strict=True)
+        ]
+    return frame_table(table)
+
+
 _JUDGED = {
     "over_depths": "correlation over depths",
-    "over_depths_low": "over depths from",
-    "over_depths_high": "over depths to",
     "over_steps": "correlation over steps",
-    "over_steps_low": "over steps from",
-    "over_steps_high": "over steps to",
     "error": "depth error (layers)",
-    "error_low": "error from (layers)",
-    "error_high": "error to (layers)",
 }
 _PREDICTORS = {
     "depth": "the depth itself",
@@ -267,7 +267,8 @@ PREDICTIONS = Part(
     "The depth itself ranks the depths of any rising curve; a predictor has to do better. Depth error: layers between "
     "the deepest freeze within the tolerance and the one that a threshold on the predictor names, which was chosen on "
     "the other corpora. Means over corpora; 95 % intervals (Student's t) from three corpora on.",
-    note=lambda info: f"Tolerance: {info.tolerance:g} points.",
+    body=predictions_body,
+    note=lambda info: f"Tolerance: {exact_points(info.tolerance / 100)}.",
     of_store=True,
 )
 VIEW = View(

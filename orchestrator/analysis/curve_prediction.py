@@ -21,12 +21,12 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from orchestrator.analysis.layer_curves import deepest_within
 from orchestrator.analysis.moments import sample_moments, t_ends
-from orchestrator.analysis.rows import ROUNDING, Floats
+from orchestrator.analysis.rows import Floats
 
 PREDICTORS = ("depth", "probe", "drift", "cka")
 LEAST_DEPTHS = 4  # with losses, for a correlation over them
-NOTHING = -1  # the depth of a setting in which no freeze is within the tolerance
 _KEYS = ["probe_id", "baseline", "setup"]
 
 
@@ -109,7 +109,10 @@ def predicted_depths(made: pd.DataFrame, tolerance: float) -> pd.DataFrame:
             others = [other for other in settings if other["corpus"].iloc[0] != at["corpus"].iloc[0]]
             if others:
                 threshold = _best_threshold(others, predictor, tolerance)
-                measured, predicted = _deepest(at, "loss", tolerance), _deepest(at, f"p_{predictor}", threshold)
+                measured, predicted = (
+                    deepest_within(at, "loss", tolerance),
+                    deepest_within(at, f"p_{predictor}", threshold),
+                )
                 first = at.iloc[0]
                 rows.append(
                     {
@@ -124,21 +127,14 @@ def predicted_depths(made: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _deepest(at: pd.DataFrame, column: str, limit: float) -> int:
-    """The deepest depth up to which no value exceeds the limit."""
-    within = at[column].to_numpy(dtype=np.float64) <= limit + ROUNDING
-    n = len(within) if within.all() else int(np.argmin(within))
-    return int(at["depth"].iloc[n - 1]) if n else NOTHING
-
-
 def _best_threshold(settings: list[pd.DataFrame], predictor: str, tolerance: float) -> float:
     """The threshold with the least total error on these settings, midway between values; the smallest of equals."""
     column = f"p_{predictor}"
-    measured = [_deepest(at, "loss", tolerance) for at in settings]
+    measured = [deepest_within(at, "loss", tolerance) for at in settings]
     values = np.unique(np.concatenate([at[column].to_numpy(dtype=np.float64) for at in settings]))
     options = [-np.inf, *((values[:-1] + values[1:]) / 2).tolist(), np.inf]
     errors = [
-        sum(abs(_deepest(at, column, limit) - truth) for at, truth in zip(settings, measured, strict=True))
+        sum(abs(deepest_within(at, column, limit) - truth) for at, truth in zip(settings, measured, strict=True))
         for limit in options
     ]
     return float(options[int(np.argmin(errors))])

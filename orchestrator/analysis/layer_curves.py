@@ -14,8 +14,9 @@ import pandas as pd
 
 from orchestrator.analysis.describe import mean_interval
 from orchestrator.analysis.differences import differences
-from orchestrator.analysis.rows import COMPLETED, Floats
+from orchestrator.analysis.rows import COMPLETED, ROUNDING, Floats
 from orchestrator.analysis.two_way import interval
+from orchestrator.analysis.wording import exact_points
 from trials.probing.probe_key import probe_id
 from trials.spec import TrialSpec
 
@@ -26,6 +27,9 @@ COLUMNS = [
     "selectivity_high", "n_probes", "drift", "drift_low", "drift_high", "cka", "n_drifts", "loss", "loss_low",
     "loss_high", "n_pairs",
 ]  # fmt: skip
+
+
+NOTHING = -1  # the depth of a setting in which no freeze is within a tolerance
 
 
 class Mean(NamedTuple):
@@ -86,6 +90,43 @@ def order_by_drift(curves: pd.DataFrame) -> list[int]:
     if layers["drift"].isna().any():
         return []
     return [int(depth) - 1 for depth in layers.sort_values("drift", kind="stable")["depth"]]
+
+
+def deepest_within(at: pd.DataFrame, column: str, limit: float) -> int:
+    """The deepest depth up to which no value exceeds the limit; NOTHING if the first one does."""
+    within = at[column].to_numpy(dtype=np.float64) <= limit + ROUNDING
+    n = len(within) if within.all() else int(np.argmin(within))
+    return int(at["depth"].iloc[n - 1]) if n else NOTHING
+
+
+def findings(at: pd.DataFrame, tolerance: float) -> dict[str, str]:
+    """What the curves `probe`, `drift` and `loss` of one setting show, a short sentence each.
+
+    Args:
+        at: The depths of the setting, as of `layer_curves`.
+        tolerance: Acceptable loss, in the unit of the score.
+    """
+    words = {
+        "probe": "Not probed yet",
+        "drift": "Movement unknown: no stored weights",
+        "loss": "Loss unknown: no freeze has completed",
+    }
+    for curve, said in (("probe", "Knows most after {}"), ("drift", "Training moves {} most")):
+        if at[curve].notna().any():
+            most = at.loc[at[curve].idxmax()]
+            words[curve] = f"{said.format(_layer(most['depth']))}: {100 * most[curve]:.1f} %"
+    lost = at[at["loss"].notna()]
+    depth, losses = deepest_within(lost, "loss", tolerance) if len(lost) else NOTHING, lost.set_index("depth")["loss"]
+    further = [f"{100 * loss:.1f} at {_layer(k)}" for k, loss in losses.items() if k > depth][:1]
+    if depth != NOTHING:
+        words["loss"] = ", ".join([f"Loses ≤ {exact_points(tolerance)} up to {_layer(depth)}", *further])
+    elif further:
+        words["loss"] = f"Loses > {exact_points(tolerance)}: {further[0]}"
+    return words
+
+
+def _layer(depth: float) -> str:
+    return f"layer {depth:g}" if depth else "the embeddings"
 
 
 def _settings(

@@ -97,9 +97,12 @@ def _rows(curves: pd.DataFrame) -> list[dict[str, Any]]:
     return [{k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in rows]
 
 
+TOLERANCE = 0.01  # 1 point, that of every command unless told
+
+
 def curve_tables(curves: pd.DataFrame) -> Iterator[RenderableType]:
     """A table for each setting of the baseline, a row a depth, with the layers that ran as a strip."""
-    from orchestrator.analysis.layer_curves import order_by_drift  # loads pandas
+    from orchestrator.analysis.layer_curves import findings, order_by_drift  # loads pandas
 
     for _, rows in curves.groupby(["probe_id", "baseline", "setup"], sort=False):
         first = rows.iloc[0]
@@ -112,7 +115,8 @@ def curve_tables(curves: pd.DataFrame) -> Iterator[RenderableType]:
             table.add_row(*_cells(row))
         order = order_by_drift(rows)
         by_drift = [Text(f"by drift, least first: order: {order}  (of `search: {{kind: placement}}`)")] if order else []
-        yield Padding(Stack(table, *by_drift), (1, 0, 0, 0))
+        said = [Text(f"{words}.") for words in findings(rows, TOLERANCE).values()]
+        yield Padding(Stack(table, *said, *by_drift), (1, 0, 0, 0))
     if len(curves):
         yield Text(_LEGEND, style="dim")
 

@@ -9,7 +9,8 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.selection import Selection
 from dashboards.views.layers import LAYERS, PREDICTIONS, draw_layers, prepare_layers
-from dashboards.views.theme import LIGHT, LOOKS
+from dashboards.views.theme import LOOKS, Look
+from orchestrator.analysis.layer_curves import findings
 from orchestrator.store import ResultStore, open_store
 from tests.dashboards.stores import specs, write_store
 from tests.dashboards.views.made import drawn, made, selected, strictly
@@ -41,12 +42,24 @@ def test_there_is_a_panel_for_each_train_size_with_every_depth(selection: Select
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_each_curve_has_one_scale_in_all_panels(selection: Selection, look: object) -> None:
-    figure = strictly(draw_layers(prepare_layers(selection), look))  # type: ignore[arg-type]
-    layout = figure["layout"]
-    assert [layout[f"yaxis{n}"].get("matches") for n in ("", 2, 3, 4, 5, 6)] == [None, None, None, "y", "y2", "y3"]
-    names = [trace["name"] for trace in figure["data"] if trace["showlegend"]]
-    assert len(names) == len(set(names)) == 4
+def test_each_curve_of_a_panel_has_its_own_scale_and_says_what_it_shows(selection: Selection, look: Look) -> None:
+    info = prepare_layers(selection)
+    layout = strictly(draw_layers(info, look))["layout"]
+    axes = [layout[f"yaxis{n}"] for n in ("", 2, 3, 4, 5, 6)]
+    assert not any("matches" in axis or "range" in axis for axis in axes)
+    said = [note["text"] for note in layout["annotations"]]
+    panel = info.table[info.table["panel"] == 1]
+    assert said[4:] == ["<b>800</b>", *findings(panel, 0.01).values()]
+
+
+def test_a_curve_that_no_trial_has_is_left_out_and_the_page_says_what_it_takes(tmp_path: Path) -> None:
+    made(tmp_path / "s")
+    store = open_store(tmp_path / "s")
+    store.append("probes", [probe(key, 0, 0) for key in {probe_id(spec) for spec in specs()}])
+    page = drawn(LAYERS, selected(store))
+    assert page.figure is not None
+    assert [axis for axis in page.figure["layout"] if axis.startswith("yaxis")] == [f"yaxis{n}" for n in ("", 2, 3, 4)]
+    assert "`keep: weights`" in page.note
 
 
 def test_the_table_has_a_row_a_depth(selection: Selection) -> None:
@@ -71,10 +84,12 @@ def test_probes_that_were_added_appear_at_the_next_refresh(tmp_path: Path) -> No
     assert (len(after.probes), len(after.drifts)) == (2 * 3 * 7, 2 * 3 * 7)
 
 
-def test_a_panel_too_many_is_in_the_table_and_named(selection: Selection) -> None:
-    info = prepare_layers(selection)._replace(note="12 of 13 panels are drawn; the table has all.")
-    notes = [note["text"] for note in strictly(draw_layers(info, LIGHT))["layout"]["annotations"]]
-    assert info.note in notes
+def test_a_panel_too_many_is_in_the_table_and_named(selection: Selection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashboards.views.layers.MOST_PANELS", 1)
+    page = drawn(LAYERS, selection)
+    assert page.note == "1 of 2 panels are drawn; the table has all."
+    assert page.figure is not None
+    assert (len(page.figure["data"]), len(page.table)) == (3, 14)
 
 
 def test_predictors_are_judged_over_all_sweeps_of_the_store(tmp_path: Path) -> None:

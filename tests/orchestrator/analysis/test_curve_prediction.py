@@ -9,13 +9,12 @@ import pandas as pd
 import pytest
 
 from orchestrator.analysis.curve_prediction import (
-    NOTHING,
     predicted_depths,
     prediction_summary,
     predictor_curves,
     rank_correlations,
 )
-from orchestrator.analysis.layer_curves import COLUMNS
+from orchestrator.analysis.layer_curves import COLUMNS, NOTHING
 
 RISING = [0.0, 0.001, 0.002, 0.02, 0.03]
 

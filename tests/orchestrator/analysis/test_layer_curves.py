@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.layer_curves import COLUMNS, layer_curves, mean_of_scores, order_by_drift
+from orchestrator.analysis.layer_curves import COLUMNS, findings, layer_curves, mean_of_scores, order_by_drift
 from orchestrator.analysis.trial_frame import trial_frame
 from orchestrator.store.schema import DRIFTS, PROBES
 from tests.builders import make_spec
@@ -120,3 +120,22 @@ def test_the_order_by_drift_is_that_of_the_layers_without_the_embeddings() -> No
     moved = pd.DataFrame({"depth": range(5), "drift": [0.9, 0.2, 0.1, 0.4, 0.3]})
     assert order_by_drift(moved) == [1, 0, 3, 2]
     assert order_by_drift(moved.assign(drift=[0.9, np.nan, 0.1, 0.4, 0.3])) == []
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [
+        ([0.001, 0.002, 0.05], "Loses ≤ 1 point up to layer 1, 5.0 at layer 2"),
+        ([0.001, np.nan, 0.01], "Loses ≤ 1 point up to layer 2"),
+        ([0.02, 0.0, 0.0], "Loses > 1 point: 2.0 at the embeddings"),
+        ([np.nan] * 3, "Loss unknown: no freeze has completed"),
+    ],
+)
+def test_what_the_curves_show_is_said_in_words(losses: list[float], words: str) -> None:
+    at = pd.DataFrame({"depth": range(3), "probe": [0.5, 0.7, 0.6], "drift": [0.3, 0.1, 0.2], "loss": losses})
+    assert list(findings(at, 0.01).values()) == [
+        "Knows most after layer 1: 70.0 %",
+        "Training moves the embeddings most: 30.0 %",
+        words,
+    ]
+    assert findings(at.assign(drift=np.nan), 0.01)["drift"] == "Movement unknown: no stored weights"

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from dashboards.cli import app
 from dashboards.views.layers import layers_table, prepare_layers
+from orchestrator.analysis.layer_curves import findings
 from orchestrator.store import open_store
 from orchestrator.store.check import check_store
 from tests.dashboards.views.made import selected
@@ -69,7 +70,9 @@ def test_what_is_stored_is_not_measured_again(folder: Path) -> None:
 
 def test_the_table_says_what_the_page_says(folder: Path) -> None:
     words = layers(folder).stdout
-    page = layers_table(prepare_layers(selected(open_store(folder / "results"))))
+    info = prepare_layers(selected(open_store(folder / "results")))
+    page = layers_table(info)
+    assert all(f"{said}." in words for said in findings(info.table, 0.01).values())
     for probe, moved in zip(page["probe (%)"], page["weights moved (%)"], strict=True):
         assert f"{probe:.2f}" in words
         assert f"{moved:.2f} %" in words
