@@ -12,9 +12,10 @@ from dashboards.views.drawing import freeze_column, interval_bars, name, numbers
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.analysis.best_placement import best_placements
+from orchestrator.analysis.layer_curves import FROM_BELOW
 from orchestrator.analysis.trial_frame import SAVED
 
-LEAST_SETS = 4  # settings of `strategy: layers` in a sweep about placement
+LEAST_SETS = 4  # settings beside the first layers in a sweep about placement
 _SYMBOLS = {"seen": "x-thin-open", "loss": "circle"}
 _WORDS = {"seen": "on what it was selected by", "loss": "on what selection did not see"}
 
@@ -39,7 +40,7 @@ def prepare_placements(selection: Selection) -> Placements:
     scored = trials.assign(score=trials[selection.column])
     tables = []
     for size, rows in scored.groupby("train_size", sort=False):
-        if rows.loc[rows["strategy"] == "layers", "cell"].nunique() >= LEAST_SETS:
+        if rows.loc[~rows["strategy"].isin(FROM_BELOW), "cell"].nunique() >= LEAST_SETS:
             tables.append(best_placements(rows, cost).assign(train_size=size))
     cost_name = SAVED.get(cost, cost)
     if not tables:
@@ -64,11 +65,7 @@ def draw_placements(info: Placements, look: Look) -> Figure:
                     "y": numbers(rows[curve], 100),
                     "customdata": rows["freeze"].map(name).tolist(),
                     "line": {"color": look.line(n)},
-                    "marker": {
-                        "symbol": "circle" if curve == "loss" else "x-thin-open",
-                        "color": look.line(n),
-                        "size": 9,
-                    },
+                    "marker": {"symbol": _SYMBOLS[curve], "color": look.line(n), "size": 9},
                     "hovertemplate": "%{customdata}: %{y:.2f} points<extra>%{fullData.name}</extra>",
                     **({"error_y": interval_bars(ends, look.line(n), scale=100)} if ends is not None else {}),
                 }

@@ -14,6 +14,7 @@ import numpy as np
 
 from orchestrator.sweeps.search_spec import SEARCHES, Layers, SearchKind, SearchSpec
 from orchestrator.sweeps.space import Point, Space, grid
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS
 
 FREEZE = "freeze"
 LayerSet = tuple[int, ...]  # ascending indices, from 0 next to the embeddings
@@ -25,8 +26,16 @@ def _placement(search: SearchSpec, space: Space, n_layers: Layers) -> Iterator[P
     others = list(grid({key: axis for key, axis in space.items() if key != FREEZE}, n_layers))
     for point in others:
         for layers in islice(layer_sets(n_layers(point), search), max(1, search.cells // len(others))):
-            frozen = {"strategy": "layers", "layers": list(layers), "embeddings": True} if layers else "none"
+            frozen = _freeze(layers, n_layers(point)) if layers else "none"
             yield Point({**point.settings, FREEZE: (None, frozen)}, point.parameters)
+
+
+def _freeze(layers: LayerSet, n_layers: int) -> dict[str, object]:
+    """The first and the last layers by their names, so that they are compared by depth as in any other sweep."""
+    for strategy in ("first_k", "last_k"):
+        if set(layers) == FREEZE_STRATEGIES[strategy](n_layers, len(layers)):
+            return {"strategy": strategy, "depth": len(layers), "embeddings": True}
+    return {"strategy": LAYERS, "layers": list(layers), "embeddings": True}
 
 
 def layer_sets(n_layers: int, search: SearchSpec) -> Iterator[LayerSet]:

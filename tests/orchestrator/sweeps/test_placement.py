@@ -57,6 +57,7 @@ def test_a_sweep_has_as_many_settings_as_it_asks_for(tmp_path: Path) -> None:
     frozen = [trial.freeze for trial in trials]
     assert all(one.is_baseline or (one.embeddings and 0 < one.depth < 6) for one in frozen)
     assert sum(one.is_baseline for one in frozen) == 4
+    assert {one.label for one in frozen} >= {"first 1+E", "first 5+E", "last 1+E", "last 2+E"}
 
 
 @pytest.mark.parametrize(
