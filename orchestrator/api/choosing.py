@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from orchestrator.own_data.sweep_file import (
     Question,
     refuse_edited,
     refuse_others,
+    size_in,
     sweep_name,
     sweep_text,
     train_name,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 HOUR = 3_600.0
 SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it
+NEEDED = 0.5  # of all trials: a search usually needs a third
 FEWEST = 100  # train items; fewer say little about a freeze
 _FITS = 2  # how often a plan is forecast: whole, and with a part of train
 
@@ -119,6 +120,7 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
         question = question_of(asked, lookup)
         path = folder / f"{question.name}.yaml"
         if path.exists():
+            question = _sized(question, lookup, size_in(path))
             refuse_edited(path, question)
         plan, forecast, question = _fitting(question, path, results, where, asked.max_hours, lookup)
     if path.exists():
@@ -196,12 +198,17 @@ def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
     corpus = guess_corpus(asked, lookup)
     for line in corpus.lines:
         say(f"data    {line}")
-    key = named_model(asked.model)
+    key, keep = named_model(asked.model), asked.export is not None
+    question = Question(corpus, key, {}, asked.tolerance, keep_weights=keep, asked=asked.question)
+    return _sized(question, lookup, None)
+
+
+def _sized(question: Question, lookup: Lookup, size: int | None) -> Question:
+    """The question about so much of train, with the recipe for that."""
+    key, corpus = question.model, question.corpus
     spec = lookup.model(ModelDraft(folder=key) if isinstance(key, str) else ModelDraft(**key))
-    found = lookup.data(DataDraft.model_validate(corpus.data), corpus.task)
-    settings = recipe(spec, read_corpus(corpus.task, found))
-    keep = asked.export is not None
-    return Question(corpus, key, settings, asked.tolerance, keep_weights=keep, asked=asked.question)
+    read = read_corpus(corpus.task, lookup.data(DataDraft.model_validate(corpus.data), corpus.task))
+    return replace(question, train_size=size, recipe=recipe(spec, read, size))
 
 
 def _folder(asked: ChooseOptions, results: ResultStore) -> Path:
@@ -215,7 +222,7 @@ def _folder(asked: ChooseOptions, results: ResultStore) -> Path:
 def _fitting(
     question: Question, path: Path, results: ResultStore, where: ClusterSpec, max_hours: float, lookup: Lookup
 ) -> tuple[Plan, Forecast, Question]:
-    """The plan and its forecast, with as much of train as all trials can use in the time; a file that is there decides.
+    """The plan and its forecast, with as much of train as `NEEDED` trials can use in the time; or that of its file.
 
     Without past trials on this device pilots of a few dozen steps are timed, each once.
     """
@@ -223,27 +230,21 @@ def _fitting(
     from orchestrator.forecast.plan_forecast import forecast_of
     from orchestrator.forecast.text import forecast_line
 
-    if path.is_file():
-        document = Document.read(path)
-        known = document.content.get("trial")
-        if isinstance(known, Mapping):
-            question = replace(question, train_size=known.get("train_size"))
-    else:
-        document = Document.of_text(path, sweep_text(question))
+    document = Document.read(path) if path.is_file() else Document.of_text(path, sweep_text(question))
     n_train, pilots = 0, Pilots(say)  # the time of a step does not depend on the train size
     for left in reversed(range(_FITS)):
         plan = make_plan(where.over(declared_sweep(document)), document, results, lookup)
         forecast = forecast_of(plan, results, where, pilots=pilots)
         n_train = max((spec.train_size for spec in plan.trials), default=0)
-        took = forecast.wall_s.median if forecast.wall_s is not None else 0.0
+        took = NEEDED * forecast.wall_s.median if forecast.wall_s is not None else 0.0
         if path.is_file() or took <= max_hours * HOUR or n_train <= FEWEST or not left:
             break
         size = max(FEWEST, _rounded(n_train * SPARE * max_hours * HOUR / took))
         say(
-            f"data    all trials on {n_train:,} would take {duration(took)}, more than --max-hours {max_hours:g}: "
-            f"trying {size:,}"
+            f"data    half of the trials on {n_train:,} would take {duration(took)}, more than --max-hours "
+            f"{max_hours:g}: trying {size:,}"
         )
-        question = replace(question, train_size=size)
+        question = _sized(question, lookup, size)
         document = Document.of_text(path, sweep_text(question))
     if plan.ahead:
         say(f"{forecast_line(forecast)}, if every trial were needed; a search usually needs a third")

@@ -18,7 +18,7 @@ _SUBWORDS_A_WORD = 1.5  # English text in a vocabulary of 30,000; other language
 _LENGTHS = (128, 256, 512)
 
 
-def recipe(model: ModelSpec, corpus: Corpus) -> dict[str, Any]:
+def recipe(model: ModelSpec, corpus: Corpus, train_size: int | None = None) -> dict[str, Any]:
     """The key `trial` of a sweep file without task, data and model.
 
     The starter tags words as its own sweeps do. A text is read off one place, and at that rate no run on 1,500 texts of
@@ -27,8 +27,13 @@ def recipe(model: ModelSpec, corpus: Corpus) -> dict[str, Any]:
     largest of the rates that Devlin et al. 2019 (appendix A.3) searched; narrower ones 1e-4, from the rates that Turc
     et al. 2019 searched for compact models (3e-5 to 3e-4). Frozen layers run without dropout, so that their output is
     computed once.
+
+    Args:
+        model: The model.
+        corpus: The data.
+        train_size: Train items to use; None for all.
     """
-    epochs = 5 if len(corpus.train) <= _FEW else 3
+    epochs = 5 if (train_size or len(corpus.train)) <= _FEW else 3
     optim: dict[str, Any] = {"batch_size": 16, "epochs": epochs}
     settings: dict[str, Any] = {}
     if Path(model.path) == model_path():

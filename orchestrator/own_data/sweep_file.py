@@ -145,8 +145,15 @@ def refuse_others(folder: Path, name: str, asked: str) -> None:
             raise RefusedError(f"{path}: already exists and was not written by this command. {_WAY_OUT}")
 
 
+def size_in(path: Path) -> int | None:
+    """The train size in a sweep file that answers a question; None for all, or without one. Raises ConfigError."""
+    trial = Document.read(path).content.get("trial")
+    size = trial.get("train_size") if isinstance(trial, Mapping) else None
+    return size if isinstance(size, int) else None
+
+
 def refuse_edited(path: Path, question: Question) -> None:
-    """Check that a sweep file holds a question, apart from comments; its train size and kept weights may differ.
+    """Check that a sweep file holds a question, apart from comments; kept weights may differ.
 
     Raises:
         ConfigError: It is not YAML.
@@ -156,8 +163,6 @@ def refuse_edited(path: Path, question: Question) -> None:
     expected = Document.of_text(path, sweep_text(question)).content
     for content in (known, expected):
         content.pop("keep", None)
-        if isinstance(trial := content.get("trial"), dict):
-            trial.pop("train_size", None)
     if known != expected:
         raise RefusedError(
             f"{path}: was edited since `permafrost choose` wrote it. Run it with `permafrost launch --sweep`, give "

@@ -15,6 +15,7 @@ from orchestrator.own_data.sweep_file import (
     Question,
     refuse_edited,
     refuse_others,
+    size_in,
     sweep_text,
     training_text,
     write_sweep,
@@ -51,6 +52,11 @@ def test_the_starter_reads_texts_at_a_rate_at_which_it_learns_and_for_longer() -
     assert (of_texts["lr"], of_texts["warmup"], of_texts["epochs"]) == (3e-4, 0.1, 5)
     assert "head_lr" not in of_texts
     assert (of_words["lr"], of_words["head_lr"], of_words["epochs"]) == (1e-3, 5e-3, 3)
+
+
+def test_a_part_of_a_large_train_split_is_trained_on_for_as_many_epochs_as_a_small_one() -> None:
+    texts: list[Item] = [Text("a text", None, "1")] * 5_001
+    assert [recipe(MODEL, Corpus(texts, [], []), size)["optim"]["epochs"] for size in (None, 5_000)] == [3, 5]
 
 
 def test_it_tries_nothing_the_embeddings_and_every_depth_with_ten_seeds(question: Question) -> None:
@@ -93,7 +99,7 @@ def test_a_training_file_of_somebody_is_refused(question: Question, tmp_path: Pa
 def test_a_file_with_a_comment_train_size_or_weights_of_its_own_is_kept(question: Question, tmp_path: Path) -> None:
     path = tmp_path / "my.yaml"
     write_sweep(path, sweep_text(replace(question, train_size=100, keep_weights=True)) + "# mine\n")
-    refuse_edited(path, question)
+    refuse_edited(path, replace(question, train_size=size_in(path)))
     assert path.read_text().endswith("# mine\n")
 
 
