@@ -17,8 +17,8 @@ from pydantic import BaseModel
 import dashboards.cli  # noqa: F401  (its commands join those of the orchestrator)
 from orchestrator.commands.app import COMMANDS, GROUPS, load_command
 from orchestrator.published.study import Study
-from orchestrator.store.columns import ABOUT, COLUMNS
-from orchestrator.store.schema import KEYS, TABLES
+from orchestrator.store.columns import ABOUT
+from orchestrator.store.schema import COLUMNS, KEYS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.search_spec import SEARCHES
 from orchestrator.sweeps.sweep import SweepSpec
@@ -199,8 +199,8 @@ def _default_of(option: Any) -> str:
 def tables_page() -> str:
     """Every table of the store with its key and columns."""
     parts = ["# Tables\n\n`open_store(...)` has a method for each; `permafrost store export` writes them.\n"]
-    for name, schema in TABLES.items():
-        rows = [(f"`{field.name}`", f"`{field.type}`", COLUMNS[name].get(field.name, "")) for field in schema]
+    for name, columns in COLUMNS.items():
+        rows = [(f"`{column}`", f"`{kind}`", about) for column, (kind, about) in columns.items()]
         key = ", ".join(f"`{column}`" for column in KEYS[name])
         parts.append(f"## {name}\n\n{ABOUT[name]} Key: {key}.\n\n{table(('column', 'type', 'meaning'), rows)}")
     return "\n".join(parts)

@@ -24,7 +24,7 @@ from orchestrator.forecast.pilot_worker import measured
 from orchestrator.forecast.plan_forecast import forecast_of
 from orchestrator.monitoring.metrics import METRICS
 from orchestrator.store import ResultStore
-from orchestrator.store.columns import COLUMNS
+from orchestrator.store.schema import COLUMNS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import load_sweep
@@ -67,7 +67,7 @@ def shown(folder: Path) -> dict[str, Any]:
     return {
         "trial": trial[NAME],
         "epochs": epochs,
-        "dictionary": [COLUMNS["epochs"][NAME], COLUMNS["trials"][NAME]],
+        "dictionary": [COLUMNS["epochs"][NAME][1], COLUMNS["trials"][NAME][1]],
         "status": [one["costs"][NAME] for one in json.loads(status.stdout)["trials"]],
         "page": "CPU time (s)" in page,
         "trials": [by_depth[4], by_depth[0]],

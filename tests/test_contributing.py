@@ -18,7 +18,7 @@ from dashboards.views.theme import LIGHT
 from orchestrator.published.study import read_study
 from orchestrator.search.simulate import simulate
 from orchestrator.search.steering import FixedCells, Steering
-from orchestrator.store.schema import epochs_schema
+from orchestrator.store.schema import epochs_columns
 from orchestrator.sweeps.search_spec import SEARCHES, ScheduleSpec, less_is_better
 from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.dashboards.views.made import made
@@ -104,7 +104,7 @@ def test_a_metric_is_measured_stored_and_minimised(run: Run) -> None:
     places = np.array([0, 1, 1, 0])
     measured = TASKS["pos"].measure(places, np.array([0, 1, 0, 0]), np.array([0]), ("A", "B"))
     assert measured["error_rate"] == pytest.approx(0.25)
-    assert "error_rate" in epochs_schema(METRICS.values()).names
+    assert "error_rate" in epochs_columns(METRICS.values())
     assert less_is_better("error_rate")
 
 

@@ -1,7 +1,7 @@
 """The columns of the store, version 1. A file says in its metadata which version wrote it.
 
 Columns are only ever added; an older file is read with nulls in the new ones.
-`_s` are seconds, `_bytes` bytes, `_j` joules. `orchestrator.store.columns` describes each column.
+`_s` are seconds, `_bytes` bytes, `_j` joules. An export brings the descriptions along.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from trials.record import RECORD_COLUMNS, EpochRecord
 SCHEMA_VERSION = 1
 VERSION_KEY = b"permafrost.schema_version"
 
+_TEXT, _INT, _SHORT, _FLOAT = pa.string(), pa.int64(), pa.int32(), pa.float64()
 _TIME = pa.timestamp("us", tz="UTC")
 
 
@@ -37,173 +38,169 @@ class State(enum.StrEnum):
 
 METRICS = tuple(metric.name for metric in REGISTERED.values())  # every metric that a task may measure is a column
 
-_TYPES = {
-    "int": pa.int64(),
-    "int | None": pa.int64(),
-    "float": pa.float64(),
-    "float | None": pa.float64(),
-    "str": pa.string(),
-    "str | None": pa.string(),
-    "tuple[float, ...]": pa.list_(pa.float32()),
+_TYPES = {"int": _INT, "float": _FLOAT, "str": _TEXT, "tuple[float, ...]": pa.list_(pa.float32())}
+_FIELDS = [field for field in dataclasses.fields(EpochRecord) if field.name in RECORD_COLUMNS]
+
+
+def _described(field: dataclasses.Field[Any]) -> tuple[pa.DataType, str]:
+    """Type and description of the column of a record's field."""
+    column = RECORD_COLUMNS[field.name]
+    return _SHORT if column.bits == 32 else _TYPES[str(field.type).removesuffix(" | None")], column.about
+
+
+Columns = dict[str, tuple[pa.DataType, str]]  # of a table: type and description of each
+_TIMED = "When it was computed, UTC."
+_SPLIT = "dev, test or mismatched."
+_ID: Columns = {
+    "trial_id": (_TEXT, "The trial: a digest of everything that decides its numbers."),
+    "attempt": (_SHORT, "Which attempt at it, from 1 on; 0 and below are attempts that a merge brought."),
 }
 
 
-def _type(field: dataclasses.Field[Any]) -> pa.DataType:
-    return pa.int32() if RECORD_COLUMNS[field.name].bits == 32 else _TYPES[str(field.type)]
-
-
-def epochs_schema(metrics: Iterable[TaskMetric]) -> pa.Schema:
+def epochs_columns(metrics: Iterable[TaskMetric]) -> Columns:
     """One row per evaluation: the columns that `EpochRecord` declares, and one for each metric."""
-    columns: list[tuple[str, pa.DataType]] = [("trial_id", pa.string()), ("attempt", pa.int32())]
+    columns = dict(_ID)
     for field in dataclasses.fields(EpochRecord):
-        if field.name == "metrics":  # on dev; null where the task does not measure it
-            columns += [(metric.name, pa.float64()) for metric in metrics]
-        elif field.name in RECORD_COLUMNS and RECORD_COLUMNS[field.name].per_epoch:
-            columns.append((field.name, _type(field)))
-    return pa.schema([*columns, ("time", _TIME)])
+        if field.name == "metrics":
+            about = "{} On dev; empty where the task does not measure it."
+            columns |= {metric.name: (_FLOAT, about.format(metric.about)) for metric in metrics}
+        elif field in _FIELDS and RECORD_COLUMNS[field.name].per_epoch:
+            columns[field.name] = _described(field)
+    return columns | {"time": (_TIME, "When the evaluation ended, UTC.")}
 
 
-EPOCHS = epochs_schema(REGISTERED.values())
-
-_TOTALS = [name for name, column in RECORD_COLUMNS.items() if column.per_trial]
-
-TRIALS = pa.schema(
-    [
-        ("trial_id", pa.string()),
-        ("attempt", pa.int32()),
-        ("state", pa.string()),
-        ("task", pa.string()),
-        ("corpus", pa.string()),
-        ("model", pa.string()),
-        ("freeze_strategy", pa.string()),
-        ("freeze_depth", pa.int32()),
-        ("freeze_layers", pa.list_(pa.int32())),
-        ("freeze_embeddings", pa.bool_()),
-        ("train_size", pa.int64()),
-        ("seed", pa.int64()),
-        ("total_params", pa.int64()),
-        ("trainable_params", pa.int64()),
-        ("best_score", pa.float64()),  # on dev
-        ("best_epoch", pa.float64()),
-        ("last_epoch", pa.float64()),  # how far the attempt came
-        ("test_score", pa.float64()),  # with the weights of best_epoch
-        ("best_metrics", pa.map_(pa.string(), pa.float64())),  # all metrics on dev at best_epoch
-        ("test_metrics", pa.map_(pa.string(), pa.float64())),  # and on test
-        ("constant_score", pa.float64()),  # of the best constant prediction on dev: what a collapsed trial has
-        ("loss_fall", pa.float64()),  # of the training loss, as a share of its start
-        *((f.name, _type(f)) for f in dataclasses.fields(EpochRecord) if f.name in _TOTALS),
-        ("git_commit", pa.string()),
-        ("versions", pa.map_(pa.string(), pa.string())),
-        ("error", pa.string()),
-        ("spec", pa.string()),  # the TrialSpec as JSON
-        ("time", _TIME),
-        # Of this attempt's rows in each other table, and of its stored weights (`row_digests`); null in older stores.
-        ("row_counts", pa.map_(pa.string(), pa.int64())),
-        ("row_digests", pa.map_(pa.string(), pa.string())),
-    ]
-)
-
-# With the weights of the best epoch: a row a label of a split ...
-TAGS = pa.schema(
-    [
-        ("trial_id", pa.string()),
-        ("attempt", pa.int32()),
-        ("split", pa.string()),  # dev or test
-        ("level", pa.string()),  # token, span or class
-        ("tag", pa.string()),
-        ("support", pa.int64()),  # how often it is the gold label
-        ("predicted", pa.int64()),
-        ("correct", pa.int64()),
-        ("precision", pa.float64()),
-        ("recall", pa.float64()),
-        ("f1", pa.float64()),
-    ]
-)
-
-# ... and a row a sentence or text of a split.
-PREDICTIONS = pa.schema(
-    [
-        ("trial_id", pa.string()),
-        ("attempt", pa.int32()),
-        ("split", pa.string()),
-        ("sentence", pa.int64()),  # from 0, in the order of the corpus
-        ("forms", pa.list_(pa.string())),  # the words; of a text the text, and its pair
-        ("gold", pa.list_(pa.string())),
-        ("predicted", pa.list_(pa.string())),  # null where a word was cut off
-        ("probability", pa.list_(pa.float32())),  # of the predicted label
-    ]
-)
-
-# A row a split: what each of its sentences or texts contributes to the score, for intervals over sentences.
-CONTRIBUTIONS = pa.schema(
-    [
-        ("trial_id", pa.string()),
-        ("attempt", pa.int32()),
-        ("split", pa.string()),
-        ("values", pa.list_(pa.float32())),  # in the order of the corpus; their mean is the score
-    ]
-)
-
-# What people write about a trial or a setting: a row a note, and a second one when it is removed.
-NOTES = pa.schema(
-    [
-        ("note_id", pa.string()),
-        ("trial_id", pa.string()),  # the trial, or one of the setting
-        ("setting", pa.string()),  # `TrialSpec.cell_id` if it is about all seeds of the setting, else null
-        ("text", pa.string()),
-        ("labels", pa.list_(pa.string())),
-        ("author", pa.string()),  # null if unknown
-        ("time", _TIME),
-        ("removed", pa.bool_()),
-    ]
-)
-
-# What a linear probe reads from the untouched encoder at one depth, learned from one train subset; of no trial.
-PROBES = pa.schema(
-    [
-        ("probe_id", pa.string()),  # `trials.probing.probe_key.probe_id`
-        ("subset_seed", pa.int64()),
-        ("depth", pa.int32()),  # layers that ran; 0 for the embeddings
-        ("n_layers", pa.int32()),
-        ("task", pa.string()),
-        ("corpus", pa.string()),
-        ("model", pa.string()),
-        ("metric", pa.string()),
-        ("train_size", pa.int64()),
-        ("n_places", pa.int64()),  # words or texts that it learned from
-        ("score", pa.float64()),  # on dev
-        ("control_score", pa.float64()),
-        ("selectivity", pa.float64()),
-        ("contributions", pa.list_(pa.float32())),  # of each sentence of dev, to `score`
-        ("selectivity_contributions", pa.list_(pa.float32())),
-        ("seconds", pa.float64()),
-        ("time", _TIME),
-    ]
-)
-
-# How far training moved one part of the encoder, of a trial whose weights were kept.
-DRIFTS = pa.schema(
-    [
-        ("trial_id", pa.string()),
-        ("depth", pa.int32()),  # 0 for the embeddings, k for the k-th layer
-        ("n_layers", pa.int32()),
-        ("epoch", pa.float64()),  # of the weights: the best one
-        ("weight_change", pa.float64()),
-        ("cka", pa.float64()),
-        ("time", _TIME),
-    ]
-)
-
-TABLES = {
-    "epochs": EPOCHS,
-    "trials": TRIALS,
-    "tags": TAGS,
-    "predictions": PREDICTIONS,
-    "contributions": CONTRIBUTIONS,
-    "notes": NOTES,
-    "probes": PROBES,
-    "drifts": DRIFTS,
+COLUMNS: dict[str, Columns] = {
+    "epochs": epochs_columns(REGISTERED.values()),
+    "trials": {
+        **_ID,
+        "state": (_TEXT, f"How it ended: {', '.join(State)}."),
+        "task": (_TEXT, "The task."),
+        "corpus": (_TEXT, "What people call the corpus."),
+        "model": (_TEXT, "What people call the pretrained model."),
+        "freeze_strategy": (_TEXT, "The rule that says which layers are frozen."),
+        "freeze_depth": (_SHORT, "How many encoder layers are frozen."),
+        "freeze_layers": (pa.list_(_SHORT), "Which ones, counted from the embeddings."),
+        "freeze_embeddings": (pa.bool_(), "Whether the embedding tables are frozen."),
+        "train_size": (_INT, "Sentences or texts of the train subset."),
+        "seed": (
+            _INT,
+            "Seeds subset, initialisation, order and dropout; its `spec` may have other seeds for the last three.",
+        ),
+        "total_params": (_INT, "Parameters of encoder and head."),
+        "trainable_params": (_INT, "Those of them that learn."),
+        "best_score": (_FLOAT, "The largest score of its evaluations, on dev."),
+        "best_epoch": (_FLOAT, "The epoch of it, the earliest of equals."),
+        "last_epoch": (_FLOAT, "How far the attempt came."),
+        "test_score": (_FLOAT, "The same metric on test with the weights of best_epoch; it selected nothing."),
+        "best_metrics": (pa.map_(_TEXT, _FLOAT), "All metrics on dev at best_epoch."),
+        "test_metrics": (
+            pa.map_(_TEXT, _FLOAT),
+            "All metrics on test with those weights; `_mismatched` ends those on the mismatched split.",
+        ),
+        "constant_score": (
+            _FLOAT,
+            "The score of the best constant prediction on dev; a trial at or below it has collapsed.",
+        ),
+        "loss_fall": (_FLOAT, "By what share of its first tenth the last tenth of the training loss lies lower."),
+        **{field.name: _described(field) for field in _FIELDS if RECORD_COLUMNS[field.name].per_trial},
+        "git_commit": (_TEXT, "The commit of the code, with + where it was changed."),
+        "versions": (pa.map_(_TEXT, _TEXT), "Versions of Python and the packages."),
+        "error": (_TEXT, "Why it ended otherwise than completed."),
+        "spec": (_TEXT, "Everything that decides the trial, as JSON."),
+        "time": (_TIME, "When it ended, UTC."),
+        # Of its rows in each other table, and of its stored weights (`row_digests`); null in older stores.
+        "row_counts": (
+            pa.map_(_TEXT, _INT),
+            "How many rows this attempt has in each other table, and files of weights.",
+        ),
+        "row_digests": (
+            pa.map_(_TEXT, _TEXT),
+            "A digest of those rows, whatever parts they are in. `permafrost store verify` compares both.",
+        ),
+    },
+    "tags": {
+        **_ID,
+        "split": (_TEXT, _SPLIT),
+        "level": (_TEXT, "What is counted: token, span or class."),
+        "tag": (_TEXT, "The label."),
+        "support": (_INT, "How often it is the gold label."),
+        "predicted": (_INT, "How often it was predicted."),
+        "correct": (_INT, "How often both."),
+        "precision": (_FLOAT, "correct / predicted; 0 where a share is of nothing."),
+        "recall": (_FLOAT, "correct / support."),
+        "f1": (_FLOAT, "Their harmonic mean."),
+    },
+    "predictions": {
+        **_ID,
+        "split": (_TEXT, _SPLIT),
+        "sentence": (_INT, "Number of the sentence or text, from 0, in the order of the corpus."),
+        "forms": (pa.list_(_TEXT), "The words; of a text the text, and its pair."),
+        "gold": (pa.list_(_TEXT), "The gold labels."),
+        "predicted": (pa.list_(_TEXT), "The predicted ones; empty where a word was cut off."),
+        "probability": (pa.list_(pa.float32()), "Of each predicted label."),
+    },
+    "contributions": {
+        **_ID,
+        "split": (_TEXT, _SPLIT),
+        "values": (
+            pa.list_(pa.float32()),
+            "What each sentence or text contributes to the score, in the order of the corpus; their mean is the "
+            "score. Differences between two trials of one seed are what intervals over sentences are made of.",
+        ),
+    },
+    "notes": {
+        "note_id": (_TEXT, "The note."),
+        "trial_id": (_TEXT, "The trial that it is about; of a setting, the trial at which it was written."),
+        "setting": (_TEXT, "The setting that it is about, with all its seeds; empty if it is about the trial alone."),
+        "text": (_TEXT, "What it says."),
+        "labels": (pa.list_(_TEXT), "Its labels."),
+        "author": (_TEXT, "Who wrote it, if known."),
+        "time": (_TIME, "When it was written, UTC."),
+        "removed": (pa.bool_(), "Whether the row removes the note; never in an export."),
+    },
+    "probes": {
+        "probe_id": (
+            _TEXT,
+            "The setting, whatever is frozen: a digest of data, model, recipe and train size.",
+        ),  # `trials.probing.probe_key.probe_id`
+        "subset_seed": (_INT, "The seed of the train subset that it learned from."),
+        "depth": (_SHORT, "How many layers ran; 0 for the embeddings alone."),
+        "n_layers": (_SHORT, "Encoder layers of the model."),
+        "task": (_TEXT, "The task."),
+        "corpus": (_TEXT, "What people call the corpus."),
+        "model": (_TEXT, "What people call the pretrained model."),
+        "metric": (_TEXT, "What `score` is."),
+        "train_size": (_INT, "Sentences or texts of the train subset."),
+        "n_places": (_INT, "Words or texts that it learned from."),
+        "score": (_FLOAT, "On dev, the larger the better."),
+        "control_score": (
+            _FLOAT,
+            "On dev against control labels: accuracy, or `metric` where the task has no accuracy.",
+        ),
+        "selectivity": (_FLOAT, "The same metric on the task's own labels, less control_score."),
+        "contributions": (
+            pa.list_(pa.float32()),
+            "What each sentence or text of dev contributes to score; their mean is the score.",
+        ),
+        "selectivity_contributions": (pa.list_(pa.float32()), "What each contributes to selectivity."),
+        "seconds": (_FLOAT, "What fitting and scoring the probe and its control took."),
+        "time": (_TIME, _TIMED),
+    },
+    "drifts": {
+        "trial_id": (_TEXT, "The trial."),
+        "depth": (_SHORT, "0 for the embeddings, k for the k-th layer."),
+        "n_layers": (_SHORT, "Encoder layers of the model."),
+        "epoch": (_FLOAT, "The epoch of the weights: the best one, as no other is stored."),
+        "weight_change": (_FLOAT, "|W - W0| / |W0| of the part against the pretrained model."),
+        "cka": (
+            _FLOAT,
+            "Linear CKA of its output on dev before and after training; empty where the output is constant.",
+        ),
+        "time": (_TIME, _TIMED),
+    },
 }
+TABLES = {table: pa.schema([(name, kind) for name, (kind, _) in columns.items()]) for table, columns in COLUMNS.items()}
+EPOCHS, TRIALS, TAGS, PREDICTIONS, CONTRIBUTIONS, NOTES, PROBES, DRIFTS = TABLES.values()
 UNOWNED = ("notes", "probes", "drifts")  # their rows belong to no attempt: whoever has some adds them, without a claim
 
 # One row per ended attempt, written after its row in `trials`: the evidence where a row in `trials` was lost. Only
