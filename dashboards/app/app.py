@@ -12,10 +12,10 @@ from pathlib import Path
 
 import dash
 from dash import ALL, ClientsideFunction, Input, Output, State
-from flask import Response, request
+from flask import Response
 
 from dashboards.app import controls as control
-from dashboards.app.callbacks import add_callbacks, not_found
+from dashboards.app.callbacks import NO_FIGURE, add_callbacks, asked_search, not_found
 from dashboards.app.page_cache import PageCache
 from dashboards.app.shell import shell
 from dashboards.data.frames import Frames
@@ -121,8 +121,8 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
     def export(name: str, kind: str) -> Response:
         part = PARTS.get(name)
         if part is None or kind not in FORMATS:
-            return not_found("There is no such figure or format.")
-        selection = cache.select(f"?{request.query_string.decode('utf-8', 'replace')}")
+            return not_found(NO_FIGURE)
+        selection = cache.select(asked_search())
         if selection.sweep is None:
             return not_found(_NO_SWEEP)
         drawn = compute(part, selection, LIGHT)
@@ -132,7 +132,7 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         return Response(text, mimetype=FORMATS[kind], headers=named)
 
     def report() -> Response:
-        query, _ = parse_query(request.query_string.decode("utf-8", "replace"))
+        query, _ = parse_query(asked_search())
         snapshot = cache.snapshot()
         query = query.but(sweep=query.sweep or next(iter(snapshot.sweeps), ""))
         try:
@@ -146,7 +146,7 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         view = next((view for view in VIEWS.values() if view.name == name and view.parts), None)
         if view is None:
             return not_found("This page does not exist.")
-        selection = cache.select(f"?{request.query_string.decode('utf-8', 'replace')}")
+        selection = cache.select(asked_search())
         if selection.sweep is None:
             return not_found(_NO_SWEEP)
         drawn = [(part, compute(part, selection, LIGHT)) for part in view.parts]

@@ -29,6 +29,7 @@ from trials.escaping.untrusted_text import web_address
 
 _CHOSEN = (*control.NAMES, "theme")
 _SHOWN_PROBLEMS = 8
+NO_FIGURE = "There is no such figure or format."
 
 
 def add_callbacks(app: dash.Dash, cache: PageCache) -> None:
@@ -90,6 +91,11 @@ def not_found(why: str) -> Response:
     return Response(f"{why}\n", 404, mimetype="text/plain")
 
 
+def asked_search() -> str:
+    """The query of the request's address."""
+    return f"?{request.query_string.decode('utf-8', 'replace')}"
+
+
 def _shows(view: View, selection: Selection) -> str:
     """What the content of a view depends on: the same word for the same content."""
     ignored = {name: getattr(PageQuery(), name) for name in view.content_ignores}
@@ -113,9 +119,8 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
     def part(scheme: str, name: str, opened: str = "") -> Response:
         found = PARTS.get(name)
         if found is None:
-            return not_found("There is no such figure.")
-        search = f"?{request.query_string.decode('utf-8', 'replace')}"
-        drawn = cache.drawn(found, {"search": search, "scheme": scheme})
+            return not_found(NO_FIGURE)
+        drawn = cache.drawn(found, {"search": asked_search(), "scheme": scheme})
         rows = table(drawn) if opened or found.draw is None else None
         content = to_json_plotly({"graph": figure_of(found, drawn), "table": rows})
         return Response(content, mimetype="application/json")

@@ -12,7 +12,6 @@ Columns of `trials`: those of `analysis.cells.cell_columns`, `corpus_key` (task 
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, broken_part_messages, open_database
+from dashboards.data.followed import FollowedPlans, FollowedTable, PlanFrame
 from dashboards.data.spec_columns import SpecReader
 from orchestrator.analysis.trial_frame import with_collapses, with_costs
 from orchestrator.claims.running_drivers import RunningDriver, running_drivers
@@ -32,11 +32,8 @@ from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart
 from orchestrator.store.follower import Follower
 from orchestrator.store.notes import Note, notes_in
-from orchestrator.store.plans import SweepPlan
 from orchestrator.store.results import standing
-from orchestrator.store.schema import KEYS, METRICS, NOTES, TABLES
-from orchestrator.store.suggested import newest_plan
-from trials.errors import StoreError
+from orchestrator.store.schema import METRICS
 from trials.record import COSTS
 from trials.settings import Seeds
 from trials.spec import TrialSpec
@@ -184,9 +181,8 @@ class Frames:
         self._tags: Mirror | None = None
         self._rows: list[pd.DataFrame] = []
         self._broken: tuple[BrokenPart, ...] = ()
-        self._plans = _Plans(store, self._specs, self._numbers)
-        self._notes = _Notes(store)
-        self._probes, self._drifts = _Unowned(store, "probes"), _Unowned(store, "drifts")
+        self._plans = FollowedPlans(store, self._specs, self._numbers)
+        self._unowned = {name: FollowedTable(store, name) for name in ("notes", "probes", "drifts")}
         self._drivers: dict[str, tuple[RunningDriver, ...]] = {}
         self._drivers_at = 0.0
         self._snapshot: Snapshot | None = None
@@ -199,7 +195,7 @@ class Frames:
         """
         with self._lock:
             changed = [self._look_at_trials(), self._epochs.refresh(), self._plans.refresh(), self._look_at_drivers()]
-            changed += [table.refresh() for table in (self._notes, self._probes, self._drifts)]
+            changed += [table.refresh() for table in self._unowned.values()]
             changed += [] if self._tags is None else [self._tags.refresh()]
             if self._snapshot is None or any(changed):
                 self._snapshot = self._made(self._snapshot.version + 1 if self._snapshot else 1)
@@ -257,8 +253,8 @@ class Frames:
         loose = not set(ended["t"]) <= planned
         if loose or len(sweeps) > 1:
             sweeps.append(self._everything(sweeps, ended, active))
-        tables = {"trials": self._broken, "epochs": self._epochs.broken, "notes": self._notes.broken}
-        tables |= {"probes": self._probes.broken, "drifts": self._drifts.broken}
+        tables = {"trials": self._broken, "epochs": self._epochs.broken}
+        tables |= {name: table.broken for name, table in self._unowned.items()}
         broken = [message for name, parts in tables.items() for message in broken_part_messages(parts, name)]
         return Snapshot(
             version=version,
@@ -271,13 +267,13 @@ class Frames:
             database=Database(self._database),
             store=self.store,
             need_tags=self._need_tags,
-            probes=self._probes.frame,
-            drifts=self._drifts.frame,
-            notes=self._notes.standing,
+            probes=self._unowned["probes"].frame(),
+            drifts=self._unowned["drifts"].frame(),
+            notes=tuple(notes_in(standing(self._unowned["notes"].rows))),
             takes_notes=self.takes_notes,
         )
 
-    def _sweep(self, plan: _Plan, ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:
+    def _sweep(self, plan: PlanFrame, ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:
         drivers = self._drivers.get(plan.name, ())
         since = min((at for driver in drivers if (at := driver.holder.since_unix_s) is not None), default=None)
         ray = next((driver.holder.ray for driver in drivers if driver.holder.ray), "")
@@ -332,105 +328,3 @@ def _newest(rows: Sequence[pd.DataFrame]) -> pd.DataFrame:
     frame = pd.concat(rows, ignore_index=True)
     frame["time"] = frame["time"].fillna(pd.Timestamp(0, tz="UTC"))
     return frame.sort_values(["t", "attempt"], kind="stable").drop_duplicates("t", keep="last")
-
-
-class _Notes:
-    """The notes of a store.
-
-    Attributes:
-        standing: Those that nobody removed, the oldest first.
-        broken: Parts that cannot be read.
-    """
-
-    def __init__(self, store: ResultStore) -> None:
-        self.standing: tuple[Note, ...] = ()
-        self.broken: tuple[BrokenPart, ...] = ()
-        self._follower, self._rows = Follower(store.storage, "notes", NOTES.names), NOTES.empty_table()
-
-    def refresh(self) -> bool:
-        """Read new parts, and return whether there were any."""
-        if not self._follower.changed():
-            return False
-        news = self._follower.poll()
-        self.broken = news.broken
-        new = [rows.replace_schema_metadata(None) for rows in news.rows]
-        self._rows = pa.concat_tables([NOTES.empty_table() if news.reset else self._rows, *new])
-        self.standing = tuple(notes_in(standing(self._rows)))
-        return True
-
-
-class _Unowned:
-    """The rows of a table that belongs to no attempt.
-
-    Attributes:
-        frame: One row per key.
-        broken: Parts that cannot be read.
-    """
-
-    def __init__(self, store: ResultStore, table: str) -> None:
-        self.broken: tuple[BrokenPart, ...] = ()
-        self._schema, self._keys = TABLES[table], list(KEYS[table])
-        self._follower, self._rows = Follower(store.storage, table, self._schema.names), self._schema.empty_table()
-        self.frame: pd.DataFrame = self._rows.to_pandas()
-
-    def refresh(self) -> bool:
-        """Read new parts, and return whether there were any."""
-        if not self._follower.changed():
-            return False
-        news = self._follower.poll()
-        self.broken = news.broken
-        new = [rows.replace_schema_metadata(None) for rows in news.rows]
-        self._rows = pa.concat_tables([self._schema.empty_table() if news.reset else self._rows, *new])
-        self.frame = self._rows.to_pandas().drop_duplicates(self._keys, keep="last", ignore_index=True)
-        return True
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """A plan and its trials with readable specs: `t`, `trial_id`, `cell`, `seed`."""
-
-    name: str
-    time: float
-    source: str
-    trials: pd.DataFrame
-
-
-class _Plans:
-    """The newest plan of each sweep; a folder is read again only if its files changed.
-
-    Attributes:
-        newest: The newest sweep first.
-        problems: Why plans cannot be read.
-    """
-
-    def __init__(self, store: ResultStore, specs: SpecReader, numbers: TrialNumbers) -> None:
-        self.newest: tuple[_Plan, ...] = ()
-        self.problems: tuple[str, ...] = ()
-        self._storage, self._specs, self._numbers = store.storage.at("sweeps"), specs, numbers
-        self._read: dict[str, tuple[frozenset[str], _Plan | str | None]] = {}
-
-    def refresh(self) -> bool:
-        """Read changed plans, and return whether there were any."""
-        listed = {name: frozenset(self._storage.at(name).files()) for name in self._storage.folders()}
-        if listed == {name: files for name, (files, _) in self._read.items()}:
-            return False
-        self._read = {name: self._look(name, files) for name, files in listed.items()}
-        found = [plan for _, plan in self._read.values()]
-        self.newest = tuple(sorted((p for p in found if isinstance(p, _Plan)), key=lambda plan: -plan.time))
-        self.problems = tuple(problem for problem in found if isinstance(problem, str))
-        return True
-
-    def _look(self, name: str, files: frozenset[str]) -> tuple[frozenset[str], _Plan | str | None]:
-        if name in self._read and self._read[name][0] == files:
-            return self._read[name]
-        try:
-            plan = newest_plan(self._storage.at(name))
-        except StoreError as error:
-            return files, str(error)
-        return files, None if plan is None else self._framed(plan)
-
-    def _framed(self, plan: SweepPlan) -> _Plan:
-        read = [(trial_id, self._specs.read(trial_id, json.dumps(spec))) for trial_id, spec in plan.trials]
-        rows = [(self._numbers.number(i), i, *found) for i, found in read if found]
-        trials = pd.DataFrame(rows, columns=["t", "trial_id", "cell", "seed"]).drop_duplicates("t")
-        return _Plan(plan.name, plan.time, plan.source, trials)
