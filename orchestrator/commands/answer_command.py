@@ -17,7 +17,16 @@ from rich.text import Text
 
 from orchestrator.api.answering import NO_ANSWER, lines_of
 from orchestrator.api.answering import answer as answers
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, JsonOption, StoreOption, reported, say, stdout
+from orchestrator.config.console import (
+    DEFAULT_STORE,
+    DebugOption,
+    JsonOption,
+    StoredSweepOption,
+    StoreOption,
+    reported,
+    say,
+    stdout,
+)
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
@@ -25,9 +34,7 @@ if TYPE_CHECKING:
 
 def answer(
     store: StoreOption = DEFAULT_STORE,
-    sweep: Annotated[
-        str | None, typer.Option("--sweep", metavar="NAME", help="A sweep of the store.", show_default="the newest")
-    ] = None,
+    sweep: StoredSweepOption = None,
     tolerance: Annotated[float, typer.Option(min=0, max=100, help="Acceptable loss of quality in points.")] = 1.0,
     cost: Annotated[
         str | None,

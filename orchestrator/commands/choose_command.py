@@ -23,8 +23,12 @@ from orchestrator.config.console import (
     ClusterOption,
     DebugOption,
     JsonOption,
+    LabelOption,
+    ModelOption,
     OfflineOption,
     StoreOption,
+    TaskOption,
+    TextOption,
     reported,
     say,
     sibling_command,
@@ -39,16 +43,7 @@ DataArgument = Annotated[
         help="A folder, a file, a bundled sample, ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION.",
     ),
 ]
-TaskOption = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
-ModelOption = Annotated[
-    str, typer.Option("--model", help="`starter`, a folder that transformers loads, or hub:OWNER/NAME@REVISION.")
-]
 ToleranceOption = Annotated[float, typer.Option("--tolerance", help="Acceptable loss of quality in points.")]
-TextOption = Annotated[
-    str | None,
-    typer.Option("--text", metavar="COLUMN", help="A table's column of texts: name, or position from 0."),
-]
-LabelOption = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="A table's column of labels.")]
 OutOption = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Where sweep files go.", show_default="beside the store"),

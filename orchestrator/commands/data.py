@@ -23,6 +23,9 @@ from rich.text import Text
 from orchestrator.config.console import (
     DebugOption,
     JsonOption,
+    LabelOption,
+    TaskOption,
+    TextOption,
     command_group,
     download_progress,
     number_table,
@@ -45,6 +48,7 @@ from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks.reading import read_corpus
 
 app = command_group("Fetch, list and check corpora.")
+_MOST_LABELS = 60  # of the table
 
 Names = Annotated[
     list[str] | None,
@@ -111,13 +115,9 @@ def check(
     test: Annotated[
         list[str] | None, typer.Option("--test", metavar="FILE", help="With --train: the test split.")
     ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="The task to read the corpus for.", show_default="by what the files hold")
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option(help="A table's column of texts: its name, or its number from 0 without a header.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="A table's column of labels.")] = None,
+    task: TaskOption = None,
+    text: TextOption = None,
+    label: LabelOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -140,14 +140,9 @@ def check(
         files = {"train": train or [], "dev": dev or [], "test": test or []}
         if sum((name is not None, sweep is not None, any(files.values()))) != 1:
             raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
+        asked = ChooseOptions(data=name or "", task=task, text=text, label=label)
         with download_progress() as progress:
-            lookup = Lookup(progress=progress)
-            if sweep is not None:
-                corpora = _of_sweep(sweep, lookup)
-            else:
-                asked = ChooseOptions(data=name or "", task=task, text=text, label=label)
-                asked.check()
-                corpora = [_of_files(draft_of(name) if name is not None else _draft(files), asked, lookup)]
+            corpora = _corpora(sweep, files, asked, Lookup(progress=progress))
         found = [(data, task, _checked(data, task)) for data, task in corpora]
         if as_json:
             rows = [_as_json(data, report) for data, _, report in found]
@@ -161,22 +156,23 @@ def check(
                 stdout.print(part)
 
 
+def _corpora(
+    sweep: Path | None, files: Mapping[str, Sequence[str]], asked: ChooseOptions, lookup: Lookup
+) -> list[tuple[DataSpec, str]]:
+    """The corpora of a sweep's trials, or the one of a name or of files, and the task to read each for."""
+    if sweep is not None:
+        return list(dict.fromkeys((spec.data, spec.task) for spec in expand(*load_sweep(sweep, []), lookup)))
+    asked.check()
+    draft, task, _ = guess_draft(_draft(files) if any(files.values()) else draft_of(asked.data), asked, lookup)
+    # Without a dev split, all of train is one.
+    return [(lookup.locate(draft).model_copy(update={"held_out": None}), task)]
+
+
 def _draft(files: Mapping[str, Sequence[str]]) -> DataDraft:
     if not files["train"]:
         raise ConfigError("--dev and --test go with --train. To check one file, give it as NAME.")
     held_out = None if files["dev"] else HELD_OUT
     return DataDraft(**{split: tuple(paths) for split, paths in files.items()}, held_out=held_out)
-
-
-def _of_files(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple[DataSpec, str]:
-    """A corpus and the task to read it for; without a dev split, all of train is one."""
-    draft, task, _ = guess_draft(draft, asked, lookup)
-    return lookup.locate(draft).model_copy(update={"held_out": None}), task
-
-
-def _of_sweep(path: Path, lookup: Lookup) -> list[tuple[DataSpec, str]]:
-    """The corpora of a sweep's trials, and the task of each."""
-    return list(dict.fromkeys((spec.data, spec.task) for spec in expand(*load_sweep(path, []), lookup)))
 
 
 def _checked(data: DataSpec, task: str) -> CorpusCheck:
@@ -228,14 +224,13 @@ def _length_table(report: CorpusCheck) -> Table:
     return number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()})
 
 
-def _label_table(report: CorpusCheck, most: int = 60) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("label")
+def _label_table(report: CorpusCheck) -> Table:
+    table, splits = Table("label", box=None, padding=(0, 2, 0, 0)), report.splits.values()
     for name in report.splits:
         table.add_column(name, justify="right")
-    labels = list(dict.fromkeys(label for split in report.splits.values() for label in split.labels))
-    for label in labels[:most]:
-        table.add_row(escaped(label), *(f"{split.labels.get(label, 0):,}" for split in report.splits.values()))
-    if len(labels) > most:
-        table.add_row(f"and {len(labels) - most} more", *[""] * len(report.splits))
+    labels = list(dict.fromkeys(label for split in splits for label in split.labels))
+    for label in labels[:_MOST_LABELS]:
+        table.add_row(escaped(label), *(f"{split.labels.get(label, 0):,}" for split in splits))
+    if len(labels) > _MOST_LABELS:
+        table.add_row(f"and {len(labels) - _MOST_LABELS} more")
     return table

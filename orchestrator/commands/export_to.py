@@ -17,6 +17,7 @@ from orchestrator.api.answering import chosen_sweep
 from orchestrator.config.console import (
     DEFAULT_STORE,
     DebugOption,
+    StoredSweepOption,
     StoreOption,
     command_group,
     reported,
@@ -37,17 +38,13 @@ Spec = TypeVar("Spec", bound=BaseModel)
 
 app = command_group("Write a sweep of a store to MLflow, TensorBoard or Weights & Biases.")
 
-SweepOption = Annotated[
-    str | None, typer.Option("--sweep", metavar="NAME", help="A sweep of the store.", show_default="the newest")
-]
-
 
 @app.command()
 def mlflow(
     uri: Annotated[str, typer.Option("--uri", metavar="URL", help="The tracking server, without credentials.")],
     experiment: Annotated[str, typer.Option("--experiment", metavar="NAME", help="Created if there is none.")],
     store: StoreOption = DEFAULT_STORE,
-    sweep: SweepOption = None,
+    sweep: StoredSweepOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write a run a trial to MLflow, nested under a run of the sweep. Runs of an earlier export are brought up to date.
@@ -68,7 +65,7 @@ def mlflow(
 def tensorboard(
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder for `tensorboard --logdir`.")],
     store: StoreOption = DEFAULT_STORE,
-    sweep: SweepOption = None,
+    sweep: StoredSweepOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write scalars and hparams for TensorBoard, a folder a trial. Files of an earlier export are replaced.
@@ -87,7 +84,7 @@ def wandb(
     project: Annotated[str, typer.Option("--project", metavar="NAME", help="The project.")],
     mode: Annotated[str, typer.Option("--mode", help="`online`, or `offline` for `wandb sync`.")] = "online",
     store: StoreOption = DEFAULT_STORE,
-    sweep: SweepOption = None,
+    sweep: StoredSweepOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write a run a trial for Weights & Biases. Runs of an earlier export are replaced.

@@ -53,24 +53,6 @@ from trials.errors import ConfigError
 DEFAULT_SWEEP = configs_folder("sweeps") / "starter.yaml"
 
 
-SimulateOption = Annotated[
-    str | None,
-    typer.Option("--simulate", metavar="STORE", help="Replay the sweep from the trials of a store, without training."),
-]
-HoursOption = Annotated[
-    float | None,
-    typer.Option("--max-hours", metavar="H", help="Stop after H hours; run the same command to resume."),
-]
-TrialsOption = Annotated[
-    int | None,
-    typer.Option("--max-trials", metavar="N", help="Run at most N trials; run the same command to resume."),
-]
-CostOption = Annotated[
-    float | None,
-    typer.Option("--max-cost", metavar="C", help="Stop when trials have cost C, by the prices in the cluster file."),
-]
-
-
 def launch(
     sweep: SweepOption = DEFAULT_SWEEP,
     cluster: ClusterOption = "local",
@@ -79,11 +61,19 @@ def launch(
     offline: OfflineOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and exit.")] = False,
     pilot: PilotOption = False,
-    simulate: SimulateOption = None,
+    simulate: Annotated[
+        str | None, typer.Option(metavar="STORE", help="Replay the sweep from the trials of a store, without training.")
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Submit the sweep to the cluster and return.")] = False,
-    max_hours: HoursOption = None,
-    max_trials: TrialsOption = None,
-    max_cost: CostOption = None,
+    max_hours: Annotated[
+        float | None, typer.Option(metavar="H", help="Stop after H hours; run the same command to resume.")
+    ] = None,
+    max_trials: Annotated[
+        int | None, typer.Option(metavar="N", help="Run at most N trials; run the same command to resume.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(metavar="C", help="Stop when trials have cost C, by the prices in the cluster file.")
+    ] = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:

@@ -26,8 +26,10 @@ from orchestrator.config.console import (
     DEFAULT_STORE,
     DebugOption,
     JsonOption,
+    ModelOption,
     OfflineOption,
     StoreOption,
+    TaskOption,
     reported,
     say,
     stdout,
@@ -44,12 +46,10 @@ def layers(
     sweep: Annotated[Path | None, typer.Option(metavar="FILE", help="The YAML file of a sweep.")] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="Instead of a sweep: a folder, a file, a bundled sample, ud:... or hub:..."),
+        typer.Option(metavar="DATA", help="Instead of a sweep, with --model and --task: as of `permafrost choose`."),
     ] = None,
-    model: Annotated[
-        str, typer.Option(help="With --data: `starter`, a folder that transformers loads, or hub:OWNER/NAME@REVISION.")
-    ] = "starter",
-    task: Annotated[str | None, typer.Option(help="With --data: the task.", show_default="by what it holds")] = None,
+    model: ModelOption = "starter",
+    task: TaskOption = None,
     store: StoreOption = DEFAULT_STORE,
     offline: OfflineOption = False,
     as_json: JsonOption = False,

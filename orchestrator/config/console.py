@@ -110,6 +110,18 @@ PilotOption = Annotated[
     ),
 ]
 
+StoredSweepOption = Annotated[
+    str | None, typer.Option("--sweep", metavar="NAME", help="A sweep of the store.", show_default="the newest")
+]
+TaskOption = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
+ModelOption = Annotated[
+    str, typer.Option("--model", help="`starter`, a folder that transformers loads, or hub:OWNER/NAME@REVISION.")
+]
+TextOption = Annotated[
+    str | None, typer.Option("--text", metavar="COLUMN", help="A table's column of texts: name, or position from 0.")
+]
+LabelOption = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="A table's column of labels.")]
+
 SweepOption = Annotated[
     Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")
 ]
