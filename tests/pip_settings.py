@@ -24,7 +24,7 @@ def pip_settings() -> dict[str, str]:
 
 
 def local_folders(settings: dict[str, str]) -> Iterator[Path]:
-    """Folders of this machine that pip is told to look in."""
+    """Folders of this machine in which pip looks."""
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
         for word in settings.get(name, "").split():
             path = Path(word.removeprefix("file://"))

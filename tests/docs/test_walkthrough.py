@@ -97,15 +97,16 @@ def is_run(words: list[str]) -> bool:
     return name_of(words) not in {"make", *OTHERS} and not any(re.search(reason, line) for reason in ONLY_PARSED)
 
 
-def follow(block: Block, folder: Path) -> None:
-    """Do what a block says."""
+def follow(block: Block, folder: Path) -> int:
+    """Do what a block says; how many commands and pieces of Python it has."""
     if block.title:
         (folder / block.title).write_text(block.text, encoding="utf-8")
     if block.language == "python":
         code = block.text.replace("TRIAL", some_trial(folder))
         exec(compile(code, f"<{block.page}>", "exec"), {})
-    for words in filter(is_run, commands(block)):
+    for words in (found := list(filter(is_run, commands(block)))):
         run(changed(words, folder))
+    return len(found) + (block.language == "python")
 
 
 @pytest.mark.slow
@@ -113,8 +114,7 @@ def follow(block: Block, folder: Path) -> None:
 def test_what_a_page_says_runs_from_its_beginning_to_its_end(page: str, workplace: Path) -> None:
     if page == "docs/pages/tutorial.md":  # begins with nothing
         shutil.rmtree(workplace / "results")
-    for block in (block for block in ALL if block.page == page):
-        follow(block, workplace)
+    assert sum(follow(block, workplace) for block in ALL if block.page == page) > 0
 
 
 def test_every_reason_for_not_running_a_command_is_needed() -> None:

@@ -29,19 +29,19 @@ SENTENCES = 12
 
 
 class Listening(Recorder):
-    """Notes what is told of set-ups."""
+    """Records what a driver hears of set-ups."""
 
     def __init__(self, store: ResultStore) -> None:
         super().__init__(store)
-        self.told: list[tuple[str, str]] = []
+        self.heard: list[tuple[str, str]] = []
 
     def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
         """Note it."""
-        self.told.append((spec.trial_id, str(work)))
+        self.heard.append((spec.trial_id, str(work)))
 
 
 def main(folder: Path) -> None:
-    """Run it and print what was told, and how the trial ended."""
+    """Run it and print what the driver heard, and how the trial ended."""
     spec, store = make_spec(), ResultStore(folder)
     with local_cluster() as cluster:
         from orchestrator.ray_backend.driver import run_sweep  # Ray reads the cluster's settings when it is imported
@@ -57,8 +57,8 @@ def main(folder: Path) -> None:
         slots, settings = Slots({ANY: Share()}, cluster.nodes), WorkerSettings("none", str(folder), None)
         run_sweep(queue, recorder, slots=slots, settings=settings, stop=StopRequest(), trainable=Slow)
         recorder.close()
-    told = [what for trial_id, what in recorder.told if trial_id == spec.trial_id]
-    sys.stdout.write(json.dumps({"told": told, "states": store.trials()["state"].to_pylist()}))
+    heard = [what for trial_id, what in recorder.heard if trial_id == spec.trial_id]
+    sys.stdout.write(json.dumps({"heard": heard, "states": store.trials()["state"].to_pylist()}))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def test_the_driver_hears_how_far_the_set_up_in_a_worker_is(tmp_path: Path) -> N
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    shares = [re.fullmatch(r"encoding x train: (\d+) of 12 sentences", line) for line in found["told"]]
+    shares = [re.fullmatch(r"encoding x train: (\d+) of 12 sentences", line) for line in found["heard"]]
     numbers = [int(share[1]) for share in shares if share]
     assert (len(numbers) >= 1, found["states"]) == (True, ["completed"])
     assert numbers == sorted(set(numbers))

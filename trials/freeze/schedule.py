@@ -42,7 +42,7 @@ class Schedule(FreezingRule):
 
     @property
     def known_depths(self) -> tuple[int, ...]:
-        """All of them."""
+        """Every depth that it freezes."""
         return self.depths
 
     def depth(self, seen: LayerHistory) -> int:

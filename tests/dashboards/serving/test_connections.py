@@ -78,6 +78,7 @@ def test_a_body_that_does_not_come_meets_its_deadline(monkeypatch: pytest.Monkey
     head = b"POST /_dash-update-component HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
     with Listening(small_app(), Access(port=0)) as server, opened(server.url, 1, head) as (slow,):
         wait_until_closed(slow, sending=b"")
+        assert ask(server.url).status == 200
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MAX_WAITING", 3), ("MAX_CONNECTIONS", 3)])

@@ -1,4 +1,4 @@
-"""Drivers share a store or have it alone: who is in the way is told, the dead are removed, and may not commit."""
+"""Drivers share a store or have it alone: errors name who is in the way; the dead are removed and may not commit."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def left(storage: Storage) -> list[str]:
 
 
 def refused(storage: Storage, timing: Timing = QUICK, me: Holder = ME) -> str:
-    """What a second driver is told."""
+    """The error that a second driver gets."""
     with pytest.raises(BusyStoreError) as caught, join(storage, "s", alone=True, say=print, timing=timing, me=me):
         pass
     return str(caught.value)
@@ -147,11 +147,11 @@ def test_two_sweeps_that_share_a_store_lose_none_of_their_rows(storage: Storage)
 def test_eight_processes_that_ask_at_once_give_one_holder_each_time(tmp_path: Path) -> None:
     drivers, rounds = 8, examples(20)
     context = multiprocessing.get_context("spawn")
-    barrier, told = context.Barrier(drivers), context.Queue()
-    processes = [context.Process(target=race, args=(tmp_path, rounds, barrier, told)) for _ in range(drivers)]
+    barrier, results = context.Barrier(drivers), context.Queue()
+    processes = [context.Process(target=race, args=(tmp_path, rounds, barrier, results)) for _ in range(drivers)]
     for process in processes:
         process.start()
-    ends = [told.get() for _ in range(drivers * rounds)]
+    ends = [results.get() for _ in range(drivers * rounds)]
     for process in processes:
         process.join()
     for number in range(rounds):
@@ -368,8 +368,8 @@ def test_a_process_that_was_stopped_and_taken_over_finds_it_lost(tmp_path: Path)
         process.send_signal(signal.SIGSTOP)
         with join(FolderStorage(tmp_path), "s", alone=True, say=print, timing=QUICK) as membership:
             process.send_signal(signal.SIGCONT)
-            told, _ = process.communicate("check\n")
-            assert (told, process.returncode) == ("lost\n", 3)
+            printed, _ = process.communicate("check\n")
+            assert (printed, process.returncode) == ("lost\n", 3)
             membership.check()
 
 
@@ -403,7 +403,7 @@ def test_a_storage_that_hangs_does_not_hang_the_exit(counting: CountingStorage) 
     hung.set()
 
 
-def test_a_presence_that_cannot_be_deleted_is_told(counting: CountingStorage) -> None:
+def test_a_presence_that_cannot_be_deleted_is_reported(counting: CountingStorage) -> None:
     said: list[str] = []
     with join(counting, "s", alone=True, say=said.append, timing=NEVER):
         CountingStorage.broken = True
@@ -438,7 +438,7 @@ def test_ctrl_c_before_the_first_heartbeat_leaves_nothing(tmp_path: Path, monkey
     assert left(FolderStorage(tmp_path)) == []
 
 
-def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "drivers").write_text("in the way")
     with (
         pytest.raises(StoreError, match="cannot be written"),
@@ -447,7 +447,7 @@ def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     class Unreadable(FolderStorage):
         def at(self, name: str) -> Unreadable:
             return Unreadable(self.folder / name)

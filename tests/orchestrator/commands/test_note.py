@@ -22,9 +22,13 @@ def store(tmp_path: Path) -> Path:
 
 
 def run(*words: str | Path, code: int = 0) -> Result:
-    done = CliRunner().invoke(app, list(map(str, words)))
+    done = invoked(*words)
     assert done.exit_code == code, done.output
     return done
+
+
+def invoked(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, list(map(str, words)))
 
 
 def listed(store: Path, *words: str) -> list[dict[str, object]]:
@@ -73,4 +77,4 @@ def test_control_characters_of_a_note_reach_no_terminal(store: Path) -> None:
     ],
 )
 def test_what_the_store_does_not_hold_has_exit_code_5(words: tuple[str, ...], code: int, store: Path) -> None:
-    run(*words, "--store", store, code=code)
+    assert invoked(*words, "--store", store).exit_code == code

@@ -27,9 +27,10 @@ from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import EPOCHS, KEYS
 from tests.builders import make_spec
 from tests.examples import examples
+from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.rows import TIME, complete, epoch, prediction, tag, trial
 from tests.orchestrator.store.test_parts import Small
-from tests.orchestrator.store.test_repair import Killed, spoil
+from tests.orchestrator.store.test_repair import spoil
 from trials.errors import StoreError
 
 FIRST, SECOND = (make_spec(seed=seed, data={"sizes": (200, 2, 2)}, optim={"epochs": 2}) for seed in range(2))

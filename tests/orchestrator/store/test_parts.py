@@ -18,6 +18,7 @@ from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.names import stamped
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, VERSION_KEY
+from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.rows import epoch
 from trials.errors import StoreError
 
@@ -279,34 +280,14 @@ def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(local: Folder
     assert str(error.value) == f"{local}: cannot be written (File exists). What was committed before is intact."
 
 
-class Killed(FolderStorage):
-    """Carries out so many writes and deletions, and then no more."""
-
-    left = 0
-
-    def write(self, name: str, content: bytes | pa.Buffer) -> None:
-        self._step()
-        super().write(name, content)
-
-    def delete(self, name: str) -> None:
-        self._step()
-        super().delete(name)
-
-    def _step(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("after", range(6))
 def test_a_compaction_killed_at_any_moment_loses_nothing(local: FolderStorage, after: int) -> None:
-    parts, killed = PartFolder(local, EPOCHS), Killed(local.folder)
+    parts = PartFolder(local, EPOCHS)
     for step in range(4):
         parts.append([epoch(step=step)])
-    killed.left = after
     if after < 5:
         with pytest.raises(KeyboardInterrupt):
-            PartFolder(killed, EPOCHS).compact()
+            PartFolder(Killed(local.folder, [after]), EPOCHS).compact()
     assert set(steps(parts)) == {0, 1, 2, 3}
     parts.compact()
     assert set(steps(parts)) == {0, 1, 2, 3}

@@ -8,7 +8,6 @@ import json
 import shutil
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from orchestrator.storage.storage import FolderStorage, Storage
@@ -22,6 +21,7 @@ from orchestrator.store.schema import TAGS, VERSION_KEY
 from orchestrator.store.weights import WEIGHTS, save_weights
 from tests.builders import make_spec
 from tests.examples import first
+from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.real import Real, numbers, run_sweep
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag
 from tests.orchestrator.store.test_check import Failing
@@ -207,30 +207,6 @@ def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path:
 
 
 # --- Killed
-
-
-class Killed(FolderStorage):
-    """Carries out so many writes and deletions, here and in the folders inside, and then no more."""
-
-    def __init__(self, folder: Path, left: list[int]) -> None:
-        super().__init__(folder)
-        self._left = left
-
-    def at(self, name: str) -> Killed:
-        return Killed(self.folder / name, self._left)
-
-    def write(self, name: str, content: bytes | pa.Buffer) -> None:
-        self._step()
-        super().write(name, content)
-
-    def delete(self, name: str) -> None:
-        self._step()
-        super().delete(name)
-
-    def _step(self) -> None:
-        self._left[0] -= 1
-        if self._left[0] < 0:
-            raise KeyboardInterrupt
 
 
 def contents(folder: Path) -> set[str]:

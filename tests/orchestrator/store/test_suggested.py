@@ -13,6 +13,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.names import stamped
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.suggested import Suggested, SuggestionLog, join_suggestions, newest_plan, recorded
+from tests.orchestrator.store.killed_storage import Killed
 from tests.s3_faults import Faults
 from tests.s3_server import ENVIRONMENT, S3Process
 from trials.errors import StoreError
@@ -51,15 +52,8 @@ def test_a_driver_whose_objects_were_joined_goes_on(storage: Storage) -> None:
     assert numbers(storage) == list(range(6))
 
 
-class Killed(FolderStorage):
-    """A driver that is killed before it deletes an object."""
-
-    def delete(self, name: str) -> None:
-        raise KeyboardInterrupt
-
-
 def test_a_driver_killed_before_it_deletes_leaves_each_suggestion_once(tmp_path: Path) -> None:
-    log = SuggestionLog(Killed(tmp_path))
+    log = SuggestionLog(Killed(tmp_path, [2]))  # after it has written both
     add(log, 0)
     with pytest.raises(KeyboardInterrupt):
         add(log, 1)

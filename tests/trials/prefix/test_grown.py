@@ -8,35 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from tests.examples import first
 from tests.trials.conftest import TrialMaker, finished
+from tests.trials.prefix.conftest import CPU, records_of
 from tests.trials.training.test_checkpoint import MEASURED, interrupted_after
 from trials.cache.node_cache import BYTES_VARIABLE
 from trials.models.family import MODEL_FAMILIES
 from trials.record import EpochRecord
 from trials.run import run_trial
-from trials.spec import TrialSpec
 from trials.training.checkpoint import Checkpoints
 
-CPU = torch.device("cpu")
 SCHEDULE: dict[str, Any] = {
     "freeze": {"strategy": "adaptive", "rule": {"name": "schedule", "depths": [0, 1, 3, 4]}},
     "frozen_dropout": False,
     "optim": {"epochs": 4},
 }
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A node's cache of its own for every test."""
-    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-def records_of(spec: TrialSpec) -> list[EpochRecord]:
-    return list(run_trial(spec, device=CPU))
 
 
 def numbers(records: list[EpochRecord], *others: str) -> list[dict[str, Any]]:

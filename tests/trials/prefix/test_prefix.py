@@ -11,28 +11,15 @@ import torch
 
 from tests.examples import first
 from tests.trials.conftest import TrialMaker, save_tiny_model
+from tests.trials.prefix.conftest import records_of
 from trials.cache.node_cache import BYTES_VARIABLE
 from trials.models.family import MODEL_FAMILIES
 from trials.prefix.files import StatesFile
 from trials.prefix.rule import cached_depth, prefix_depth, prefix_key
 from trials.record import EpochRecord
-from trials.run import run_trial
-from trials.spec import TrialSpec
 
-CPU = torch.device("cpu")
 QUICK = ("distilbert", "deberta-v2", "modernbert", "gpt2")  # test_cut has all families in the quick suite
 FROZEN: dict[str, Any] = {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False}
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A node's cache of its own for every test."""
-    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-def records_of(spec: TrialSpec) -> list[EpochRecord]:
-    return list(run_trial(spec, device=CPU))
 
 
 def losses(records: list[EpochRecord]) -> list[float]:
