@@ -15,6 +15,7 @@ from dashboards.views.drawing import (
     cell_name,
     cell_symbol,
     freeze_column,
+    heading,
     interval_bars,
     name,
     numbers,
@@ -63,13 +64,11 @@ def prepare_panels(selection: Selection) -> Panels:
     groups = table.groupby(where, sort=False).ngroup()
     table = table.assign(panel=groups, share=_share(table))
     varying = [key for key in where if trials[key].nunique() > 1] or ["corpus"]
-    titles = [", ".join(_word(row[key]) for key in varying) for row in _heads(table)]
+    titles = [
+        ", ".join(_word(row[key]) for key in varying) for row in table.drop_duplicates("panel").to_dict("records")
+    ]
     left_out = f"{MOST_PANELS} of {len(titles)} panels are drawn; the table has all." * (len(titles) > MOST_PANELS)
     return Panels(table.reset_index(drop=True), titles, left_out)
-
-
-def _heads(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(k): v for k, v in row.items()} for row in table.drop_duplicates("panel").to_dict("records")]
 
 
 def _share(table: pd.DataFrame) -> pd.Series:
@@ -101,14 +100,10 @@ def draw_panels(info: Panels, look: Look) -> Figure:
             **y_lines, **axis("points" if column == 0 else ""), "domain": down, "anchor": f"x{at}",
             **({"matches": "y"} if n else {}), "zeroline": True, "showticklabels": column == 0,
         }  # fmt: skip
-        notes.append(
-            {"text": name(title), "xref": "paper", "yref": "paper", "x": across[0], "y": down[1], "xanchor": "left",
-             "yanchor": "bottom", "showarrow": False}
-        )  # fmt: skip
+        notes.append(heading(name(title), across[0], down[1]))
         data += _marks(info.table[info.table["panel"] == n], at, look)
     if info.note:
-        notes.append({"text": info.note, "xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right",
-                      "yanchor": "bottom", "yshift": 22, "showarrow": False})  # fmt: skip
+        notes.append({**heading(info.note, 1, 1), "xanchor": "right", "yshift": 22})
     return {"data": data, "layout": {**drawn, "annotations": notes}}
 
 

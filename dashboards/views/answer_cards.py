@@ -13,8 +13,9 @@ from dash import dcc, html
 
 from dashboards.data.frames import Sweep
 from dashboards.views.drawing import freeze_name
-from dashboards.views.layer_strips import strip
+from dashboards.views.layer_strips import squares_of
 from orchestrator.analysis.answer import POINTS, Answer
+from orchestrator.analysis.layer_strip import FreezeName
 from orchestrator.analysis.wording import parts
 from orchestrator.config.quantities import counted
 from trials.settings import Seeds
@@ -46,7 +47,9 @@ def card_of(answer: Answer, sweep: Sweep, address: str) -> Any:
     """One answer: in words, as a bar against the tolerance, with its savings, and what to copy or to run next."""
     row = subject(answer)
     head = [dmc.Text(where_of(answer), size="xs", className="where")]
-    title = dmc.Title([strip(setting_of(answer), answer.n_layers), headline(answer)], order=2, size="h4")
+    title = dmc.Title(
+        [squares_of(FreezeName(setting_of(answer), answer.n_layers)), headline(answer)], order=2, size="h4"
+    )
     lines = [*head, title]
     if row is not None:
         lines += [dmc.Text(figures_of(answer, row), size="sm"), interval_bar(row, answer.tolerance)]

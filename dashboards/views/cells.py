@@ -11,7 +11,7 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.views.drawing import freeze_column, freeze_name, name, short, with_strip
-from dashboards.views.theme import axis
+from dashboards.views.theme import axis, dodge
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED
 from orchestrator.analysis.trial_frame import CONDITIONS
@@ -163,6 +163,13 @@ def places_of(cells: pd.DataFrame, trials: pd.DataFrame) -> Places:
     """Positions of some cells, labelled with how many of the trials each has."""
     counts = cells["cell"].map(trials["cell"].value_counts()).fillna(0).astype(int)
     return places(cells.assign(n=counts))
+
+
+def beside_each_other(trials: pd.DataFrame, spots: Places) -> pd.Series:
+    """Where the dots of trials stand at the places of their cells: by seed, in the same order in every cell."""
+    codes, seeds = pd.factorize(trials["seed"], sort=True)
+    offsets = pd.Series(dodge(codes.tolist(), len(seeds)), index=trials.index, dtype="float64")
+    return trials["cell"].map(spots.at) + offsets
 
 
 def _label(row: Any, *, several: bool) -> str:

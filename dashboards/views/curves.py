@@ -171,9 +171,9 @@ def _line(points: pd.DataFrame, row: Any, look: Look, scale: float, drawn_as: _D
     return [band, line]
 
 
-def translucent(colour: str, opacity: float = 0.15) -> str:
-    """A colour `#RRGGBB` with an opacity."""
-    return f"{rgba(colour)},{opacity})"
+def translucent(colour: str) -> str:
+    """A colour `#RRGGBB` as that of a band."""
+    return f"{rgba(colour)},0.15)"
 
 
 def curves_table(info: Curves) -> pd.DataFrame:

@@ -9,11 +9,11 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.views import factors, forest, means, published, variance
-from dashboards.views.cells import Cells, Places, cells_of, places, setting_columns
+from dashboards.views.cells import Cells, Places, beside_each_other, cells_of, places, setting_columns
 from dashboards.views.drawing import cell_colour, cell_symbol, freeze_name, mean_marks, name
 from dashboards.views.part import Part
 from dashboards.views.published import Overlay, overlay, published_columns, published_traces
-from dashboards.views.theme import Figure, Look, axis, dodge, layout
+from dashboards.views.theme import Figure, Look, axis, layout
 from dashboards.views.view import SHARED_CONTROLS, View
 
 MAX_DOTS = 5000
@@ -45,20 +45,8 @@ def prepare_strip(selection: Selection) -> Strip:
     cells = cells_of(selection)
     spots = places(cells.table)
     done = selection.completed
-    seeds = sorted(done["seed"].unique().tolist())
-    index = done["seed"].map({seed: n for n, seed in enumerate(seeds)})
-    dots = pd.DataFrame(
-        {
-            "trial_id": done["trial_id"],
-            "cell": done["cell"],
-            "seed": done["seed"],
-            "freeze": done["freeze"],
-            "n_layers": done["n_layers"],
-            "train_size": done["train_size"],
-            "x": done["cell"].map(spots.at) + np.array(dodge(index.tolist(), len(seeds))),
-            "y": 100 * done[selection.column],
-        }
-    )
+    dots = done[["trial_id", "cell", "seed", "freeze", "n_layers", "train_size"]]
+    dots = dots.assign(x=beside_each_other(done, spots), y=100 * done[selection.column])
     return Strip(cells, spots, dots.reset_index(drop=True), overlay(selection), selection.query.trials)
 
 
@@ -75,10 +63,7 @@ def draw_strip(info: Strip, look: Look) -> Figure:
     data += [_means(table, info.places, look), *published_traces(info.published, info.places.at, look)]
     data += _picked(info, look)
     y = axis(f"{info.cells.value_name} (%)")
-    return {
-        "data": data,
-        "layout": layout(look, x=info.places.axis(), y=y, height=420),
-    }
+    return {"data": data, "layout": layout(look, x=info.places.axis(), y=y, height=420)}
 
 
 def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ _MAX_NAME = 60
 NARROW_TEXT, BESIDE_ROWS = 44, 28  # characters of 12 pixels below a phone's figure, and below one with row labels
 _MOST_DECADES = 3  # with more, an axis names powers of ten only
 _GAP = 0.09  # between panels, as a share of the height
+_HEAD = 34  # pixels of the title of a panel of rows
 
 
 # --- Names and numbers
@@ -41,13 +42,10 @@ def freeze_column(labels: pd.Series, n_layers: pd.Series) -> pd.Series:
     """Freeze labels and the encoders' numbers of layers as a column of `FreezeName`, empty where there is no label."""
     pairs = list(zip(labels, n_layers, strict=True))
     names = {
-        pair: "" if pd.isna(pair[0]) else FreezeName(str(pair[0]), _layers(pair[1])) for pair in dict.fromkeys(pairs)
+        (label, n): "" if pd.isna(label) else FreezeName(str(label), 0 if pd.isna(n) else int(n))
+        for label, n in dict.fromkeys(pairs)
     }
     return pd.Series([names[pair] for pair in pairs], index=labels.index, dtype=object)
-
-
-def _layers(n: float) -> int:
-    return 0 if pd.isna(n) else int(n)
 
 
 def cell_name(row: Any, *, several: bool) -> str:
@@ -261,6 +259,30 @@ def panels(look: Look, x: dict[str, Any], titles: Sequence[str], *, each: int = 
     for k, (title, domain) in enumerate(zip(titles, domains, strict=True)):
         drawn[f"yaxis{k + 1 if k else ''}"] = {**lines, **axis(title, **y), "domain": domain}
     return drawn
+
+
+def row_panels(
+    look: Look, x: dict[str, Any], titles: Sequence[str], rows: Sequence[Sequence[str]], *, each: int, **y: Any
+) -> dict[str, Any]:
+    """A layout of panels above each other that share their x axis, each with a title and rows of `each` pixels."""
+    heights = [_HEAD + each * len(labels) for labels in rows]
+    total, top = sum(heights), 0
+    x = {**x, "anchor": axis_name(len(rows) - 1)}
+    drawn = layout(look, x=x, y={}, height=total + 90, showlegend=False, annotations=[])
+    lines = drawn.pop("yaxis")
+    for n, (title, labels, height) in enumerate(zip(titles, rows, heights, strict=True)):
+        start = 1 - (top + _HEAD) / total
+        top += height
+        domain = [max(0.0, 1 - top / total), start]
+        drawn[f"yaxis{n + 1 if n else ''}"] = {**lines, **row_axis(labels), "domain": domain, **y}
+        drawn["annotations"].append(heading(title, 0, start))
+    return drawn
+
+
+def heading(text: str, x: float, y: float) -> dict[str, Any]:
+    """The title of a panel, above this place of the figure."""
+    place = {"xref": "paper", "yref": "paper", "x": x, "y": y, "xanchor": "left", "yanchor": "bottom"}
+    return {"text": text, **place, "showarrow": False}
 
 
 def axis_name(panel: int) -> str:

@@ -70,14 +70,13 @@ def _means(counted: pd.DataFrame) -> pd.DataFrame:
     return without_few(describe_cells(long, ["cell", "kind"], "count"))[["cell", "kind", "n", "mean", "low", "high"]]
 
 
-def why_no_entities(info: Entities) -> str:
-    """Why there is nothing to show; empty if there is something."""
-    return info.why_empty
-
-
 def draw_entities(info: Entities, look: Look) -> Figure:
     """A bar per cell and kind of error, and a dot per trial."""
-    cells = ((info.cells.baseline, "baseline", look.text, ""), _own(info.cells, look))
+    own = info.cells
+    cells = (
+        (own.baseline, "baseline", look.text, ""),
+        (own.cell, name(freeze_name(own.freeze)), look.depth(own.depth, own.n_layers), "/"),
+    )
     data: list[dict[str, Any]] = []
     for number, (cell, words, colour, pattern) in enumerate(cells):
         rows = info.means[info.means["cell"] == cell].set_index("kind").reindex(list(KINDS))
@@ -86,10 +85,6 @@ def draw_entities(info: Entities, look: Look) -> Figure:
     y = axis(f"entities per trial ({info.split}, mean)", rangemode="tozero")
     drawn = layout(look, x=axis("", showgrid=False, **ticks), y=y, barmode="overlay")
     return with_note({"data": data, "layout": drawn}, look, info.cells.caption, info.cells.note)
-
-
-def _own(cells: ComparedCells, look: Look) -> tuple[str, str, str, str]:
-    return cells.cell, name(freeze_name(cells.freeze)), look.depth(cells.depth, cells.n_layers), "/"
 
 
 def _bars(rows: pd.DataFrame, words: str, colour: str, pattern: str, number: int, look: Look) -> dict[str, Any]:
@@ -148,7 +143,7 @@ ENTITIES = Part(
     prepare_entities,
     entities_table,
     draw_entities,
-    why_no_entities,
+    why_empty=lambda info: info.why_empty,
     method="Gold and predicted spans are matched one to one, in this order. Correct: same type and boundaries. Wrong "
     "type: same boundaries, another type. Wrong boundary: same type and at least one shared word, other boundaries. "
     "Remaining gold spans are missed, remaining predicted spans spurious; a prediction that shares only a word with a "

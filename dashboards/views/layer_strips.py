@@ -9,11 +9,6 @@ from dash import html
 from orchestrator.analysis.layer_strip import FreezeName
 
 
-def strip(label: str, n_layers: int) -> Any:
-    """A setting's strip as a component; empty for an unknown label."""
-    return squares_of(FreezeName(label, n_layers))
-
-
 def squares_of(name: FreezeName) -> Any:
     """The strip of a name as a component; empty if it has none."""
     if not name.squares:

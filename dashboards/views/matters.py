@@ -9,9 +9,9 @@ import pandas as pd
 
 from dashboards.data.selection import Selection, of_corpus, whole_sweep
 from dashboards.views import parallel, slices
-from dashboards.views.drawing import axis_name, interval_bars, name, numbers, with_note
+from dashboards.views.drawing import axis_name, interval_bars, name, numbers, row_panels, with_note
 from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, layout
+from dashboards.views.theme import Figure, Look, axis
 from dashboards.views.varied import NOTE_WIDTH, varied
 from dashboards.views.view import View
 from orchestrator.analysis.variance import Anova, anova
@@ -19,7 +19,7 @@ from orchestrator.config.quantities import counted
 
 MAX_ROWS = 400  # of an analysis of variance, which inverts a matrix of rows by levels
 _REST = "not explained"
-_BAR, _HEAD = 26, 34  # pixels
+_BAR = 26  # pixels
 
 
 class Panel(NamedTuple):
@@ -90,27 +90,13 @@ def why_no_importance(info: Importance) -> str:
 def draw_importance(info: Importance, look: Look) -> Figure:
     """A bar per setting with its 95 % interval, largest first, then what no setting explains; a panel above another."""
     shown = [panel for panel in info.panels if len(panel.found.table)]
-    heights = [_HEAD + _BAR * len(panel.found.table) for panel in shown]
-    total = sum(heights)
-    x = axis("share of the variance (%)", range=[0, 104], anchor=axis_name(len(shown) - 1))
-    drawn = layout(look, x=x, y={}, height=total + 90, showlegend=False, barmode="overlay")
-    lines = drawn.pop("yaxis")
-    data, notes, top = [], [], 0
-    for n, (panel, height) in enumerate(zip(shown, heights, strict=True)):
-        table = panel.found.table
-        start = 1 - (top + _HEAD) / total
-        top += height
-        domain = [max(0.0, 1 - top / total), start]
-        words = [name(panel.labels.get(factor, _REST), 28) for factor in table["factor"]]
-        rows = {"tickvals": list(range(len(words))), "ticktext": words, "range": [len(words) - 0.5, -0.5]}
-        drawn[f"yaxis{n + 1 if n else ''}"] = {
-            **lines, **rows, "automargin": True, "showgrid": False, "domain": domain,
-        }  # fmt: skip
-        title = f"<b>{name(panel.title)}</b>, {counted(panel.found.n, 'trial')}"
-        notes.append({"text": title, "xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": start,
-                      "yanchor": "bottom", "showarrow": False})  # fmt: skip
-        data += _bars(table, words, axis_name(n), look)
-    drawn["annotations"] = notes
+    titles = [f"<b>{name(panel.title)}</b>, {counted(panel.found.n, 'trial')}" for panel in shown]
+    rows = [[name(p.labels.get(factor, _REST), 28) for factor in p.found.table["factor"]] for p in shown]
+    drawn = row_panels(look, axis("share of the variance (%)", range=[0, 104]), titles, rows, each=_BAR)
+    drawn["barmode"] = "overlay"
+    data = []
+    for n, (panel, words) in enumerate(zip(shown, rows, strict=True)):
+        data += _bars(panel.found.table, words, axis_name(n), look)
     notes_of_panels = dict.fromkeys(_left_out(panel) for panel in shown)
     return with_note({"data": data, "layout": drawn}, look, *notes_of_panels, width=NOTE_WIDTH)
 
@@ -178,14 +164,15 @@ def _rows(panel: Panel) -> pd.DataFrame:
         }
     )
     dropped = [
-        {"trials of": panel.title, "setting": panel.labels[key], "trials": panel.found.n, "note": _dropped(panel, why)}
+        {
+            "trials of": panel.title,
+            "setting": panel.labels[key],
+            "trials": panel.found.n,
+            "note": f"left out: {_why(panel, why)}",
+        }
         for key, why in panel.found.dropped.items()
     ]
     return pd.concat([table, pd.DataFrame(dropped)], ignore_index=True) if dropped else table
-
-
-def _dropped(panel: Panel, why: str) -> str:
-    return f"left out: {_why(panel, why)}"
 
 
 IMPORTANCE = Part(

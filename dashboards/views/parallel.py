@@ -12,7 +12,7 @@ from dashboards.views.drawing import freeze_name, name, numbers, with_note
 from dashboards.views.part import Part
 from dashboards.views.slices import MAX_LEVELS
 from dashboards.views.theme import Figure, Look, axis, layout
-from dashboards.views.varied import NOTE_WIDTH, evenly, level_name, levels, thinned, varied
+from dashboards.views.varied import ALL_SAME, NOTE_WIDTH, evenly, level_name, levels, thinned, varied
 
 MAX_LINES = 200
 _BEST = 5  # trials that stand out
@@ -82,11 +82,6 @@ def _axis(column: str, label: str, known: list[object], values: pd.Series) -> Pa
     )
 
 
-def why_no_lines(info: Lines) -> str:
-    """Why there is nothing to show; empty if there is something."""
-    return "" if len(info.axes) > 1 else "All completed trials have the same settings, so there is nothing to compare."
-
-
 def draw_parallel(info: Lines, look: Look) -> Figure:
     """The axes lie below each other, so that names of values have room on any screen; lines run from the top down."""
     n = len(info.axes)
@@ -128,7 +123,10 @@ def _trace(info: Lines, rows: list[int], colour: str, width: float, title: str) 
     places = np.array([each.places[rows] for each in info.axes])  # (axes, lines)
     gap = np.full((1, len(rows)), np.nan)
     y = np.repeat(np.arange(len(info.axes), dtype=np.float64)[:, None], len(rows), axis=1)
-    hover = [_words(row) for row in info.trials.iloc[rows].itertuples()]
+    hover = [
+        [row.trial_id, f"{100 * row.y:.2f} %, frozen: {name(freeze_name(row.freeze))}"]
+        for row in info.trials.iloc[rows].itertuples()
+    ]
     return {
         "type": "scatter",
         "mode": "lines",
@@ -140,10 +138,6 @@ def _trace(info: Lines, rows: list[int], colour: str, width: float, title: str) 
         "line": {"color": colour, "width": width, "shape": "linear"},
         "hovertemplate": "%{customdata[1]}<br>trial %{customdata[0]}<extra></extra>",
     }
-
-
-def _words(row: Any) -> list[str]:
-    return [row.trial_id, f"{100 * row.y:.2f} %, frozen: {name(freeze_name(row.freeze))}"]
 
 
 def _names(info: Lines, look: Look) -> dict[str, Any]:
@@ -163,20 +157,15 @@ def _names(info: Lines, look: Look) -> dict[str, Any]:
     }
 
 
-def parallel_table(info: Lines) -> pd.DataFrame:
-    """One row per completed trial."""
-    return info.table
-
-
 PARALLEL = Part(
     "matters-parallel",
     "Every trial through its settings",
     "Each line is one trial, from setting to setting down to its score; the best stand out. Click a line to open its "
     "trial.",
     prepare_parallel,
-    parallel_table,
+    lambda info: info.table,
     draw_parallel,
-    why_no_lines,
+    why_empty=lambda info: "" if len(info.axes) > 1 else ALL_SAME,
     method="Parallel coordinates. The darker a line (on a dark page, the brighter), the higher its score. Lines that "
     "pass the same value lie beside each other in the order of their scores.",
 )

@@ -58,11 +58,6 @@ def prepare_curves(selection: Selection) -> PickedCurves:
     return PickedCurves(picks, words_of(picks), numbered.sort_values(["number", "step"], ignore_index=True))
 
 
-def why_no_curves(info: PickedCurves) -> str:
-    """Why there is nothing to draw; empty if there is something."""
-    return info.picks.why_not or ("" if len(info.epochs) else "None of these trials has been evaluated yet.")
-
-
 def draw_curves(info: PickedCurves, look: Look) -> Figure:
     """Score above, loss below; each line is named at its end."""
     metrics = info.picks.trials["metric"].unique().tolist()
@@ -146,6 +141,6 @@ CURVES = Part(
     prepare_curves,
     curves_table,
     draw_curves,
-    why_no_curves,
+    lambda info: info.picks.why_not or ("" if len(info.epochs) else "None of these trials has been evaluated yet."),
     of_store=True,
 )

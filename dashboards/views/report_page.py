@@ -22,6 +22,7 @@ from orchestrator.config.quantities import counted
 from trials.settings import Seeds
 from trials.spec import TrialSpec
 
+_MOST_SEEDS = 120  # characters
 STATISTICS = (
     "What is estimated is the mean loss of a freeze against its baseline over training randomness (the seeds) and "
     "over sentences of the source of the dev set. Only completed trials enter a mean; the others are counted and "
@@ -58,14 +59,12 @@ def _trials(selection: Selection) -> str:
         map(freeze_name, dict.fromkeys(trials.sort_values(["depth", "strategy", "embeddings"])["freeze"]))
     )
     seeds = ", ".join(map(Seeds.label_of, sorted(trials["seed"].unique().tolist())))
+    if len(seeds) > _MOST_SEEDS:
+        seeds = f"{seeds[:_MOST_SEEDS].rpartition(',')[0]}, ..."
     return (
         f"{len(trials)} trials ({counts}) that the sweep declares: frozen {freezes}; train size {sizes} (nested "
-        f"subsets); seed {_short(seeds)}."
+        f"subsets); seed {seeds}."
     )
-
-
-def _short(words: str, most: int = 120) -> str:
-    return words if len(words) <= most else f"{words[:most].rpartition(',')[0]}, ..."
 
 
 def _model_and_data(spec: TrialSpec) -> str:

@@ -8,13 +8,22 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection, of_corpus
-from dashboards.views.drawing import axis_name, cell_colour, cell_symbol, freeze_name, name, numbers, with_note
+from dashboards.views.drawing import (
+    axis_name,
+    cell_colour,
+    cell_symbol,
+    freeze_name,
+    name,
+    numbers,
+    row_panels,
+    with_note,
+)
 from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, dodge, layout
-from dashboards.views.varied import NOTE_WIDTH, evenly, level_name, levels, thinned, varied
+from dashboards.views.theme import Figure, Look, axis, dodge
+from dashboards.views.varied import ALL_SAME, NOTE_WIDTH, evenly, level_name, levels, thinned, varied
 
 MAX_DOTS, MAX_LEVELS = 3000, 12  # in the whole figure, in a panel
-_ROW, _HEAD = 30, 34  # pixels
+_ROW = 30  # pixels
 
 
 class Slice(NamedTuple):
@@ -72,34 +81,18 @@ def _slice(column: str, label: str, trials: pd.DataFrame) -> Slice:
     )  # fmt: skip
 
 
-def why_no_slices(info: Slices) -> str:
-    """Why there is nothing to show; empty if there is something."""
-    return "" if info.panels else "All completed trials have the same settings, so there is nothing to compare."
-
-
 def draw_slices(info: Slices, look: Look) -> Figure:
     """A panel per setting, a row per value, a dot per trial; all panels share the axis of the score."""
-    heights = [_HEAD + _ROW * len(panel.names) for panel in info.panels]
-    total = sum(heights)
-    x = axis(f"{info.value_name} (%)", anchor=axis_name(len(info.panels) - 1))
-    drawn = layout(look, x=x, y={}, height=total + 90, showlegend=False)
-    lines = drawn.pop("yaxis")
+    titles = [f"<b>{name(panel.label, 28)}</b>" for panel in info.panels]
+    rows = [[name(word, 24) for word in panel.names] for panel in info.panels]
+    drawn = row_panels(look, axis(f"{info.value_name} (%)"), titles, rows, each=_ROW, showgrid=True)
     chosen = evenly(info.trials["y"], MAX_DOTS // len(info.panels))
     trials = info.trials.iloc[chosen]
     seeds = np.unique(info.trials["seed"], return_inverse=True)[1]
     shifts = np.array(dodge(seeds.tolist(), int(seeds.max()) + 1, width=0.5))[chosen]
     dots = _dots(trials, look)
-    data, notes, top = [], [], 0
-    for n, (panel, height) in enumerate(zip(info.panels, heights, strict=True)):
-        start = 1 - (top + _HEAD) / total
-        top += height
-        rows = {"tickvals": list(range(len(panel.names))), "ticktext": [name(word, 24) for word in panel.names]}
-        drawn[f"yaxis{n + 1 if n else ''}"] = {
-            **lines, **rows, "range": [len(panel.names) - 0.5, -0.5], "automargin": True,
-            "domain": [max(0.0, 1 - top / total), start],
-        }  # fmt: skip
-        notes.append({"text": f"<b>{name(panel.label, 28)}</b>", "xref": "paper", "x": 0, "xanchor": "left",
-                      "yref": "paper", "y": start, "yanchor": "bottom", "showarrow": False})  # fmt: skip
+    data = []
+    for n, panel in enumerate(info.panels):
         at = {"type": "scatter", "mode": "markers", "yaxis": axis_name(n)}
         data.append({**at, **dots, "y": numbers(panel.places.iloc[chosen].to_numpy() + shifts)})
         data.append(
@@ -110,7 +103,6 @@ def draw_slices(info: Slices, look: Look) -> Figure:
                 "hovertemplate": "mean %{x:.2f} % of %{customdata[0]:,} trials<extra></extra>",
             }
         )  # fmt: skip
-    drawn["annotations"] = notes
     notes_below = (thinned(len(chosen), len(info.trials)), *(panel.note for panel in info.panels))
     return with_note({"data": data, "layout": drawn}, look, *notes_below, width=NOTE_WIDTH)
 
@@ -155,7 +147,7 @@ SLICES = Part(
     prepare_slices,
     slices_table,
     draw_slices,
-    why_no_slices,
+    why_empty=lambda info: "" if info.panels else ALL_SAME,
     method="Every panel shows the same trials, by another setting. Colour and symbol are those of what a trial "
     "freezes. The other settings differ within a row, so a mean is fair only where every value was tried with the same "
     "other settings; the importance above accounts for that.",

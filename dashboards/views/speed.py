@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.cells import Places, completed_of, places_of, setting_columns, shown_cells
+from dashboards.views.cells import Places, beside_each_other, completed_of, places_of, setting_columns, shown_cells
 from dashboards.views.drawing import (
     axis_name,
     cell_colour,
@@ -20,7 +20,7 @@ from dashboards.views.drawing import (
     without_few,
 )
 from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, dodge
+from dashboards.views.theme import Figure, Look
 from orchestrator.analysis.convergence import baseline_best, epochs_to
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.config.quantities import counted
@@ -64,10 +64,7 @@ def prepare_speed(selection: Selection) -> Speed:
     means["trials"] = dots.groupby(["panel", "cell"], sort=False).size().to_numpy()
     means = shown.table.merge(means, on="cell").sort_values("panel", kind="stable", ignore_index=True)
     spots = places_of(shown.table, trials)
-    seeds = sorted(dots["seed"].unique().tolist())
-    index = dots["seed"].map({seed: n for n, seed in enumerate(seeds)})
-    dots["x"] = dots["cell"].map(spots.at) + pd.Series(dodge(index.tolist(), len(seeds)), index=dots.index, dtype=float)
-    return Speed(dots, means, spots, shown.note)
+    return Speed(dots.assign(x=beside_each_other(dots, spots)), means, spots, shown.note)
 
 
 def _scored(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
@@ -81,11 +78,6 @@ def _scored(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
     at = pd.Index(trials["t"]).get_indexer(rows["t"])
     same = {name: trials[name].to_numpy()[at] for name in ("cell", "seed")}
     return rows.rename(columns={"t": "trial_id"}).assign(**same)
-
-
-def why_no_speed(info: Speed) -> str:
-    """Why there is nothing to show; empty if there is something."""
-    return "" if info.dots["epoch"].notna().any() else "No evaluation has a score above 0 by this metric."
 
 
 def draw_speed(info: Speed, look: Look) -> Figure:
@@ -164,7 +156,7 @@ SPEED = Part(
     prepare_speed,
     speed_table,
     draw_speed,
-    why_no_speed,
+    lambda info: "" if info.dots["epoch"].notna().any() else "No evaluation has a score above 0 by this metric.",
     method="The baseline is the trial with the same seed. Dots are trials; horizontal marks are means over the trials "
     "that reach the target, with Student's 95 % interval from three on. The table counts the others.",
 )

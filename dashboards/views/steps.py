@@ -60,11 +60,6 @@ def _baseline_first(cells: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([cells[is_baseline], cells[~is_baseline]], ignore_index=True).head(MAX_CELLS)
 
 
-def why_no_steps(info: Steps) -> str:
-    """Why there is no loss to show; empty if there is one."""
-    return "" if len(info.losses) else "The trials shown have no loss of single steps recorded."
-
-
 def draw_steps(info: Steps, look: Look) -> Figure:
     """Two lines per trial: single steps (faint) and smoothed (strong); a colour and dash per cell."""
     data: list[Row] = []
@@ -105,12 +100,8 @@ def _extremes(values: npt.NDArray[np.float64], at_most: int) -> npt.NDArray[np.i
     if len(values) <= at_most:
         return np.arange(len(values))
     edges = np.linspace(0, len(values), at_most // 2 + 1).astype(int)
-    found = [start + at for start, end in pairwise(edges.tolist()) for at in _ends(values[start:end])]
-    return np.unique(found)
-
-
-def _ends(values: npt.NDArray[np.float64]) -> tuple[int, int]:
-    return int(values.argmin()), int(values.argmax())
+    parts = [(start, values[start:end]) for start, end in pairwise(edges.tolist())]
+    return np.unique([start + at for start, part in parts for at in (int(part.argmin()), int(part.argmax()))])
 
 
 def steps_table(info: Steps) -> pd.DataFrame:
@@ -135,7 +126,7 @@ STEPS = Part(
     prepare_steps,
     steps_table,
     draw_steps,
-    why_no_steps,
+    lambda info: "" if len(info.losses) else "The trials shown have no loss of single steps recorded.",
     method=f"At most {MAX_CELLS} settings of the largest train size (the baseline first) and their {SEEDS} lowest "
     "completed seeds. The smoothed loss is a centred moving average, over fewer steps at both ends. Strong lines are "
     "thinner if the embeddings are frozen. Faint lines show the minimum and maximum of each interval of steps.",

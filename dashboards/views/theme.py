@@ -156,17 +156,17 @@ def layout(look: Look, *, x: Mapping[str, Any], y: Mapping[str, Any], height: in
     }
 
 
-def vertical_line(look: Look, x: float = 0) -> dict[str, Any]:
-    """A line across the figure, by default at zero: no difference, nothing saved."""
+def vertical_line(look: Look) -> dict[str, Any]:
+    """A line across the figure at zero: no difference, nothing saved."""
     ink = {"color": look.text, "width": 1}
-    return {"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "line": ink}
+    return {"type": "line", "x0": 0, "x1": 0, "yref": "paper", "y0": 0, "y1": 1, "line": ink}
 
 
 def empty_figure(look: Look, words: str) -> Figure:
     """A figure that only says why there is nothing to draw."""
     hidden = {"visible": False, "fixedrange": True}
     note = {
-        "text": _wrapped(words, 40 if look.narrow else 60),
+        "text": "<br>".join(html(line) for line in textwrap.wrap(words, 40 if look.narrow else 60)),
         "xref": "paper",
         "yref": "paper",
         "x": 0.5,
@@ -174,10 +174,6 @@ def empty_figure(look: Look, words: str) -> Figure:
         "showarrow": False,
     }
     return {"data": [], "layout": layout(look, x=hidden, y=hidden, height=130, annotations=[note])}
-
-
-def _wrapped(words: str, width: int) -> str:
-    return "<br>".join(html(line) for line in textwrap.wrap(words, width))
 
 
 def dodge(seed_index: Sequence[int], n_seeds: int, width: float = 0.6) -> list[float]:

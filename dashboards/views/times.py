@@ -61,11 +61,6 @@ def prepare_times(selection: Selection) -> Times:
     return Times(table, devices, places_of(shown.table, done), " ".join(filter(None, [shown.note, more])))
 
 
-def why_no_times(info: Times) -> str:
-    """Why there is no time to show; empty if there is one."""
-    return "" if info.table["mean"].notna().any() else "No completed trial has its training time recorded."
-
-
 def draw_times(info: Times, look: Look) -> Figure:
     """Bars from zero."""
     data: list[dict[str, Any]] = []
@@ -120,7 +115,7 @@ TIMES = Part(
     prepare_times,
     times_table,
     draw_times,
-    why_no_times,
+    lambda info: "" if info.table["mean"].notna().any() else "No completed trial has its training time recorded.",
     method="Training time is optimiser steps and the pass through the frozen layers, without set-up, evaluation and "
     "waiting. Times compare only under the same conditions (device, threads, share of the GPU). 95 % intervals "
     "(Student's t on logarithms) from three seeds on.",

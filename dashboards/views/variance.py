@@ -114,11 +114,6 @@ def _missing(table: pd.DataFrame) -> str:
     return " ".join(notes)
 
 
-def why_no_variance(info: Variances) -> str:
-    """Why there is nothing to show; empty if there is something."""
-    return "" if len(info.table) else "This needs a setting with two or more completed seeds."
-
-
 def source_label(names: Sequence[str]) -> str:
     """The name of a source in legends and tables."""
     return "seeds (subset, initialisation and order)" if tuple(names) == _SEEDS else " and ".join(names)
@@ -186,7 +181,7 @@ VARIANCE = Part(
     prepare_variance,
     variance_table,
     draw_variance,
-    why_no_variance,
+    lambda info: "" if len(info.table) else "This needs a setting with two or more completed seeds.",
     method="Variance components of the runs of one setting by the method of moments for crossed designs (Henderson's "
     "method 3; in a balanced design, the analysis of variance). Order includes dropout. Interactions: what no single "
     "source explains. Sentences: what another dev set of the same size would change, from the sentences' contributions "

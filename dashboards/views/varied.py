@@ -21,6 +21,7 @@ LABELS = {
     "corpus": "corpus",
     "model": "model",
 }
+ALL_SAME = "All completed trials have the same settings, so there is nothing to compare."
 NOTE_WIDTH = 50  # letters in a line of a note that fits a phone
 _LAST = {"seed": "seed"}
 _NAMES = {"lr": "learning rate", "head_lr": "learning rate of the head", "lora": "adapters", "thaw_every": "unfreezing"}
