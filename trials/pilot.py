@@ -26,7 +26,6 @@ class Footprint:
     Attributes:
         used_bytes: On a GPU all memory in use at the peak, including CUDA's own context and other programs; on a CPU
             the peak of this process.
-        total_bytes: Memory of the device.
     """
 
     used_bytes: int

@@ -53,7 +53,6 @@ class RecordColumn:
         about: The description in the store's data dictionary.
         per_epoch: Whether the table of evaluations has the column.
         per_trial: How the table of trials combines the evaluations; None if it has no such column.
-        bits: Width of an integer.
         label: What a page calls it among a trial's costs, with the unit that it is shown in; empty if it is no cost.
         unit: How many of the column's units make one of the label's.
         saved: What a sentence calls it as something that freezing saves; empty if savings of it are not shown.

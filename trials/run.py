@@ -114,11 +114,9 @@ class _RunningTrial:
     """A trial from its set-up to its last record.
 
     Attributes:
-        loaded: The model.
         data: The corpus, with the states of frozen layers if they are cached.
         prefix: Those states.
         grown: Those of layers that a rule has frozen since.
-        state: What changes while it trains.
         stops: The steps after which it is evaluated.
     """
 

@@ -19,11 +19,7 @@ _SELECTIONS, _DRAWN = 4, 12  # in memory; for a large store one takes some megab
 
 
 class PageCache:
-    """Selects and draws for callbacks, and caches the results until the store changes.
-
-    Attributes:
-        frames: The store.
-    """
+    """Selects and draws for callbacks, and caches the results until the store changes."""
 
     def __init__(self, frames: Frames) -> None:
         self.frames = frames

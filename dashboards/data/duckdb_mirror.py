@@ -60,7 +60,6 @@ class Mirror:
     """A mirror of one table of a store.
 
     Attributes:
-        broken: Parts that cannot be read.
         n_rows: Number of rows, older attempts included.
     """
 

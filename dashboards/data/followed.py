@@ -24,7 +24,6 @@ class FollowedTable:
 
     Attributes:
         rows: All that were read; a killed compaction leaves rows twice.
-        broken: Parts that cannot be read.
     """
 
     def __init__(self, store: ResultStore, table: str) -> None:

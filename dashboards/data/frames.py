@@ -89,11 +89,9 @@ class Snapshot:
 
     Attributes:
         version: Differs between snapshots that differ in anything shown.
-        address: Of the store.
         sweeps: The newest first.
         specs: One spec of each cell, by cell id.
         problems: What cannot be read, and why.
-        n_rows: Number of evaluations.
         last_row: Unix time of the newest row; None if there is none.
         database: Answers queries to the mirrored tables.
         store: Holds the rows that are not mirrored: losses of steps, predictions.
@@ -164,12 +162,7 @@ def _chosen(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 class Frames:
-    """Follows a store. `refresh` may be called from any thread.
-
-    Attributes:
-        store: The store.
-        takes_notes: Whether visitors may write notes.
-    """
+    """Follows a store. `refresh` may be called from any thread."""
 
     def __init__(self, store: ResultStore, *, takes_notes: bool = False) -> None:
         self.store, self.takes_notes = store, takes_notes

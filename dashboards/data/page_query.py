@@ -30,7 +30,6 @@ class PageQuery:
         size, strategy: Train sizes and strategies shown; empty means all.
         embeddings: Trials with frozen embeddings, with trained ones (`learning`), or any.
         metric: Name of a metric; empty means the one that selects the best epoch.
-        split: dev or test.
         cost: The cost that freezing should save.
         axis: The x axis of curves.
         tolerance: Acceptable loss of quality, in points (hundredths of the metric).
@@ -38,7 +37,6 @@ class PageQuery:
         study: Published study to compare with; empty means every one that fits, `off` none.
         freeze: Label of the setting that Tags compares with the baseline.
         level: Whether Tags counts spans, tokens or classes.
-        state: Which trials the grid lists.
         trials: Ids of the trials picked to be compared, in order.
         theme: light, dark, or auto (as the system).
         pause: Whether the page ignores new rows.

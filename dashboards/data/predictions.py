@@ -31,7 +31,6 @@ class PredictedLabels(NamedTuple):
     """Gold and predicted labels of one split of one trial, per word (or one per text in classification).
 
     Attributes:
-        names: The labels.
         gold, predicted: (words,) ids into `names`; -1 for no prediction.
         starts: (sentences,) index of each one's first word.
     """

@@ -24,7 +24,6 @@ class Provenance(NamedTuple):
     """What is needed to reproduce the numbers.
 
     Attributes:
-        sweep, store: Which trials.
         config: First 12 hex digits of SHA-256 over the ids of the planned trials, which depend on every setting.
         commits, devices: Of the trials that ended, the most frequent first.
         data: Corpus and the first 12 digits of its fingerprint.

@@ -26,7 +26,6 @@ class Selection:
     """The trials of one sweep, corpus, model and set-up, whose scores may be compared within one train size.
 
     Attributes:
-        snapshot: The store.
         sweep: None in a store without planned trials.
         query: With its defaults resolved.
         trials: Rows of `Sweep.trials` with the selected score in `column`. Baselines of the selected trials are
@@ -34,7 +33,6 @@ class Selection:
         column: `score` for a score of 0 to 1, `value` for one that may be negative: their intervals differ.
         value_name: Name of the score, e.g. ``dev accuracy``.
         scored: The split whose score, by the metric that selects epochs, is the selected one; empty for other metrics.
-        options: The choices of each control.
         notices: What the URL asks for that could not be shown.
     """
 

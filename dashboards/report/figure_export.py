@@ -49,8 +49,6 @@ class DrawnPart(NamedTuple):
     """A part as a page shows it.
 
     Attributes:
-        part: The part.
-        drawn: Its figure and table.
         source: What it was made from, in a line.
         notices: One for everything in the address that could not be followed.
     """

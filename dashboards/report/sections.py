@@ -25,7 +25,6 @@ class Section:
     Attributes:
         key: Unique, for file names and anchors: letters, digits and dashes.
         title: Corpus, model and set-up.
-        selection: The trials.
         answers: Sentences with the results and their intervals.
         method: Sentences about what was run and how it was evaluated.
         parts: Every part that has something to show, in the order of the views.

@@ -44,9 +44,7 @@ class SummaryPage:
     """What a report says first.
 
     Attributes:
-        question: In a sentence.
         cards: The answers, or those of the largest train sizes.
-        table: One row per answer.
         parts: Figures over the whole sweep or store that have something to show.
     """
 

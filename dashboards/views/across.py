@@ -40,7 +40,6 @@ class Panels(NamedTuple):
     Attributes:
         table: One row per cell but the baseline: `cells.KEYS`, those of `differences`, `panel`, `share` (% of the
             layers that are frozen).
-        titles: Of the panels.
         note: How many panels are left out; empty if none.
     """
 

@@ -24,7 +24,6 @@ class WhenFrozen(NamedTuple):
 
     Attributes:
         table: One row per setting: the columns of `analysis.when_frozen` and `cells.KEYS`.
-        value_name: Name of the score.
         size: The train size, the largest.
     """
 

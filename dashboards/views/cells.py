@@ -30,7 +30,6 @@ class Cells(NamedTuple):
     Attributes:
         table: One row per cell, by train size, depth, strategy and embeddings: `KEYS`, the columns of `describe_cells`,
             and `planned` (trials).
-        value_name: Name of the score.
     """
 
     table: pd.DataFrame
@@ -127,7 +126,6 @@ class Places(NamedTuple):
     Attributes:
         at: Cell to its position.
         ticks, labels: Of the axis; labels are escaped.
-        title: Of the axis.
     """
 
     at: dict[str, float]

@@ -65,8 +65,6 @@ class Scores(NamedTuple):
     """The scores of the picked trials.
 
     Attributes:
-        picks: The trials.
-        words: What names each.
         differences: Score (0..1) minus that of the first; NaN where they do not compare.
         paired: Whether each is paired with the first, in words.
     """
@@ -123,7 +121,6 @@ class SettingPairs(NamedTuple):
     """The mean differences between the settings of the picked trials.
 
     Attributes:
-        picks: The trials.
         rows: One row per setting that has pairs with that of the first trial: `setting`, `n_pairs`, `mean`, `low`,
             `high` (0..1; NaN without an interval), `note`.
         reference: The setting of the first trial.
@@ -193,7 +190,6 @@ class PickedSettings(NamedTuple):
     """The settings of the picked trials.
 
     Attributes:
-        picks: The trials.
         table: One row per setting: `setting`, a column per trial, `differs`; those that differ first.
     """
 

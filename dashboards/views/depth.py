@@ -27,7 +27,6 @@ class Strip(NamedTuple):
 
     Attributes:
         cells: Mean and interval of each.
-        places: Of the cells.
         dots: `trial_id`, `cell`, `seed`, `freeze`, `n_layers`, `train_size`, `x`, `y` (percent).
         published: Published numbers that may be shown with them.
         picked: Ids of the trials that the address picks.

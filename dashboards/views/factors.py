@@ -70,7 +70,6 @@ class Expected(NamedTuple):
         table: One row per cell and budget: `cell`, `budget` (trials), `x`, `expected`, `unbiased` (0..1).
         cells: `cells.KEYS` and `n`.
         x_title: With its unit.
-        value_name: Name of the score.
         note: What is left out; empty if nothing is.
     """
 

@@ -23,7 +23,6 @@ class Forest(NamedTuple):
 
     Attributes:
         table: One row per cell: the columns of `analysis.differences.differences` and `cells.KEYS`.
-        value_name: Name of the score.
     """
 
     table: pd.DataFrame

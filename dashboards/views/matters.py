@@ -26,9 +26,6 @@ class Panel(NamedTuple):
     """The importance of the settings of some trials.
 
     Attributes:
-        title: Which trials.
-        found: The analysis.
-        labels: Name of each factor.
         note: What was left out; empty if nothing was.
     """
 
@@ -43,7 +40,6 @@ class Importance(NamedTuple):
 
     Attributes:
         panels: The selected corpus, then the whole sweep if that has others.
-        value_name: Name of the score.
     """
 
     panels: tuple[Panel, ...]

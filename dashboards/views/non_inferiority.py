@@ -28,7 +28,6 @@ class NonInferiority(NamedTuple):
     Attributes:
         table: One row per cell but the baseline: the columns of `recommendation.candidates`.
         tolerance: In points.
-        value_name: Name of the score.
         cost: A key of `page_query.COSTS`.
         looks: When the sweep is looked at; None without an answer.
         note: What is left out; empty if nothing is.

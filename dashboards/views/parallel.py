@@ -25,7 +25,6 @@ class ParallelAxis(NamedTuple):
     """One axis.
 
     Attributes:
-        label: Its name.
         places: (trials,) from 0 to 1.
         marks: Where names stand, and which.
     """
@@ -42,7 +41,6 @@ class Lines(NamedTuple):
         trials: One row per line, by score: `trial_id`, `freeze`, `seed`, `y` (score, 0..1).
         axes: The settings that vary, then the score.
         n: Completed trials; more than lines if they are thinned.
-        value_name: Name of the score.
         table: One row per completed trial, with its settings.
     """
 

@@ -26,13 +26,11 @@ class Part(Generic[Info]):
 
     Attributes:
         name: Unique; part of addresses and file names.
-        title: Its heading.
         caption: What it shows, in one line.
         prepare: Computes what is shown from the selected trials, as values that a test can compare.
         table: Turns these values into a table, with units in its column names.
         draw: Turns them into a figure; None for a table alone.
         why_empty: Why there is nothing to show; empty if there is something.
-        method: How it was computed.
         body: Turns the values into components that a page shows in place of the table; files have the table.
         note: What its table leaves out, and why, as one line below it on every surface; empty if nothing.
         any_state: Whether it shows trials in any state, so that it needs no completed one.

@@ -38,8 +38,6 @@ class PickedCurves(NamedTuple):
     """The evaluations of the picked trials.
 
     Attributes:
-        picks: The trials.
-        words: What names each.
         epochs: One row per evaluation, with `number` of the trial.
     """
 

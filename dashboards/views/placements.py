@@ -26,7 +26,6 @@ class Placements(NamedTuple):
     Attributes:
         table: As of `best_placement.best_placements`, with `train_size`, `freeze`, `n_layers`.
         cost: What is saved, in words.
-        value_name: Name of the score.
     """
 
     table: pd.DataFrame

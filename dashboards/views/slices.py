@@ -30,7 +30,6 @@ class Slice(NamedTuple):
     """One panel.
 
     Attributes:
-        label: Name of the setting.
         names: Its values from the top.
         places: (trials,) which of them each has; NaN for a trial whose value is not drawn.
         means: (values,) mean score (0..1) over all trials.
@@ -51,8 +50,6 @@ class Slices(NamedTuple):
 
     Attributes:
         trials: One row per completed trial, with `y` (score, 0..1).
-        panels: One for each setting.
-        value_name: Name of the score.
     """
 
     trials: pd.DataFrame

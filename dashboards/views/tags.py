@@ -30,8 +30,6 @@ class TagDifferences(NamedTuple):
             trials), `mean`, `low`, `high`, `decided`, `verdict` (of the paired differences; Holm's family is all
             labels).
         level: A key of `LEVELS`; empty if there are no rows.
-        cells: The cell and its baseline.
-        split: dev or test.
         note: What could not be shown as requested; empty if everything could.
     """
 

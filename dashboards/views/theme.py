@@ -60,7 +60,6 @@ class Look:
     Attributes:
         text, muted: Colours of text; `text` is the colour of the baseline, too.
         paper, grid: Colours of the background and its grid lines.
-        dark: Whether the background is dark.
         narrow: Whether the screen is a phone's.
     """
 

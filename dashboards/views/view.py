@@ -51,7 +51,6 @@ class View:
     Attributes:
         path: Address, e.g. `/depth`.
         title: Name in the navigation and heading of the page.
-        question: The question that it answers.
         parts: Figures and tables, in order.
         controls: Fields of the page query that can be set on it.
         content: Returns the components above the parts; None if there are only parts.

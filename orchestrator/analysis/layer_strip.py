@@ -60,7 +60,6 @@ class FrozenParts(NamedTuple):
 
     Attributes:
         layers: Indices of the frozen encoder layers, from 0 next to the embeddings.
-        embeddings: Whether the embeddings are frozen.
     """
 
     layers: frozenset[int]

@@ -82,8 +82,6 @@ class LookInterval:
     """What a look says, with all looks before it.
 
     Attributes:
-        n_seeds: Seeds at this look.
-        mean: The loss.
         low, high: The tightest ends of this and all earlier looks, which hold together; infinite before the first look,
             or where no look had a variance. `low` above `high` says that later seeds contradict earlier ones.
         verdict: Read off the ends, by the first look that showed something.

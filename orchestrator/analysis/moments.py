@@ -22,7 +22,6 @@ class Moments(NamedTuple):
     """Of each group, arrays of one length; NaN where a group has too few values.
 
     Attributes:
-        n: How many values.
         std: With n - 1; exactly 0 where all values are equal but for rounding.
     """
 

@@ -44,7 +44,6 @@ class Runs(NamedTuple):
     """One side.
 
     Attributes:
-        n: Number of runs.
         low, high: Twice their mean, or the ends of a published range.
         std: Standard deviation over runs (n - 1), on the scale of the comparison; None if unknown.
     """

@@ -46,7 +46,6 @@ class Simultaneous(NamedTuple):
         low, high: Ends of the simultaneous intervals, those that decide; with the guard `DECIDING`.
         verdicts: What the simultaneous interval says of the tolerance.
         tail: The chance beyond each end that all settings were given, before looks.
-        method: Name of the correction.
     """
 
     estimate: Estimate

@@ -27,7 +27,6 @@ class CellSummary:
         score_mean, score_std: Best dev score over seeds, 0..1, and its standard deviation (n - 1).
         test_mean: Test score over seeds.
         training_cost_s: Mean seconds of training, frozen states included (`trial_frame.with_costs`).
-        total_params, trainable_params: Counts.
         saved_params, saved_time: Shares of the baseline's trainable parameters and training cost that freezing saves
             (`savings.savings`); 0 for the baseline.
         froze: What its rule froze (`froze.froze_by`); empty for one that freezes the same throughout.

@@ -121,7 +121,6 @@ class TwoWayInterval:
         level: Share of such intervals that should hold the true loss.
         se: Standard error; None with one seed.
         df: Degrees of freedom; None where there is no interval.
-        n_seeds: Number of pairs.
         n_sentences: Number of sentences; None where no predictions were kept.
         seeds_share: Share of the seeds in the variance, 0..1, the rest is the sentences'; None without a variance.
         ranges_over: What is taken for a sample.

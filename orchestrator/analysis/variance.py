@@ -33,7 +33,6 @@ class Anova:
             without a residual, and for the residual itself. In unbalanced sweeps the shares need not add to 1: what
             two factors explain together belongs to neither.
         dropped: Factors left out, and why in words.
-        n: Trials.
         r_sq: Share of the spread that all factors explain together; NaN without spread.
     """
 

@@ -51,9 +51,7 @@ class CheckResult:
     """One result of a check.
 
     Attributes:
-        check: The name of the check.
         level: ``ok``; ``warn`` if something will be missing or slow; ``fail`` if a sweep will not run.
-        what: What was found.
         fix: How to fix it; empty if there is nothing to do.
     """
 

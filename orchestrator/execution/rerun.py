@@ -25,8 +25,6 @@ class Difference:
     """A number that was not reproduced.
 
     Attributes:
-        step: The step of the evaluation.
-        column: The column of the store.
         stored, found: The value in the store and that of the new run; None if there is no such evaluation.
     """
 

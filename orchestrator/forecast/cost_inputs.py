@@ -30,7 +30,6 @@ class EncoderSizes:
     """Dimensions of an encoder.
 
     Attributes:
-        layers: Encoder layers.
         width: Hidden size of a layer.
         inner: Hidden size of the feed-forward block.
         table: Parameters of all embedding tables.

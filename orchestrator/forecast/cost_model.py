@@ -46,7 +46,6 @@ class CostModel:
             logarithm; None without measurements.
         trials, pilots: Shape -> number of observed trials, and steps of its pilot.
         groups, models: Observed pairs of model and corpus, and observed models.
-        n: Number of observations.
     """
 
     training: Terms

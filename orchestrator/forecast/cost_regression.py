@@ -79,7 +79,6 @@ class Spread:
         trial, shape, launch: Standard deviation of each effect.
         shapes: Observed shape -> its log effect and standard error.
         launches: Observed launch -> the same.
-        n: Number of observations.
     """
 
     trial: float

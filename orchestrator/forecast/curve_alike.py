@@ -62,7 +62,6 @@ class Alike:
     """The prediction from other curves.
 
     Attributes:
-        prediction: The prediction.
         trust: Its weight relative to the trial's own curve, 0 to 1.
         n: Number of other curves.
     """

@@ -43,7 +43,6 @@ class Extrapolation:
     """Extrapolations of a curve by each shape.
 
     Attributes:
-        curve: The curve.
         epochs: Epochs of the remaining evaluations, up to the planned end, (points,).
         paths: Scores there by each shape, (shapes, points).
         weights: Weight of each shape; they sum to 1, (shapes,).

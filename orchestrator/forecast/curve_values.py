@@ -122,7 +122,6 @@ class CurvePrediction:
         path: The score of each remaining evaluation.
         top: The best score by the planned end.
         gain: The gain over the last window of epochs; None if unknown.
-        label: The name of the source.
     """
 
     path: Sequence[Draws]

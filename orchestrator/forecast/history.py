@@ -53,7 +53,6 @@ class History:
 
     Attributes:
         observations: Oldest first.
-        target: The device.
         rows: Number of completed trials in the store, on any device.
         bytes_a_trial: Bytes in the store per completed trial; None without any.
         newest_launch: The launch that ended just now, if any.

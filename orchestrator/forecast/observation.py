@@ -19,7 +19,6 @@ class Observation:
     """The cost of one trial.
 
     Attributes:
-        spec: The trial.
         work, memory: Its computation and memory.
         launch: Its launch, as the speed of the machine varies between launches; `PILOT` for pilots.
         train_s, eval_s, setup_s: Seconds, as in its row.

@@ -25,7 +25,6 @@ class Unfinished:
     """A trial whose newest attempt has evaluations but has not ended.
 
     Attributes:
-        spec: The trial.
         is_running: Whether a driver runs it; else the next launch resumes it.
         epoch, score: The newest evaluation.
         outlook: Its expected end; None if unknown.

@@ -31,8 +31,6 @@ class Scored:
 
     Attributes:
         what: The quantity, with its unit.
-        figure: The forecast.
-        actual: The observed value.
     """
 
     what: str
@@ -55,7 +53,6 @@ class Score:
     """The accuracy of one forecast.
 
     Attributes:
-        forecast: The forecast.
         whole: The figures of the whole sweep; empty if the sweep was interrupted.
         cells: Seconds per trial of each cell with ended trials.
     """

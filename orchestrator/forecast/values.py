@@ -50,7 +50,6 @@ class CellForecast:
     """The forecast of one cell.
 
     Attributes:
-        cell_id: The id of the cell.
         label: The label of its first trial, without the seed.
         trials: The ids of its trials to run.
         epochs, steps: Per trial.
@@ -74,7 +73,6 @@ class Forecast:
     """The forecast of a whole sweep.
 
     Attributes:
-        sweep: The name of the sweep.
         time: Unix time of the forecast.
         device: The device that trials will run on.
         slots: Trials that run at the same time.
@@ -85,7 +83,6 @@ class Forecast:
         memory_bytes: The largest peak memory of a trial.
         disk_bytes: Growth of the store.
         cost: In the currency of the prices; None without prices.
-        currency: The currency of the cost.
         accrued: What training takes, by column of `ACCRUED`; None if the device has no counter of it.
     """
 

@@ -34,7 +34,6 @@ class Work:
     """The computation of a trial, in units that time is proportional to.
 
     Attributes:
-        steps: Optimiser steps.
         forward: Operations of training forward, in billions.
         backward: Operations of training backward, in billions.
         moved: Parameters updated by an optimiser step, times steps, in billions.
@@ -74,7 +73,6 @@ class Memory:
 
     Attributes:
         base: 1, for the program and its libraries.
-        weights: Weights of the whole encoder.
         learning: Gradients and two moments of the trained parameters.
         activations: Activations of the layers with gradients, for the longest batch.
         evaluating: The longest batch of an evaluation.

@@ -25,13 +25,7 @@ class NotSentError(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """A notification.
-
-    Attributes:
-        subject: One line.
-        fields: Details by name.
-        urgent: Whether somebody has to act.
-    """
+    """A notification."""
 
     subject: str
     fields: dict[str, str]

@@ -28,7 +28,6 @@ class ChooseOptions:
         text: Column of a table with the texts, by name or by position from 0; None for what the columns hold.
         label: Column with their labels.
         max_hours: Limit of this launch. If all trials would take longer, a part of train is used.
-        store: The results store.
         out: Folder of the sweep files; None for the one that holds the store, or the current one.
         cluster: As of `launch`.
         export: A new folder for the model; None for none.

@@ -39,7 +39,6 @@ class CorpusGuess:
 
     Attributes:
         data: The key `data` of a sweep file.
-        task: The task to train.
         lines: What was taken, and how to say otherwise; a sentence each.
     """
 

@@ -34,13 +34,11 @@ class Question:
     """What to find out.
 
     Attributes:
-        corpus: The data and the task.
         model: The key `model` of a sweep file.
         recipe: The other keys of `trial`.
         tolerance: Acceptable loss in points.
         train_size: Train items to use; None for all.
         keep_weights: Whether to keep the trained weights, for an export without training again.
-        asked: The command that asks it.
     """
 
     corpus: CorpusGuess

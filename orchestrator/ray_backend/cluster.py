@@ -44,7 +44,6 @@ class Cluster:
     """A running Ray cluster.
 
     Attributes:
-        dashboard: Address of Ray's dashboard.
         token_hint: Where its token is, or that it asks for none.
         node_id: This driver's node, on which the paths of planned trials are valid.
     """

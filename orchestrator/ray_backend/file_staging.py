@@ -32,8 +32,6 @@ class OriginFile:
 
     Attributes:
         name: Its name in the target folder.
-        path: Its path on that node.
-        n_bytes: Its size.
     """
 
     name: str

@@ -40,7 +40,6 @@ class WorkerSettings:
     """The settings that all workers of a sweep share.
 
     Attributes:
-        predictions: Which predictions to store.
         store: Address of the store, where checkpoints are saved.
         checkpoint: When trials save checkpoints; None for never.
         origin: Ray's id of the driver's node, on which the paths of specs are valid; None if they are valid everywhere.

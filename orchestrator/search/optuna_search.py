@@ -33,13 +33,10 @@ class PastCell:
     """A cell that was suggested before, as the sampler sees it.
 
     Attributes:
-        parameters: The parameters of its point.
-        distributions: The distribution of each parameter.
         values: Mean over seeds of each objective; None without results.
         state: ``running``, ``complete``, ``pruned`` (stopped or diverged: worse than every complete cell), or
             ``failed`` (ignored).
         best: For a pruned cell, its last epoch and its best score.
-        trial_ids: The ids of its replicates.
     """
 
     parameters: dict[str, int | float]

@@ -47,7 +47,6 @@ class Race:
     """A `Source` of the trials of a plan, one seed at a time.
 
     Attributes:
-        cells: All cells.
         left: Ids of the cells that left the race.
     """
 

@@ -114,8 +114,6 @@ class SimulatedCost:
     """What a simulated sweep spends.
 
     Attributes:
-        epochs: Epochs run, each counted once.
-        trials: Trials begun.
         seconds: From the start of the first trial to the end of the last.
     """
 

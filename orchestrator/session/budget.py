@@ -29,7 +29,6 @@ class Bounds:
 
     Attributes:
         hours: Wall time from the start of the launch.
-        trials: Number of trials to run.
         cost: Cost of the cores and GPUs of its trials, by the prices in the cluster file.
     """
 

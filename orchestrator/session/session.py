@@ -31,11 +31,7 @@ class Running:
     """A launch that is present in its store.
 
     Attributes:
-        plan: The trials to run.
-        cluster: Where they run.
-        results: The results store.
         membership: This driver's presence there.
-        stop: The request to stop early.
         source: Decides which trials run, among drivers.
         queue: Hands out the trials of the source.
     """

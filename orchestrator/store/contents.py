@@ -45,7 +45,6 @@ class BrokenPart:
     """A part that cannot be read.
 
     Attributes:
-        wrong: What is wrong with it.
         newer: Whether it is intact, but of a newer version.
     """
 
@@ -64,7 +63,6 @@ class TableContents:
         rows: The rows of these parts, in order; columns of `schema`.
         broken: The other parts.
         strange: Files that are not parts.
-        n_bytes: Total size of all parts.
     """
 
     names: tuple[str, ...]

@@ -29,7 +29,6 @@ class Note:
         setting: `TrialSpec.cell_id` if it is about a setting; None if it is about the trial alone.
         text: On one line, which may be empty where there are labels.
         author: None if unknown.
-        time: When it was written.
     """
 
     note_id: str

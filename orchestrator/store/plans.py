@@ -26,7 +26,6 @@ class SweepPlan:
     """The trials that one launch of a sweep declared.
 
     Attributes:
-        name: The sweep.
         time: Unix time of the launch.
         source: The YAML file it came from.
         trials: (trial_id, spec as JSON values) in the sweep's order.

@@ -17,8 +17,6 @@ class Finding:
 
     Attributes:
         place: A file of the store, or a trial.
-        wrong: What is wrong there.
-        means: The consequence.
     """
 
     place: str
@@ -35,7 +33,6 @@ class StoredFile:
 
     Attributes:
         folders: The folders from the store down to it.
-        why: The reason.
     """
 
     folders: tuple[str, ...]
@@ -83,11 +80,8 @@ class Report:
     """The result of a check.
 
     Attributes:
-        store: The store's address.
         notes: Remarks that need no repair.
-        tables: The rows that were checked.
         newer: Files that a newer version wrote; while there are any, nothing may be repaired.
-        files: Files to remove.
         rows: By table, the numbers of the rows to remove, each with the reason.
         amended: By the number of a row of `trials`, what it has to record of other tables from now on.
         losses: Trials that are complete without something, each with what was lost.

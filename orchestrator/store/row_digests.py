@@ -25,7 +25,6 @@ class Recorded(NamedTuple):
     """What is recorded of a trial's rows in one table.
 
     Attributes:
-        rows: Their number.
         digest: `<16 hex digits>/<columns with a value>`; empty without rows.
     """
 

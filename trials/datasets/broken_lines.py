@@ -18,7 +18,6 @@ class BrokenLinesError(DataError):
 
     Attributes:
         lines: What is wrong with the first ones, a message each.
-        n: How many there are.
     """
 
     def __init__(self, lines: Sequence[str], n: int) -> None:
@@ -28,12 +27,7 @@ class BrokenLinesError(DataError):
 
 
 class BrokenLines:
-    """The errors so far.
-
-    Attributes:
-        lines: Messages of the first ones.
-        n: How many there are.
-    """
+    """The errors so far."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

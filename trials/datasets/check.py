@@ -16,7 +16,6 @@ class SplitCheck:
     """Counts of one split.
 
     Attributes:
-        items: Number of sentences or texts.
         words: Number of words; in texts, of parts between spaces.
         labels: How often each label occurs, the most frequent first.
         lengths: Number of items of up to 5, 10, 20, 40, 80 words, and of more.

@@ -15,7 +15,6 @@ class EncodedCorpus:
     Attributes:
         labels: The labels of train, which the head predicts.
         names: The labels, followed by those that occur only in dev or test and are never predicted.
-        pad_id: The tokenizer's id for padding.
     """
 
     labels: tuple[str, ...]

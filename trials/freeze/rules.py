@@ -29,7 +29,6 @@ class LayerHistory:
     """What a rule sees after an interval.
 
     Attributes:
-        n_layers: Encoder layers.
         depth: How many of the lowest are frozen.
         rows: The statistic of each layer in each interval so far; empty rows for a rule without one.
     """

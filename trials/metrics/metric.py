@@ -27,7 +27,6 @@ class PredictedSplit:
         gold: (places,) label ids into `names`, or the numbers of a regression.
         predicted: (places,) the predictions; -1 where there is none, which is never correct.
         starts: (examples,) index of each example's first place, ascending.
-        names: The labels.
         positive: Id of the positive class; NO_CLASS where the task has none.
     """
 

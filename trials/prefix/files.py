@@ -30,7 +30,6 @@ class StatesFile:
 
     Attributes:
         folder: Of the depth; created by `trials.cache.node_cache`.
-        width: Size of a hidden state.
     """
 
     def __init__(self, folder: Path, split: str, lengths: Sequence[int], width: int) -> None:

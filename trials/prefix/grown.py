@@ -49,7 +49,6 @@ class GrownPrefix:
     """The layers of a trial that are not run any more, at first those of its prefix.
 
     Attributes:
-        depth: How many.
         data: The corpus with the states that enter the lowest layer that is run.
     """
 

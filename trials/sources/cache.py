@@ -43,10 +43,8 @@ class FetchedCorpus:
     Attributes:
         name: E.g. `UD_English-EWT`, `nyu-mll/glue/sst2`.
         kind: `ud` for a treebank's own repository, `hub` for a dataset of the model hub.
-        folder: Where its files are.
         source: Name and exact version, e.g. `ud:UD_English-EWT@2.16`, `hub:nyu-mll/glue/sst2@<commit>`.
         licence: As its repository states it, shortened; None if it states none.
-        n_bytes: Total size of its files.
         files: Names inside the folder, in order.
         hidden: Splits left out because their labels are not published.
     """

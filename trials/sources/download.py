@@ -42,7 +42,6 @@ class Remote(NamedTuple):
     """A file in a git repository, as its listing describes it.
 
     Attributes:
-        url: Where its bytes are.
         size: Bytes.
         sha1: Its git blob digest: SHA-1 over `blob SIZE`, a zero byte and the content.
     """

@@ -26,7 +26,6 @@ class BestEpoch:
     """The trained weights at the best dev score so far, the earliest of equal ones; test is evaluated with them.
 
     Attributes:
-        score: The best dev score.
         dev: The evaluation on dev at that score.
         weights: Copies of the trained parameters; empty before the first evaluation.
         trained: The model's parameters that `weights` belong to.

@@ -51,8 +51,6 @@ class Checkpoints:
     """When a trial's checkpoints are saved, and where. A trial goes on where they cannot be written.
 
     Attributes:
-        storage: Where.
-        times: When.
         leaving: Whether the process was asked to stop: then a checkpoint is saved after the next step, and the trial
             ends.
         error: Why the last one could not be written; None if it was.

@@ -32,7 +32,6 @@ class CheckpointState(BaseModel):
     """The JSON part of a checkpoint.
 
     Attributes:
-        step: Optimiser steps done.
         lr: Learning rate of the last step.
         losses: Losses of the steps since the last record; `train_s` and `flops` are their seconds and operations.
         accrued: What else those steps took, by column of `ACCRUED`; in the file each is a key of its own.
@@ -70,7 +69,6 @@ class Checkpoint:
 
     Attributes:
         tensors: By name; to be validated by `check` before they are used.
-        state: The JSON part.
     """
 
     tensors: Mapping[str, torch.Tensor]

@@ -33,7 +33,6 @@ class DeviceLoader:
     """Batches of a non-empty list of examples.
 
     Attributes:
-        examples: The examples.
         resident: Whether ids, labels and token types reside on the device: on a GPU, up to RESIDENT_BYTES.
     """
 

@@ -36,7 +36,6 @@ class Training:
         scaled: Whether the loss is scaled so that gradients in fp16 do not vanish (Micikevicius et al. 2018).
         accumulation: Parts that a batch is split into; their gradients add up to the batch's.
         graphs: Whether steps are recorded and replayed as CUDA graphs; see `cuda_graphs` for the conditions.
-        step: Steps done.
         step_flops: Operations of a step, by its batch's shape; None to count none.
         flops: Operations of the steps that this process has done.
         device_batches: The batches on the device.
