@@ -84,12 +84,8 @@ def reason(error: BaseException) -> str:
 
 
 def unknown(name: str, known: Iterable[str], *, in_file: bool = False) -> str:
-    """The message for an unknown name: `unknown 'frist_k', did you mean 'first_k'? Known: ...`.
-
-    Args:
-        name: The name.
-        known: The names to choose from.
-        in_file: Whether these are the content of a file, of which a message quotes little.
+    """The message for an unknown name: `unknown 'frist_k', did you mean 'first_k'? Known: ...`; it quotes little of
+    the content of a file.
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)

@@ -48,12 +48,7 @@ class PageCache:
         return replace(found, notices=(*problems, *found.notices))
 
     def drawn(self, part: Part[Any], state: Mapping[str, object]) -> Drawn:
-        """A computed part. Its zoom and hidden traces survive new rows, but not a new query (`uirevision`).
-
-        Args:
-            part: The part.
-            state: `search` and `scheme` of the page.
-        """
+        """A computed part. Its zoom and hidden traces survive new rows, but not a new query (`uirevision`)."""
         with self._turn:  # in turn: in parallel the first would be as late as the last
             return self._draw(self.snapshot(), part.name, *_parsed(str(state["search"])), look_of(state))
 

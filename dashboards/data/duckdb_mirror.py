@@ -139,13 +139,7 @@ class Database:
     def ask(
         self, sql: str, *, chosen: pd.DataFrame | None = None, values: Mapping[str, object] | None = None
     ) -> pd.DataFrame:
-        """The result of a query as a frame.
-
-        Args:
-            sql: The query.
-            chosen: A frame that the query can use under this name.
-            values: Of the query's parameters.
-        """
+        """The result of a query as a frame; it can use the frame `chosen` under this name."""
         with self._lock:
             cursor = cursor_of(self._database)
         try:

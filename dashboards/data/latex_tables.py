@@ -54,15 +54,7 @@ class _Column(NamedTuple):
 def as_latex(
     frame: pd.DataFrame, *, caption: str = "", label: str = "", source: str = "", most: int | None = None
 ) -> str:
-    """A LaTeX `table` or `table*` with booktabs rules; `source` is a comment above it.
-
-    Args:
-        frame: The table.
-        caption: Of the table, as text.
-        label: Of the table; the caller makes it unique.
-        source: Where the numbers come from.
-        most: The most rows; the caption says how many there are.
-    """
+    """A LaTeX `table` or `table*` with booktabs rules; `source` is a comment above it."""
     rows = frame if most is None else frame.head(most)
     columns = [_column(frame, n, list(cells)) for n, cells in enumerate(zip(*rows_of(rows), strict=True))]
     columns = columns or [_column(frame, n, []) for n in range(frame.shape[1])]

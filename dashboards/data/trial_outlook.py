@@ -18,16 +18,7 @@ _FORECAST = {"running", "missing", "completed"}  # trials in other states will n
 
 
 def trial_outlook(snapshot: Snapshot, row: Mapping[str, Any], epochs: pd.DataFrame) -> Outlook | None:
-    """The forecast of a trial.
-
-    Args:
-        snapshot: The store.
-        row: The trial, as `Snapshot.trial` returns it.
-        epochs: Its evaluations, as `Snapshot.epochs` returns them.
-
-    Returns:
-        None if the trial has no score yet, or has failed.
-    """
+    """The forecast of a trial; None if it has no score yet, or has failed."""
     curve = next(iter(_curves(epochs)), None)
     if row["state"] not in _FORECAST or curve is None:
         return None

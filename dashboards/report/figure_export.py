@@ -20,13 +20,7 @@ from trials.errors import ConfigError, NothingMatchedError
 
 
 def export_figure(frames: Frames, name: str, url: str, path: Path) -> tuple[str, ...]:
-    """Write a figure or its table.
-
-    Args:
-        frames: The store.
-        name: Of the part, e.g. `depth-strip`.
-        url: The page's address, or its part from `?` on.
-        path: The format follows its extension.
+    """Write a figure or its table, as the page of this address shows it; the format follows the extension of `path`.
 
     Returns:
         A notice for everything in the address that could not be followed.

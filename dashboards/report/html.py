@@ -115,15 +115,7 @@ def document(title: str, body: Iterable[str]) -> str:
 def page_as_html(
     title: str, question: str, answers: Sequence[str], parts: Sequence[tuple[Part[Any], Drawn]], source: str
 ) -> str:
-    """One page of the dashboard as a file of its own.
-
-    Args:
-        title: Its name.
-        question: The question that it answers.
-        answers: Sentences above its figures.
-        parts: Its figures and tables, drawn in light colours.
-        source: The sweep, store and code that its numbers are of.
-    """
+    """One page of the dashboard as a file of its own."""
     lines = "".join(f"<li>{html(line)}</li>" for line in answers)
     body = [
         f'<h1>{html(title)}</h1><p class="question">{html(question)}</p>',

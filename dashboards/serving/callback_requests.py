@@ -18,12 +18,7 @@ _WILDCARDS = (["MATCH"], ["ALL"], ["ALLSMALLER"])
 
 
 def refuse_forged(app: dash.Dash, path: str) -> Callable[[], None]:
-    """A function for Flask's `before_request`: answers a forged callback request with 400.
-
-    Args:
-        app: Its callbacks are complete.
-        path: Where pages post callbacks.
-    """
+    """A function for Flask's `before_request`: answers a forged callback request with 400."""
 
     def check() -> None:
         if request.path != path or request.method != "POST":

@@ -103,14 +103,7 @@ class _BoundedServer(HTTPServer):
 
 
 class _Request(httputil.HTTPMessageDelegate):
-    """Passes a request on, unless its body is too large.
-
-    Args:
-        request: What receives it.
-        connection: Where it comes from.
-        begun: Called when its headers are complete.
-        max_body_bytes: Its limit.
-    """
+    """Passes a request on, unless its body is too large; calls `begun` when its headers are complete."""
 
     def __init__(
         self,

@@ -28,14 +28,7 @@ _MAX_FORM_BYTES = 8 << 10
 
 
 class Gate:
-    """WSGI middleware: calls `app` for permitted requests and answers others with a refusal.
-
-    Args:
-        app: The dashboard.
-        access: Who is permitted.
-        prefix: Of its paths, usually `/`.
-        headers: Of every response.
-    """
+    """WSGI middleware: calls `app` for permitted requests and answers others with a refusal."""
 
     def __init__(self, app: WSGIApplication, access: Access, *, prefix: str, headers: dict[str, str]) -> None:
         self._app, self._access, self._prefix, self._fixed = app, access, prefix, headers

@@ -49,9 +49,6 @@ class WrongTries:
 
     The right token is not held up by wrong ones: behind a proxy all visitors have one address, so anybody could lock
     out all others. A token is long enough (`access.SHORTEST_TOKEN`) to withstand guesses at any rate.
-
-    Args:
-        clock: Monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

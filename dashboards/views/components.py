@@ -35,12 +35,7 @@ def part_id(kind: str, name: Any) -> dict[str, Any]:
 
 
 def part_card(part: Part[Any], drawn: Drawn | None) -> Any:
-    """A part with its figure, its table and its exports.
-
-    Args:
-        part: The part.
-        drawn: None if the browser will request it when the page has loaded.
-    """
+    """A part with its figure, its table and its exports; if it is not drawn yet, the browser requests it later."""
     body: list[Any] = []
     if part.draw is not None:
         inner = None if drawn is None else figure_of(part, drawn)

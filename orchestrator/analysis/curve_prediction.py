@@ -56,9 +56,6 @@ def predictor_curves(curves: pd.DataFrame) -> pd.DataFrame:
 def rank_correlations(made: pd.DataFrame) -> pd.DataFrame:
     """One row a setting and predictor that is known at all of its depths.
 
-    Args:
-        made: As of `predictor_curves`.
-
     Returns:
         `setting`, `corpus`, `train_size`, `predictor`, `over_depths` (Spearman's correlation with the losses),
         `over_steps` (of what a further layer adds to both). A constant predictor has correlation 0.

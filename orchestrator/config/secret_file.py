@@ -12,11 +12,6 @@ from trials.errors import ConfigError, RefusedError
 def read_secret_file(path: Path, *, name: str, most_bytes: int) -> str:
     """The text of a file, without surrounding white space.
 
-    Args:
-        path: The file.
-        name: What errors call it.
-        most_bytes: As many are read.
-
     Raises:
         ConfigError: it cannot be read.
         RefusedError: users other than its owner have any permission on it.

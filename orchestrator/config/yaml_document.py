@@ -118,10 +118,6 @@ def _text(path: Path) -> str:
 def parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
     """Parse untrusted YAML into plain values of bounded size, and the line of each key.
 
-    Args:
-        text: At most `MAX_BYTES`.
-        file: The name for errors.
-
     Raises:
         ConfigError: not YAML, or beyond the limits of this module.
     """

@@ -95,12 +95,6 @@ def run_pilots(
 ) -> list[Observation]:
     """Run pilots one after the other and return their costs as observations of the given trials.
 
-    Args:
-        specs: One trial per shape.
-        threads: CPU threads.
-        say: Receives a line before the pilots start, and one after each.
-        gpu: Whether they may use a GPU.
-
     Raises:
         MissingError: The process ended early.
     """

@@ -130,11 +130,6 @@ def train_name(name: str) -> str:
 def refuse_others(folder: Path, name: str, asked: str) -> None:
     """Check, before anything runs, that the files of a question replace none that another command or person wrote.
 
-    Args:
-        folder: Where they go.
-        name: The sweep's.
-        asked: The command that asks.
-
     Raises:
         RefusedError: A file is there that asks something else, or that trains something else.
     """

@@ -24,14 +24,6 @@ def submit(
 ) -> int:
     """Submit a sweep to a cluster, and follow it unless detached; returns the exit code of its launch.
 
-    Args:
-        spec: The cluster, with its address.
-        document: The YAML file of the sweep, with overrides.
-        sweep: The name of the sweep.
-        store: The results store; an address that every node can reach.
-        flags: Further options of the launch.
-        detach: Whether to return right after submission.
-
     Raises:
         ConfigError: The cluster cannot reach the store or local files.
         MissingError, RefusedError: The cluster does not answer, or refuses the request.

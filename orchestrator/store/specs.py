@@ -52,13 +52,6 @@ def checked_spec(content: object, trial_id: str) -> TrialSpec | str:
 def only_match(prefix: str, ids: Iterable[str], what: str, store: str, listing: str) -> str:
     """The id that begins with a prefix.
 
-    Args:
-        prefix: What a person gave.
-        ids: Those of a store.
-        what: What they identify, e.g. `trial`.
-        store: Its address.
-        listing: The command that lists them.
-
     Raises:
         NothingMatchedError: none does.
         ConfigError: several do.

@@ -30,12 +30,6 @@ def plan_notes(
 ) -> tuple[str, ...]:
     """A sentence for each thing that the user of a sweep should know; none if nothing is left to run.
 
-    Args:
-        sweep: The sweep.
-        trials: All of its trials.
-        ahead: Those that are left to run.
-        lookup: Checks the models, once each.
-
     Raises:
         DataError, ModelError: A corpus or model cannot be used.
     """

@@ -11,12 +11,6 @@ from trials.settings import Columns
 def check_keys(path: Path, columns: Columns, holder: str, *known: str) -> None:
     """Refuse keys of `columns` that files of this format do not have.
 
-    Args:
-        path: The file, for the message.
-        columns: The setting.
-        holder: The kind of file, e.g. ``a CoNLL-U file``.
-        known: The keys that it has.
-
     Raises:
         DataError: another key is set.
     """

@@ -79,13 +79,6 @@ def states_at_every_depth(
     """Run the encoder layer by layer over examples, each without padding.
 
     On a CPU one example at a time, as the frozen prefix does, so that its states have the same bits.
-
-    Args:
-        spec: The setting, for the precision and the model's family.
-        loaded: The model, on the device.
-        examples: What to run.
-        device: Where.
-        done: Is told after each batch how many examples have gone through one more layer.
     """
     base, family = getattr(loaded.model, str(loaded.model.base_model_prefix)), family_of(spec.model)
     ranked = sorted(range(len(examples)), key=lambda i: -len(examples[i].ids))

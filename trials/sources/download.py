@@ -85,13 +85,8 @@ def blob_digest(path: Path) -> str:
 
 
 def download(remote: Remote, path: Path, *, progress: Progress = no_progress, waits: Sequence[float] = WAITS) -> None:
-    """Download a file to `path` and verify it; if a verified file already exists, no request is made.
-
-    Args:
-        remote: The file.
-        path: Where to put it, in an existing folder; `NAME.part` beside it holds the bytes received so far.
-        progress: Called after every chunk.
-        waits: Seconds before each further attempt.
+    """Download a file to `path` and verify it; if a verified file already exists, no request is made. `NAME.part`
+    beside it holds the bytes received so far.
 
     Raises:
         DataError: no connection, a refusal of the server, still incomplete after all attempts (what was received

@@ -42,13 +42,6 @@ def fetch_treebank(
 
     $PERMAFROST_UD_URL names another server with the same interface.
 
-    Args:
-        name: E.g. `UD_English-EWT`.
-        release: E.g. `2.16`.
-        offline: Use no network.
-        progress: Called after every chunk.
-        waits: Seconds before each further attempt at a file.
-
     Raises:
         DataError: an invalid or unknown name or release; absent and `offline`; a download that failed, which the same
             call resumes.
