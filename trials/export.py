@@ -30,6 +30,7 @@ from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
 RECIPE = "permafrost.json"  # settings that prediction needs besides the standard files
+_BATCH = 32  # sentences or texts that run together
 
 
 def load_trained(spec: TrialSpec, content: bytes) -> Trained:
@@ -144,32 +145,30 @@ class Predictor:
         self._device = device or default_device()
         self._model: Any = model.to(self._device).eval()
 
-    def words(self, sentences: Sequence[Sequence[str]], *, batch_size: int = 32) -> list[list[LabelPrediction]]:
+    def words(self, sentences: Sequence[Sequence[str]]) -> list[list[LabelPrediction]]:
         """A label for every word of every sentence; a sentence longer than the model's input is tagged in pieces."""
-        pieces = [(i, piece) for i, words in enumerate(sentences) for piece in self._pieces(self._cased(words))]
+        cased = [[word.lower() if self._lowercase else word for word in words] for words in sentences]
+        pieces = [(i, piece) for i, words in enumerate(cased) for piece in self._pieces(words)]
         found: list[list[LabelPrediction]] = [[] for _ in sentences]
         order = sorted(range(len(pieces)), key=lambda k: -len(pieces[k][1]))
         tagged: dict[int, list[LabelPrediction]] = {}
-        for start in range(0, len(order), batch_size):
-            group = order[start : start + batch_size]
+        for start in range(0, len(order), _BATCH):
+            group = order[start : start + _BATCH]
             tagged |= dict(zip(group, self._tag([pieces[k][1] for k in group]), strict=True))
         for k, (i, _) in enumerate(pieces):
             found[i] += tagged[k]
         return found
 
-    def texts(self, texts: Sequence[str], *, batch_size: int = 32) -> list[LabelPrediction]:
+    def texts(self, texts: Sequence[str]) -> list[LabelPrediction]:
         """A label for every text; texts longer than the model's input are cut off."""
         found: list[LabelPrediction] = []
-        for start in range(0, len(texts), batch_size):
-            cased = [text.lower() if self._lowercase else text for text in texts[start : start + batch_size]]
+        for start in range(0, len(texts), _BATCH):
+            cased = [text.lower() if self._lowercase else text for text in texts[start : start + _BATCH]]
             encoded = self._tokenizer(
                 cased, truncation=True, max_length=self._max_length, padding=True, return_tensors="pt"
             )
             found += [self._read(row) for row in self._logits(encoded)]
         return found
-
-    def _cased(self, words: Sequence[str]) -> list[str]:
-        return [word.lower() if self._lowercase else word for word in words]
 
     def _pieces(self, words: list[str]) -> list[list[str]]:
         """The words, halved until each piece fits the model's input."""

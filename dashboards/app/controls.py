@@ -87,7 +87,10 @@ def choices(selection: Selection) -> dict[str, list[dict[str, str]]]:
         "study": lambda word: word.replace("_", " ") or "all that match",
     }
     return {
-        name: [{"value": word or " ", "label": labels.get(name, _spaced)(word)} for word in options.get(name, [])]
+        name: [
+            {"value": word or " ", "label": labels[name](word) if name in labels else word.replace("_", " ")}
+            for word in options.get(name, [])
+        ]
         for name in LISTED
     }
 
@@ -101,10 +104,6 @@ def is_choice(name: str, selection: Selection) -> bool:
     if name == "split":
         return "test_score" in selection.trials and bool(selection.trials["test_score"].notna().any())
     return name not in LISTED or len(selection.options.get(name, ())) > 1
-
-
-def _spaced(word: str) -> str:
-    return word.replace("_", " ")
 
 
 def _value(query: PageQuery, name: str) -> Any:

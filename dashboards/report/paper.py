@@ -87,7 +87,7 @@ def write_paper(
     source = f"{study.citation} Ours: {store.address}"
     method = METHOD.format(margin=counted(100 * margin, "point"))
     files = {
-        "paper.html": _as_html(study, drawn, method, source).encode(),
+        "paper.html": document(f"{study.title}, with ours beside", _body(study, drawn, method, source)).encode(),
         "paper.md": "".join(_as_text(study, drawn, method, source)).encode(),
         "tables/numbers.csv": as_csv(everything, source).encode(),
     }
@@ -110,10 +110,6 @@ def _notes(study: Study, one: Beside) -> Iterator[str]:
         yield f"{one.others} more of our set-ups fit; permafrost compare lists all of them."
     if differing := differences(study, one):
         yield f"Protocol differs: {'; '.join(differing)}."
-
-
-def _as_html(study: Study, drawn: list[DrawnExhibit], method: str, source: str) -> str:
-    return document(f"{study.title}, with ours beside", _body(study, drawn, method, source))
 
 
 def _body(study: Study, drawn: list[DrawnExhibit], method: str, source: str) -> Iterator[str]:

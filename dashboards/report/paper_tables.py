@@ -58,17 +58,17 @@ def unit(metric: Metric) -> str:
 
 def table(study: Study, exhibit: Exhibit, groups: Groups) -> pd.DataFrame:
     """An exhibit as a table: a row per freeze and setting of ours, theirs and ours of each metric in turn."""
-    rows = [_row(study, one, list(row)) for one, found in groups for _, row in groupby(found, _row_key)]
+    rows = [
+        _row(study, one, list(row))
+        for one, found in groups
+        for _, row in groupby(found, lambda number: (number.freeze, number.frozen))
+    ]
     if exhibit.kind == "statistics":
         rows = [_statistics(study, one, number) for one, found in groups for number in found]
     frame = pd.DataFrame(rows)
     if OURS in frame:  # as objects: Pandas makes plain text of names
         frame[OURS] = pd.Series([row[OURS] for row in rows], dtype=object)
     return frame if frame["note"].any() else frame.drop(columns="note")
-
-
-def _row_key(number: Number) -> tuple[str, str]:
-    return number.freeze, number.frozen
 
 
 def _row(study: Study, one: Beside, row: Sequence[Number]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dash
-from dash.dependencies import Output
 from flask import abort, request
 
 _WILDCARDS = (["MATCH"], ["ALL"], ["ALLSMALLER"])
@@ -38,7 +37,10 @@ def _fits(callbacks: Mapping[str, Any], body: dict[str, Any]) -> bool:
     callback = callbacks[body["output"]]
     outputs = callback["output"]
     several = isinstance(outputs, Sequence)
-    declared = [_declared(each) for each in (outputs if several else [outputs])]
+    declared = [
+        {"id": each.component_id_str(), "property": each.component_property}
+        for each in (outputs if several else [outputs])
+    ]
     changed = body.get("changedPropIds", [])
     return (
         "callback" in callback
@@ -48,10 +50,6 @@ def _fits(callbacks: Mapping[str, Any], body: dict[str, Any]) -> bool:
         and isinstance(changed, list)
         and all(isinstance(each, str) for each in changed)
     )
-
-
-def _declared(output: Output) -> dict[str, Any]:
-    return {"id": output.component_id_str(), "property": output.component_property}
 
 
 def _all_fit(declared: Sequence[Mapping[str, Any]], given: list[Any]) -> bool:

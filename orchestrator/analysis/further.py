@@ -32,13 +32,11 @@ class Further:
             `MOST_TIMES` as many would not, or if the interval is over seeds alone.
         sentences_with_all_seeds: The fewest further dev sentences that decide together with the seeds of the last look;
             likewise.
-        half_width: How far the end towards the tolerance would stay from the mean with infinitely many seeds.
     """
 
     further_seeds: int | None
     further_sentences: int | None
     sentences_with_all_seeds: int | None
-    half_width: float
 
 
 def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = 0.025, power: float = 0.8) -> Further:
@@ -69,12 +67,10 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = 0
     last = max(float(looks.most), n)
     moves = np.hypot(of_sentences, np.sqrt(of.seeds * n * (last - n)) / last * special.ndtri(power))
     together = _first(sentences, _room(_expected(of, last, sentences), looks, tolerance, tail) >= moves)
-    forever = _expected(of, np.array([1e9]), n_i)
     return Further(
         further_seeds=0 if decided else None if more_seeds is None else int(more_seeds - n),
         further_sentences=0 if decided else None if more_sentences is None else int(more_sentences - n_i),
         sentences_with_all_seeds=0 if decided else None if together is None else int(together - n_i),
-        half_width=float(abs(tolerance - of.mean) - _room(forever, looks, tolerance, tail)[0]),
     )
 
 

@@ -13,7 +13,6 @@ from orchestrator.execution.rerun import find_trial, rerun
 from orchestrator.store import open_store
 from orchestrator.store.weights import find_weights
 from trials.errors import ModelError, RefusedError
-from trials.record import EpochRecord
 
 
 @notebook_output()
@@ -67,7 +66,7 @@ def export_model(
     else:
         took = f" ({duration(row['train_s'])} when it ran)" if row["train_s"] else ""
         say(f"rerun   {spec.label}: the store has no weights, so the trial is trained again{took}")
-        rows, trained = rerun(spec, row, lambda record: say(_line(record)))
+        rows, trained = rerun(spec, row, lambda r: say(f"epoch   {r.epoch:g}  score {points(r.score, 4)}"))
         score = max(r["score"] for r in rows)
     if score != row["best_score"]:
         stored = points(row["best_score"], 4)
@@ -94,7 +93,3 @@ def refuse_folder(folder: Path) -> None:
     """Raise RefusedError if a folder exists and is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RefusedError(f"{folder} already exists. Choose a new folder with -o.")
-
-
-def _line(record: EpochRecord) -> str:
-    return f"epoch   {record.epoch:g}  score {points(record.score, 4)}"

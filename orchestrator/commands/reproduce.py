@@ -16,7 +16,6 @@ from orchestrator.config.quantities import counted, points
 from orchestrator.execution.recorder import versions
 from orchestrator.execution.rerun import Difference, differences, find_trial, rerun
 from orchestrator.store import open_store
-from trials.record import EpochRecord
 
 
 def reproduce(
@@ -41,18 +40,16 @@ def reproduce(
         for line in _other_versions(dict(row["versions"] or ())):
             say(line)
         stored = [r for r in results.epochs().to_pylist() if r["trial_id"] == row["trial_id"]]
-        rows, _ = rerun(spec, row, lambda record: say(_line(record)))
+        line = "epoch   {:g}  score {}  dev loss {:.6f}"
+        rows, _ = rerun(spec, row, lambda r: say(line.format(r.epoch, points(r.score, 4), r.dev_loss)))
         differing = differences(stored, rows)
         if as_json:
-            print(json.dumps({"trial_id": row["trial_id"], "same": not differing, "differences": _plain(differing)}))
+            found = {"same": not differing, "differences": [asdict(difference) for difference in differing]}
+            print(json.dumps({"trial_id": row["trial_id"], **found}))
         else:
             for line in _verdict(len(stored), differing):
                 stdout.print_line(line)
     raise typer.Exit(int(bool(differing)))
-
-
-def _line(record: EpochRecord) -> str:
-    return f"epoch   {record.epoch:g}  score {points(record.score, 4)}  dev loss {record.dev_loss:.6f}"
 
 
 def _other_versions(recorded: dict[str, str]) -> list[str]:
@@ -85,7 +82,3 @@ def _size(difference: Difference | None) -> float:
 
 def _short(value: Any) -> str:
     return f"a list of {counted(len(value), 'value')}" if isinstance(value, list) else str(value)
-
-
-def _plain(differing: list[Difference]) -> list[dict[str, Any]]:
-    return [asdict(difference) for difference in differing]

@@ -43,12 +43,8 @@ def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]
     return [
         SettingFault(path, _wording_of(path, each, model), each[0]["type"])
         for path, each in groups.items()
-        if not (path in inner and all(_is_type(one) for one in each))
+        if not (path in inner and all(one["type"].endswith(("_type", "_parsing", "literal_error")) for one in each))
     ]
-
-
-def _is_type(error: ErrorDetails) -> bool:
-    return error["type"].endswith(("_type", "_parsing", "literal_error"))
 
 
 def _wording_of(path: Path, errors: Sequence[ErrorDetails], model: type[BaseModel]) -> str:

@@ -25,7 +25,8 @@ _PORTS = {
 
 def manifests(asked: KubeRay) -> dict[str, Manifest]:
     """All manifests, by file name."""
-    found = {"raycluster": _cluster(asked), "rayjob": _job(asked), "networkpolicy": _policy(asked)}
+    cluster = _with_own_command(_object(asked, "ray.io/v1", "RayCluster", asked.name, spec=_cluster_spec(asked)))
+    found = {"raycluster": cluster, "rayjob": _job(asked), "networkpolicy": _policy(asked)}
     if asked.sweep:
         found["configmap"] = _object(asked, "v1", "ConfigMap", f"{asked.name}-sweep", data={"sweep.yaml": asked.sweep})
     return {f"{name}.yaml": manifest for name, manifest in found.items()}
@@ -33,10 +34,6 @@ def manifests(asked: KubeRay) -> dict[str, Manifest]:
 
 def _object(asked: KubeRay, api: str, kind: str, name: str, **rest: Any) -> Manifest:
     return {"apiVersion": api, "kind": kind, "metadata": {"name": name, "labels": asked.labels}, **rest}
-
-
-def _cluster(asked: KubeRay) -> Manifest:
-    return _with_own_command(_object(asked, "ray.io/v1", "RayCluster", asked.name, spec=_cluster_spec(asked)))
 
 
 def _with_own_command(manifest: Manifest) -> Manifest:

@@ -64,7 +64,7 @@ def forecast(
     simulated = _Simulation(to_run, models, PILOT if pilots else history.newest_launch, hardware, inputs)
     device = history.target.device or "unknown device"
     if not simulated.knows_all or not to_run:
-        unknown = _unknown(cells)
+        unknown = tuple(_described(specs, None, None, "") for specs in cells.values())
         return Forecast(sweep, time.time(), device, hardware.slots, "", unknown, None, None, None, None, None)
     seconds, training = simulated.seconds, simulated.training
     source = _source(history, pilots, [simulated.source(spec) for spec in to_run])
@@ -168,10 +168,6 @@ def _cell(specs: Sequence[TrialSpec], simulated: _Simulation, memory: Figure) ->
     source = simulated.source(specs[0])
     mean = simulated.seconds[[simulated.place[spec.trial_id] for spec in specs]].mean(axis=0)
     return _described(specs, Figure.of(mean, source), memory, source)
-
-
-def _unknown(cells: dict[str, list[TrialSpec]]) -> tuple[CellForecast, ...]:
-    return tuple(_described(specs, None, None, "") for specs in cells.values())
 
 
 def _described(specs: Sequence[TrialSpec], seconds: Figure | None, memory: Figure | None, source: str) -> CellForecast:

@@ -47,13 +47,13 @@ def chosen_pilots(specs: Sequence[TrialSpec], seen: set[str]) -> list[TrialSpec]
     groups: dict[str, list[TrialSpec]] = {}
     for spec in missing:
         groups.setdefault(group_key(spec), []).append(spec)
-    ranked = [sorted(group, key=_depth) for group in groups.values()]
+
+    def depth(spec: TrialSpec) -> tuple[int, int]:
+        return spec.freeze.depth + spec.freeze.embeddings, cached_depth(spec)
+
+    ranked = [sorted(group, key=depth) for group in groups.values()]
     chosen = [group[i] for group in ranked for i in sorted({0, len(group) // 2, len(group) - 1})]
     return chosen[:MOST_PILOTS]
-
-
-def _depth(spec: TrialSpec) -> tuple[int, int]:
-    return spec.freeze.depth + spec.freeze.embeddings, cached_depth(spec)
 
 
 def pilot_spec(spec: TrialSpec) -> TrialSpec:

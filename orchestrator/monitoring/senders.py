@@ -75,13 +75,10 @@ def _host_of(url: str) -> str:
         host = parts.hostname or ""
     except ValueError:  # e.g. an incomplete IPv6 address
         host = ""
-    if not host or any(c.isspace() for c in url) or not (parts.scheme == "https" or _stays_here(parts.scheme, host)):
+    is_safe = host and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
+    if not is_safe or any(c.isspace() for c in url):
         raise ConfigError("watch.notify.webhook: its address must begin with https:// (http:// on this machine).")
     return host
-
-
-def _stays_here(scheme: str, host: str) -> bool:
-    return scheme == "http" and is_loopback(host)
 
 
 def _payload(message: Message) -> dict[str, Any]:

@@ -54,7 +54,8 @@ class AdaptiveCells:
         for repeats in range(10 * MOST_REPEATS):
             number, self._number = self._number, self._number + 1
             if repeats < MOST_REPEATS:
-                point, distributions = self._points.suggest(number, self._past(past))
+                known = [past_cell(cell, *self._suggested[cell.cell_id], self._search.objectives) for cell in past]
+                point, distributions = self._points.suggest(number, known)
             else:
                 point, distributions = self._random(number)
             specs = self._fresh(point, distributions)
@@ -62,9 +63,6 @@ class AdaptiveCells:
                 self._record(Suggested(number, point.parameters), specs)
                 return specs
         return None
-
-    def _past(self, past: Sequence[Cell]) -> list[PastCell]:
-        return [past_cell(cell, *self._suggested[cell.cell_id], self._search.objectives) for cell in past]
 
     def _random(self, number: int) -> tuple[Point, Distributions]:
         distributions: Distributions = {}

@@ -162,9 +162,10 @@ def _differing(
 ) -> dict[str, str]:
     """The first number of each trial that differs between their attempt and ours."""
     found: dict[str, str] = {}
+    ours_of = {(trial_id, number) for (trial_id, _), number in kept.items()}
     for name in ("trials", "epochs"):
         keys = [key for key in KEYS[name] if key not in ("trial_id", "attempt")]
-        mine = {(*_pair(row), *(row[key] for key in keys)): row for row in _rows_of(ours[name], _ours(kept))}
+        mine = {(*_pair(row), *(row[key] for key in keys)): row for row in _rows_of(ours[name], ours_of)}
         for row in _rows_of(theirs[name], set(kept)):
             key = (row["trial_id"], kept[_pair(row)], *(row[key] for key in keys))
             other = mine.get(key)
@@ -176,10 +177,6 @@ def _differing(
                     _pair(row)[0], f"{columns[0]}{where}: {value} was kept, {row[columns[0]]!r} was not copied"
                 )
     return found
-
-
-def _ours(kept: Mapping[Pair, int]) -> set[Pair]:
-    return {(trial_id, number) for (trial_id, _), number in kept.items()}
 
 
 def _rows_of(rows: pa.Table, pairs: set[Pair]) -> list[dict[str, object]]:

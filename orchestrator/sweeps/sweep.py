@@ -122,10 +122,6 @@ def _n_values(value: object) -> int:
     return 1 + sum(map(_n_values, inside))
 
 
-def _is_word(key: object) -> bool:
-    return isinstance(key, str)
-
-
 def _list_is_choice(value: object) -> object:
     return {"choice": value} if isinstance(value, list) else value
 
@@ -218,7 +214,9 @@ class SweepSpec(Frozen):
         if CASES not in self.space:
             return
         cases = self.space[CASES].choice or []
-        if not cases or not all(isinstance(case, dict) and case and all(map(_is_word, case)) for case in cases):
+        if not cases or not all(
+            isinstance(case, dict) and case and all(isinstance(key, str) for key in case) for case in cases
+        ):
             raise ValueError("space.cases: must be a list of mappings of settings")
         twice = sorted(
             {str(key).split(".")[0] for case in cases for key in case} & {k.split(".")[0] for k in self.space}
@@ -300,7 +298,9 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
             for text, code in _problems(document, point, error).items():
                 problems.setdefault(text, code)
         n_since += bool(problems)
-        if len(problems) > MAX_MISTAKES or len(specs) > MAX_TRIALS or _are_enough(sweep, len(specs)):
+        # Every cell of an adaptive search has a random cell in its place.
+        are_enough = sweep.search.is_adaptive and len(specs) >= (sweep.search.cells or 0) * len(set(sweep.seeds))
+        if len(problems) > MAX_MISTAKES or len(specs) > MAX_TRIALS or are_enough:
             break
     if len(specs) > MAX_TRIALS:
         text = f"a sweep has at most {MAX_TRIALS:,} trials. Split it into several sweeps."
@@ -310,14 +310,9 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
     return list(specs.values())
 
 
-def _are_enough(sweep: SweepSpec, n_trials: int) -> bool:
-    """Whether every cell of an adaptive search has a random cell in its place."""
-    return sweep.search.is_adaptive and n_trials >= (sweep.search.cells or 0) * len(set(sweep.seeds))
-
-
 def replicates(sweep: SweepSpec, point: Point, lookup: Lookup) -> list[TrialSpec]:
     """The trials of one point. Raises ValidationError or DraftError if its settings are not valid."""
-    first = _draft(sweep, point, sweep.seeds[0]).resolve(lookup)
+    first = TrialDraft.model_validate({**_content(sweep, point), "seed": sweep.seeds[0]}).resolve(lookup)
     if len(set(sweep.seeds)) > 1 and None not in (first.subset_seed, first.init_seed, first.order_seed):
         reason = (
             "with `subset_seed` and `order_seed` as well, nothing is left that the seed draws, so all `seeds` would "
@@ -349,10 +344,6 @@ class _ModelOnly(Frozen):
 
 class PlacedError(DraftError):
     """An invalid point; the paths of its problems are those of the sweep's file."""
-
-
-def _draft(sweep: SweepSpec, point: Point, seed: int) -> TrialDraft:
-    return TrialDraft.model_validate({**_content(sweep, point), "seed": seed})
 
 
 def _content(sweep: SweepSpec, point: Point) -> dict[str, Any]:

@@ -62,7 +62,10 @@ def documents_of(results: ResultStore, sweep: str, specs: Sequence[TrialSpec]) -
     try:
         trials = evidence(results, specs)
         found = answers(trials.frame, trials.specs)
-        told = [line for each in found for line in (f"**{markdown(each.heading)}**", "", *_paragraphs(lines_of(each)))]
+        paragraphs = [
+            line for each in found for line in (f"**{markdown(each.heading)}**", *map(markdown, lines_of(each)))
+        ]
+        told = [line for paragraph in paragraphs for line in (paragraph, "")]
     except ValueError as error:  # the trials cannot be compared
         found, told = [], [markdown(f"no answer: {error}."), ""]
     cells = summarise(specs, results.trials(list(TRIAL_COLUMNS)).to_pylist())
@@ -75,10 +78,6 @@ def _by_trial(rows: pa.Table) -> Callable[[str], list[dict[str, Any]]]:
     ids: list[str] = rows["trial_id"].to_pylist()
     starts, n_rows = {trial_id: n for n, trial_id in reversed([*enumerate(ids)])}, Counter(ids)
     return lambda trial_id: rows.slice(starts.get(trial_id, 0), n_rows[trial_id]).to_pylist()
-
-
-def _paragraphs(lines: Sequence[str]) -> list[str]:
-    return [text for line in lines for text in (markdown(line), "")]
 
 
 def _table(cells: Sequence[CellSummary]) -> list[str]:

@@ -59,16 +59,12 @@ def _make_room(root: Path, n_bytes: int, *, keep: Path) -> None:
     if keep.exists():
         return
     cached = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
-    taken = {path: _disk_bytes(path) for path in cached}
+    taken = {path: sum(file.stat().st_blocks * 512 for file in path.iterdir()) for path in cached}
     for path in cached:
         if sum(taken.values()) + n_bytes <= limit:
             return
         shutil.rmtree(path, ignore_errors=True)  # a process that has it mapped can read it on
         del taken[path]
-
-
-def _disk_bytes(folder: Path) -> int:
-    return sum(path.stat().st_blocks * 512 for path in folder.iterdir())
 
 
 def _boot() -> str:

@@ -55,7 +55,8 @@ def to_iob2(sentences: Sequence[Sentence], scheme: Scheme) -> list[Sentence]:
     pairs = Counter(chain.from_iterable(map(_pairs, sentences)))
     found = _detect(sentences, parts, pairs) if scheme == "auto" else scheme
     faults = _faults(found, parts, pairs)
-    _refuse(sentences, faults, f"Fix the tag, or `scheme`, which is {_said(scheme, found)}.")
+    is_now = f"`auto`, detected as {found.upper()}" if scheme == "auto" else f"`{scheme}`"
+    _refuse(sentences, faults, f"Fix the tag, or `scheme`, which is {is_now}.")
     rewritten = {(first, tag): _iob2(found, parts[first], parts[tag]) for first, tag in pairs}
     return [s._replace(tags=tuple(rewritten[pair] for pair in list(_pairs(s))[:-1])) for s in sentences]
 
@@ -70,10 +71,6 @@ def _parse(tag: str) -> Tag | None:
     if tag == OUTSIDE:
         return Tag(OUTSIDE, "")
     return Tag(WRITTEN_AS.get(prefix, prefix), kind) if prefix in set("BIESLU") and dash and kind else None
-
-
-def _said(scheme: str, found: Written) -> str:
-    return f"`auto`, detected as {found.upper()}" if scheme == "auto" else f"`{scheme}`"
 
 
 def _iob1(first: Tag, tag: Tag) -> Fault | None:

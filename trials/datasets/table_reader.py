@@ -109,7 +109,8 @@ def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterat
     whose = "the first row" if asked.by_position else "the header"
     for n, row in rows:
         if len(row) != len(cells):
-            yield DataError(f"{path}:{n}: a row has {_count(row)}, {whose} has {len(cells)}. Fix this row.")
+            count = "one column" if len(row) == 1 else f"{len(row)} columns"
+            yield DataError(f"{path}:{n}: a row has {count}, {whose} has {len(cells)}. Fix this row.")
         else:
             yield Row(f"{path}:{n}", _cells(row, places))
 
@@ -128,10 +129,6 @@ def _no_header(asked: TableColumns, first: Sequence[str]) -> str:
 def _cells(row: Sequence[str], places: Mapping[str, int]) -> dict[str, str | list[str]]:
     """The used cells, those of words and tags split."""
     return {key: row[at].split(" ") if key in SENTENCE_KEYS else row[at] for key, at in places.items()}
-
-
-def _count(cells: Sequence[str]) -> str:
-    return "one column" if len(cells) == 1 else f"{len(cells)} columns"
 
 
 def _json_rows(path: Path, asked: TableColumns) -> Iterator[Row | DataError]:

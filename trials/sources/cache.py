@@ -130,7 +130,9 @@ def write_manifest(
         "source": source,
         "licence": licence,
         "hidden": list(hidden),
-        "files": [_described(folder, file) for file in files],
+        "files": [
+            {"name": file, "bytes": (folder / file).stat().st_size, "sha256": _sha256(folder / file)} for file in files
+        ],
     }
     # Renamed only when complete: a folder with a manifest is a finished download.
     part = folder / f"{MANIFEST}.part"
@@ -140,10 +142,6 @@ def write_manifest(
     corpus = read_manifest(folder)
     assert corpus is not None
     return corpus
-
-
-def _described(folder: Path, file: str) -> dict[str, Any]:
-    return {"name": file, "bytes": (folder / file).stat().st_size, "sha256": _sha256(folder / file)}
 
 
 def _sha256(path: Path) -> str:

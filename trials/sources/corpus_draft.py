@@ -162,7 +162,7 @@ class DataDraft(Frozen):
         """The corpus's name, its source, and the files of its splits."""
         if self.train:
             files = Splits(*(tuple(map(_absolute, getattr(self, split))) for split in SPLITS))
-            return _stem(files.train[0]), None, files
+            return Path(files.train[0].removesuffix(".gz")).stem, None, files
         if self.ud is not None and self.release is not None:
             from trials.sources.ud import fetch_treebank
 
@@ -231,10 +231,6 @@ def _absolute(path: str) -> str:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path!r:.200} is not a path ({reason}). Give the path of a file or folder.") from error
     return str(absolute)
-
-
-def _stem(path: str) -> str:
-    return Path(path.removesuffix(".gz")).stem
 
 
 def _common_format(paths: Files) -> str:

@@ -88,13 +88,10 @@ def _listing(name: str, release: str) -> dict[str, Remote]:
             f"https://universaldependencies.org, and its releases at https://github.com/{ORGANISATION}/{name}/tags."
         ) from error
     try:
-        return dict(sorted(_remote(entry) for entry in entries if _is_wanted(entry)))
+        files = [entry for entry in entries if entry["type"] == "file" and _WANTED.fullmatch(entry["name"])]
+        return dict(sorted(map(_remote, files)))
     except (LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{shown(url)}: not a listing of files. Check PERMAFROST_UD_URL.") from error
-
-
-def _is_wanted(entry: dict[str, Any]) -> bool:
-    return entry["type"] == "file" and _WANTED.fullmatch(entry["name"]) is not None
 
 
 def _remote(entry: dict[str, Any]) -> tuple[str, Remote]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -43,13 +43,9 @@ def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = F
 def part_rates(loaded: LoadedModel, optim: OptimSpec) -> list[tuple[Sequence[torch.nn.Module], float]]:
     """The peak learning rate of each part: the head's, then from layer to layer downwards times `layer_decay`."""
     parts, decay = loaded.parts, optim.layer_decay or 1.0
-    below = [((layer,), optim.lr * decay**depth) for depth, layer in _from_the_top(parts.encoder_layers)]
+    below = [((layer,), optim.lr * decay**depth) for depth, layer in enumerate(reversed(parts.encoder_layers), start=1)]
     lowest = [((parts.embeddings,), optim.lr * decay ** (len(parts.encoder_layers) + 1))]
     return [(parts.head, optim.head_lr or optim.lr), *below, *lowest]
-
-
-def _from_the_top(layers: Sequence[torch.nn.Module]) -> Iterator[tuple[int, torch.nn.Module]]:
-    return enumerate(reversed(layers), start=1)
 
 
 def lr_share(step: int, n_steps: int, warmup: float, schedule: str = "linear") -> float:
