@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import traceback
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from orchestrator.store.schema import State
 from trials.cache.set_up import SetUpWork
@@ -45,41 +45,25 @@ class Listener(Protocol):
         return
 
 
+def _forwarding(event: str) -> Any:
+    """A method that passes an event on to every listener, in order."""
+
+    def forward(self: Listeners, *details: Any) -> None:
+        for listener in self.listeners:
+            getattr(listener, event)(*details)
+
+    return forward
+
+
 class Listeners(Listener):
-    """Several listeners as one, called in order."""
+    """Several listeners as one."""
 
     def __init__(self, *listeners: Listener) -> None:
-        self._all = listeners
+        self.listeners = listeners
 
-    def started(self, spec: TrialSpec, attempt: int) -> None:
-        """Forward the event."""
-        for listener in self._all:
-            listener.started(spec, attempt)
-
-    def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
-        """Forward the event."""
-        for listener in self._all:
-            listener.preparing(spec, work)
-
-    def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
-        """Forward the event."""
-        for listener in self._all:
-            listener.evaluated(spec, record)
-
-    def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Forward the event."""
-        for listener in self._all:
-            listener.retried(spec, state, error)
-
-    def ended(self, spec: TrialSpec, state: State, error: str | None) -> None:
-        """Forward the event."""
-        for listener in self._all:
-            listener.ended(spec, state, error)
-
-    def tick(self) -> None:
-        """Forward the event."""
-        for listener in self._all:
-            listener.tick()
+    started, preparing, evaluated, retried, ended, tick = map(
+        _forwarding, ("started", "preparing", "evaluated", "retried", "ended", "tick")
+    )
 
 
 _TRANSIENT = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 
 from trials.cache.set_up import SetUpWork, counted
@@ -14,7 +14,7 @@ from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.reading import read_corpus
-from trials.tasks.task import Split, unit_of, unseen_labels
+from trials.tasks.task import Encoding, Split, unit_of, unseen_labels
 
 CHUNK = 1_000  # items that the tokenizer takes at once
 
@@ -35,15 +35,13 @@ def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int
     labels = task.label_names(corpus.train)
     extra = () if task.regression else unseen_labels([*corpus.dev, *corpus.test, *corpus.mismatched], labels)
     names = (*labels, *sorted(extra))
-    tokenizer, token_types = load_tokenizer(model, task.head), family_of(model).token_types
-
-    encode = partial(task.encode, max_length=max_length, lowercase=lowercase, token_types=token_types)
+    how = Encoding(load_tokenizer(model, task.head), max_length, lowercase, family_of(model).token_types)
 
     def encoded(name: str) -> Split:
         items: list[Item] = getattr(corpus, name)
         chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
         work = SetUpWork(f"encoding {data.name} {name}", len(items), unit_of(task))
-        found = (encode(chunk, names, len(labels), tokenizer) for chunk in counted(chunks, work, len))
+        found = (task.encode(chunk, names, len(labels), how) for chunk in counted(chunks, work, len))
         return Split([*chain.from_iterable(found)])
 
-    return EncodedCorpus(labels, names, tokenizer.pad_token_id, *map(encoded, SPLITS))
+    return EncodedCorpus(labels, names, how.tokenizer.pad_token_id, *map(encoded, SPLITS))

@@ -26,7 +26,7 @@ from trials.settings import ModelSpec
 from trials.sources.hub_models import PICKLE
 from trials.sources.local_models import weight_shapes
 from trials.tasks import TASKS
-from trials.tasks.task import IGNORE, Example
+from trials.tasks.task import IGNORE, Encoding, Example
 from trials.training.batching import collate
 
 MOST_PARAMETERS = 40_000_000  # of the small copy: 160 MB, and as much for gradients
@@ -144,9 +144,9 @@ def _examples(spec: ModelSpec, head: Head, tokenizer: PreTrainedTokenizerBase) -
     """Two sentences or texts, as a trial's task encodes them."""
     task, items = (TASKS["pos"], _SENTENCES) if head == "tokens" else (TASKS["classification"], _TEXTS)
     length = min(MAX_LENGTH, spec.n_positions)
-    types = family_of(spec).token_types
+    how = Encoding(tokenizer, length, lowercase=False, token_types=family_of(spec).token_types)
     try:
-        return task.encode(items, LABELS, N_LABELS, tokenizer, max_length=length, lowercase=False, token_types=types)
+        return task.encode(items, LABELS, N_LABELS, how)
     except Exception as error:  # tokenizers of layouts, for instance, want a box for each word
         raise ModelError(f"{spec.path}: its tokenizer does not encode plain text ({reason(error)}).") from error
 

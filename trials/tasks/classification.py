@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,28 +13,21 @@ from trials.datasets.broken_lines import convert_all
 from trials.datasets.corpus import Item, Text
 from trials.errors import DataError
 from trials.escaping.untrusted_text import quoted
-from trials.metrics.metric import Output
+from trials.metrics.metric import Output, PredictedSplit
 from trials.metrics.table import TagScore, tag_table
 from trials.models.family import Head
 from trials.settings import Columns, Scheme
-from trials.tasks.task import IGNORE, TASKS, Example, MeasuredTask, sorted_labels
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+from trials.tasks.task import IGNORE, TASKS, Encoding, Example, Task, sorted_labels
 
 SENTENCE = Columns(text="sentence", label="label")
 
 
 @dataclass(frozen=True)
-class TextClassification(MeasuredTask):
+class TextClassification(Task):
     """A class, or a number, for each text or pair of texts.
 
     Attributes:
-        score: The metric that selects the best epoch.
         columns: Names of a table's columns, as GLUE calls them.
-        outputs: What the task predicts.
-        positive: Names that the positive class of a binary task may have.
-        regression: Whether the label is a number.
     """
 
     score: str = "accuracy"
@@ -65,35 +57,22 @@ class TextClassification(MeasuredTask):
         """The classes; a regression has the one output `number`."""
         return ("number",) if self.regression else sorted_labels(train)
 
-    def encode(
-        self,
-        items: Sequence[Item],
-        names: tuple[str, ...],
-        n_labels: int,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        max_length: int,
-        lowercase: bool,
-        token_types: bool,
-    ) -> list[Example]:
+    def encode(self, items: Sequence[Item], names: tuple[str, ...], n_labels: int, how: Encoding) -> list[Example]:
         """One label per text; texts beyond `max_length` are cut off, the longer text of a pair first."""
         texts = [item for item in items if isinstance(item, Text)]
-        first = [_cased(text.text, lowercase) for text in texts]
-        pairs = [_cased(text.pair, lowercase) for text in texts if text.pair is not None] or None
-        encoded = tokenizer(
-            first, pairs, truncation=True, max_length=max_length, return_token_type_ids=token_types and bool(pairs)
-        )
+        first = [_cased(text.text, how.lowercase) for text in texts]
+        pairs = [_cased(text.pair, how.lowercase) for text in texts if text.pair is not None] or None
+        typed = how.token_types and bool(pairs)
+        encoded = how.tokenizer(first, pairs, truncation=True, max_length=how.max_length, return_token_type_ids=typed)
         types = encoded.get("token_type_ids") or [None] * len(texts)
         ids = {name: i for i, name in enumerate(names)}
         golds = [float(text.label) if self.regression else ids[text.label] for text in texts]
         cut = [bool(part.overflowing) for part in encoded.encodings]
         return [_example(*values, n_labels) for values in zip(encoded["input_ids"], types, golds, cut, strict=True)]
 
-    def table(
-        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
-    ) -> tuple[TagScore, ...]:
+    def table(self, split: PredictedSplit) -> tuple[TagScore, ...]:
         """One row per class."""
-        return () if self.regression else tag_table(gold, predicted, names, level="class")
+        return () if self.regression else tag_table(split.gold, split.predicted, split.names, level="class")
 
 
 def _cased(text: str, lowercase: bool) -> str:

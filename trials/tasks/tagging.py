@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trials.datasets.corpus import Item, Sentence
 from trials.datasets.schemes import to_iob2
 from trials.errors import DataError
-from trials.metrics.metric import Output
+from trials.metrics.metric import Output, PredictedSplit
 from trials.metrics.table import TagScore, span_table, tag_table
 from trials.models.family import Head
 from trials.settings import Columns, Scheme
-from trials.tasks.task import IGNORE, TASKS, Example, MeasuredTask, sorted_labels
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+from trials.tasks.task import IGNORE, TASKS, Encoding, Example, Task, sorted_labels
 
 
-class PosTagging(MeasuredTask):
+class PosTagging(Task):
     """Part-of-speech tags: UD's universal tags, or any other tag set, which is read from train."""
 
     head: Head = "tokens"
@@ -37,36 +33,24 @@ class PosTagging(MeasuredTask):
         """The tags of the whole train split."""
         return sorted_labels(train)
 
-    def encode(
-        self,
-        items: Sequence[Item],
-        names: tuple[str, ...],
-        n_labels: int,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        max_length: int,
-        lowercase: bool,
-        token_types: bool,
-    ) -> list[Example]:
+    def encode(self, items: Sequence[Item], names: tuple[str, ...], n_labels: int, how: Encoding) -> list[Example]:
         """Label the first subword of each word; continuation subwords and special tokens get IGNORE.
 
         A word without subwords (cut off by `max_length`, or only characters that the tokenizer drops) or with a tag
         that does not occur in train is not learnt, but still counted: as an error.
         """
         sentences = tagged_sentences(items)
-        forms = [[w.lower() for w in s.forms] if lowercase else list(s.forms) for s in sentences]
-        encoded = tokenizer(forms, is_split_into_words=True, truncation=True, max_length=max_length)
+        forms = [[w.lower() for w in s.forms] if how.lowercase else list(s.forms) for s in sentences]
+        encoded = how.tokenizer(forms, is_split_into_words=True, truncation=True, max_length=how.max_length)
         tag_ids = {tag: i for i, tag in enumerate(names)}
         return [
             _example(part.ids, part.word_ids, [tag_ids[tag] for tag in sentence.tags], n_labels, bool(part.overflowing))
             for part, sentence in zip(encoded.encodings, sentences, strict=True)
         ]
 
-    def table(
-        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
-    ) -> tuple[TagScore, ...]:
+    def table(self, split: PredictedSplit) -> tuple[TagScore, ...]:
         """One row per tag."""
-        return tag_table(gold, predicted, names)
+        return tag_table(split.gold, split.predicted, split.names)
 
 
 class EntityRecognition(PosTagging):
@@ -80,11 +64,9 @@ class EntityRecognition(PosTagging):
         """The sentences with IOB2 tags. Raises DataError if the scheme is violated or mixed."""
         return [*to_iob2(tagged_sentences(items), scheme)]
 
-    def table(
-        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
-    ) -> tuple[TagScore, ...]:
+    def table(self, split: PredictedSplit) -> tuple[TagScore, ...]:
         """One row per entity type, then one row per tag."""
-        return (*span_table(gold, predicted, starts, names), *super().table(gold, predicted, starts, names))
+        return (*span_table(split.gold, split.predicted, split.starts, split.names), *super().table(split))
 
 
 def tagged_sentences(items: Sequence[Item]) -> list[Sentence]:

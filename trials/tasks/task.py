@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -68,90 +69,54 @@ class Split:
         object.__setattr__(self, "starts", np.cumsum([0, *lengths[:-1]]) if lengths else np.empty(0, np.int64))
 
 
-class Task(Protocol):
-    """The interface of a task."""
-
-    @property
-    def head(self) -> Head:
-        """Whether each word has a label, or each text."""
-        ...
-
-    @property
-    def regression(self) -> bool:
-        """Whether the label is a number rather than a class."""
-        ...
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """Names of the metrics it measures, the one that selects the best epoch first."""
-        ...
-
-    @property
-    def columns(self) -> Columns:
-        """The default columns of this task's tables."""
-        ...
-
-    def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
-        """The items of one split, validated and with tags in one scheme. Raises DataError."""
-        ...
-
-    def label_names(self, train: Sequence[Item]) -> tuple[str, ...]:
-        """The sorted labels of the whole train split, not of the subset, so that all train sizes share them."""
-        ...
-
-    def encode(
-        self,
-        items: Sequence[Item],
-        names: tuple[str, ...],
-        n_labels: int,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        max_length: int,
-        lowercase: bool,
-        token_types: bool,
-    ) -> list[Example]:
-        """The items as examples, in the same order; `names` are the labels and then those that train lacks."""
-        ...
-
-    def predicted_split(
-        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
-    ) -> PredictedSplit:
-        """The arguments as what metrics take, with the id of the task's positive class."""
-        ...
-
-    def measure(
-        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
-    ) -> dict[str, float]:
-        """The value of each of `metrics`; the arguments are the attributes of `PredictedSplit`."""
-        ...
-
-    def table(
-        self, gold: np.ndarray, predicted: np.ndarray, starts: np.ndarray, names: tuple[str, ...]
-    ) -> tuple[TagScore, ...]:
-        """Support, precision, recall and F1 of every label; empty for a regression."""
-        ...
-
-
-TASKS: Registry[Task] = Registry("task")
-
-
-def unit_of(task: Task) -> str:
-    """What the items of its corpora are called."""
-    return "texts" if task.head == "text" else "sentences"
-
-
-class MeasuredTask:
-    """Base of the tasks: they measure every registered metric of their outputs.
+class Encoding(NamedTuple):
+    """How items become examples.
 
     Attributes:
+        max_length: Longest input in subwords.
+        token_types: Whether the model tells the texts of a pair apart by token types.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int
+    lowercase: bool
+    token_types: bool
+
+
+class Task(ABC):
+    """A task. It measures every registered metric of its outputs.
+
+    Attributes:
+        head: Whether each word has a label, or each text.
+        regression: Whether the label is a number rather than a class.
         score: The metric that selects the best epoch.
-        outputs: What the task predicts.
+        columns: The default columns of its tables.
+        outputs: What it predicts.
         positive: Names that its positive class may have.
     """
 
+    head: Head
+    regression: bool
     score: str
+    columns: Columns
     outputs: frozenset[Output]
     positive: tuple[str, ...] = ()
+
+    @abstractmethod
+    def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
+        """The items of one split, validated and with tags in one scheme. Raises DataError."""
+
+    @abstractmethod
+    def label_names(self, train: Sequence[Item]) -> tuple[str, ...]:
+        """The sorted labels of the whole train split, not of the subset, so that all train sizes share them."""
+
+    @abstractmethod
+    def encode(self, items: Sequence[Item], names: tuple[str, ...], n_labels: int, how: Encoding) -> list[Example]:
+        """The items as examples, in the same order; `names` are the labels and then those that train lacks."""
+
+    @abstractmethod
+    def table(self, split: PredictedSplit) -> tuple[TagScore, ...]:
+        """Support, precision, recall and F1 of every label; empty for a regression."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -172,6 +137,14 @@ class MeasuredTask:
         """The value of each of `metrics`; the arguments are the attributes of `PredictedSplit`."""
         split = self.predicted_split(gold, predicted, starts, names)
         return {metric.name: metric.function(split) for metric in metrics_for(self.outputs, self.score)}
+
+
+TASKS: Registry[Task] = Registry("task")
+
+
+def unit_of(task: Task) -> str:
+    """What the items of its corpora are called."""
+    return "texts" if task.head == "text" else "sentences"
 
 
 def as_score(task_name: str, score: str | None, measured: Mapping[str, float]) -> float:

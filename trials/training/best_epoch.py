@@ -72,8 +72,8 @@ def split_report(
 ) -> SplitReport:
     """The scores of every label, what each sentence contributes, and the predictions if the sweep stores them."""
     task = TASKS[spec.task]
-    tags = task.table(split.gold, evaluated.predicted, split.starts, data.names)
     predicted = task.predicted_split(split.gold, evaluated.predicted, split.starts, data.names)
+    tags = task.table(predicted)
     metric = METRICS[spec.score or task.metrics[0]]
     contributions, constant = tuple(metric.score_contributions(predicted).tolist()), metric.constant_score(predicted)
     by_default = task.head == "tokens" and len(split.gold) <= AUTO_WORDS

@@ -20,9 +20,10 @@ from trials.draft import DraftError, Lookup, TrialDraft
 from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.encoding.tokenize import encode_for
 from trials.metrics.classes import binary_f1, matthews, pearson, spearman
+from trials.metrics.metric import PredictedSplit
 from trials.models.load import load_model
 from trials.tasks import TASKS
-from trials.tasks.task import IGNORE, NO_PREDICTION, Example
+from trials.tasks.task import IGNORE, NO_PREDICTION, Encoding, Example
 from trials.training.batching import collate
 from trials.training.loop import mean_loss
 
@@ -40,9 +41,7 @@ def tokenizer(tiny_models: dict[str, Path]) -> PreTrainedTokenizerBase:
 def encode(
     tokenizer: PreTrainedTokenizerBase, *texts: Text, task: str = "rte", max_length: int = 32, token_types: bool = True
 ) -> list[Example]:
-    return TASKS[task].encode(
-        texts, NAMES, 2, tokenizer, max_length=max_length, lowercase=False, token_types=token_types
-    )
+    return TASKS[task].encode(texts, NAMES, 2, Encoding(tokenizer, max_length, False, token_types))
 
 
 # --- Encoding
@@ -64,7 +63,7 @@ def test_a_pair_is_told_apart_by_token_types(tokenizer: PreTrainedTokenizerBase)
 
 def test_a_text_beyond_the_longest_input_is_counted(tokenizer: PreTrainedTokenizerBase) -> None:
     texts = [Text("a b c", None, "0"), Text("a b c d", None, "0")]
-    found = TASKS["sst2"].encode(texts, NAMES, 2, tokenizer, max_length=5, lowercase=False, token_types=False)
+    found = encode(tokenizer, *texts, task="sst2", max_length=5, token_types=False)
     assert [(len(example.ids), example.cut) for example in found] == [(5, 0), (5, 1)]
 
 
@@ -99,7 +98,7 @@ def test_token_types_change_what_bert_sees(make_trial: TrialMaker, texts: Path) 
 def test_a_class_that_train_lacks_is_not_learnt_but_counted(tokenizer: PreTrainedTokenizerBase) -> None:
     names = ("0", "1", "maybe")
     texts = [Text("a", None, "maybe"), Text("b", None, "1")]
-    first, second = TASKS["sst2"].encode(texts, names, 2, tokenizer, max_length=8, lowercase=False, token_types=False)
+    first, second = TASKS["sst2"].encode(texts, names, 2, Encoding(tokenizer, 8, False, False))
     assert (first.labels.tolist(), first.gold.tolist()) == ([IGNORE], [2])
     assert (second.labels.tolist(), second.gold.tolist()) == ([1], [1])
 
@@ -144,7 +143,7 @@ def test_what_is_measured_is_what_the_metrics_say(pairs: list[tuple[int, int]]) 
     measured = TASKS["cola"].measure(gold, predicted, np.arange(len(gold)), ("a", "b", "c"))
     assert measured["matthews"] == matthews(gold, predicted)
     assert measured["accuracy"] == np.mean(gold == predicted)
-    table = TASKS["cola"].table(gold, predicted, np.arange(len(gold)), ("a", "b", "c"))
+    table = TASKS["cola"].table(PredictedSplit(gold, predicted, np.arange(len(gold)), ("a", "b", "c")))
     assert {row.level for row in table} == {"class"}
     assert sum(row.support for row in table) == len(gold)
     assert sum(row.correct for row in table) == np.sum(gold == predicted)
@@ -181,7 +180,7 @@ def test_a_regression_is_measured_by_its_correlations() -> None:
     gold, predicted = np.array([1.0, 2.0, 3.5, 0.0]), np.array([0.5, 2.5, 2.0, 0.75])
     measured = TASKS["stsb"].measure(gold, predicted, STARTS, ("number",))
     assert measured == {"pearson": pearson(gold, predicted), "spearman": spearman(gold, predicted)}
-    assert TASKS["stsb"].table(gold, predicted, STARTS, ("number",)) == ()
+    assert TASKS["stsb"].table(PredictedSplit(gold, predicted, STARTS, ("number",))) == ()
 
 
 # --- Refusals

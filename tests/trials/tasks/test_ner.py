@@ -14,6 +14,7 @@ from tests.trials.conftest import TrialMaker
 from trials.datasets.corpus import Sentence
 from trials.encoding.tokenize import encode_for
 from trials.errors import DataError
+from trials.metrics.metric import PredictedSplit
 from trials.metrics.spans import span_scores
 from trials.metrics.table import span_table, tag_table
 from trials.metrics.tokens import accuracy, macro_f1
@@ -82,7 +83,7 @@ def test_what_is_measured_is_what_the_metrics_say(pairs: list[tuple[int, int]], 
     assert measured["span_f1"] == spans.f1
     assert measured["span_macro_recall"] == spans.macro_recall
     assert (measured["accuracy"], measured["macro_f1"]) == (accuracy(gold, predicted), macro_f1(gold, predicted))
-    assert NER.table(gold, predicted, starts, NAMES) == (
+    assert NER.table(PredictedSplit(gold, predicted, starts, NAMES)) == (
         *span_table(gold, predicted, starts, NAMES),
         *tag_table(gold, predicted, NAMES),
     )

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from trials.datasets.corpus import Sentence
 from trials.starter import model_path
 from trials.tasks import TASKS
-from trials.tasks.task import IGNORE, NO_PREDICTION, Example
+from trials.tasks.task import IGNORE, NO_PREDICTION, Encoding, Example
 
 POS = TASKS["pos"]
 LABELS = ("ADJ", "NOUN", "VERB")
@@ -29,9 +29,7 @@ def tokenizer(tiny_models: dict[str, Path]) -> PreTrainedTokenizerBase:
 def encode(tokenizer: PreTrainedTokenizerBase, *pairs: tuple[str, str], max_length: int = 32) -> Example:
     sentence = Sentence(tuple(form for form, _ in pairs), tuple(tag for _, tag in pairs))
     names = (*LABELS, *sorted({tag for _, tag in pairs} - set(LABELS)))
-    return POS.encode(
-        [sentence], names, len(LABELS), tokenizer, max_length=max_length, lowercase=False, token_types=False
-    )[0]
+    return POS.encode([sentence], names, len(LABELS), Encoding(tokenizer, max_length, False, False))[0]
 
 
 def test_labels_stand_at_first_subwords_and_specials_have_none(tokenizer: PreTrainedTokenizerBase) -> None:
@@ -75,8 +73,7 @@ def test_tags_are_read_from_train_and_sorted() -> None:
 def test_lowercasing_changes_the_subwords_of_a_cased_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     sentences = [Sentence(("Ab",), ("NOUN",))]
     kept, lowered = (
-        POS.encode(sentences, LABELS, 3, tokenizer, max_length=8, lowercase=lowercase, token_types=False)[0]
-        for lowercase in (False, True)
+        POS.encode(sentences, LABELS, 3, Encoding(tokenizer, 8, lowercase, False))[0] for lowercase in (False, True)
     )
     assert tokenizer.convert_ids_to_tokens(kept.ids)[1:3] == ["A", "##b"]
     assert tokenizer.convert_ids_to_tokens(lowered.ids)[1:3] == ["a", "##b"]
