@@ -56,11 +56,7 @@ def load_trained(spec: TrialSpec, content: bytes) -> Trained:
 
 
 def export_model(spec: TrialSpec, trained: Trained, folder: Path, card: str) -> None:
-    """Write weights (adapters merged), configuration, tokenizer, recipe and model card.
-
-    Raises:
-        ModelError: the folder cannot be written.
-    """
+    """Write weights (adapters merged), configuration, tokenizer, recipe and model card. Raises ModelError."""
     model: Any = trained.loaded.model.cpu().eval()
     merge_adapters(model)
     if not TASKS[spec.task].regression:

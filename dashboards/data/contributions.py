@@ -19,12 +19,10 @@ _lock = threading.Lock()
 
 
 def trials_with_sentences(selection: Selection) -> pd.DataFrame:
-    """The trials of a selection with `sentences`, see `trial_frame.with_sentences`; all None for other metrics.
+    """The trials of a selection with `sentences`, see `trial_frame.with_sentences`; all None for other metrics. Raises
+    StoreError.
 
     Parts of the store that were read for an earlier call are not read again.
-
-    Raises:
-        StoreError: The storage does not answer.
     """
     trials = selection.trials
     if not selection.scored:

@@ -181,11 +181,7 @@ class Frames:
         self._snapshot: Snapshot | None = None
 
     def refresh(self) -> Snapshot:
-        """The store as it is now; the same object as before if nothing changed.
-
-        Raises:
-            StoreError: it cannot be read at all.
-        """
+        """The store as it is now; the same object as before if nothing changed. Raises StoreError."""
         with self._lock:
             changed = [self._look_at_trials(), self._epochs.refresh(), self._plans.refresh(), self._look_at_drivers()]
             changed += [table.refresh() for table in self._unowned.values()]

@@ -60,11 +60,7 @@ class EntityErrors(NamedTuple):
 
 
 def predictions_of(snapshot: Snapshot, trials: pd.DataFrame, split: str) -> dict[str, PredictedLabels]:
-    """The stored predictions of some trials, by trial id; trials without any are left out.
-
-    Raises:
-        StoreError: the storage does not answer.
-    """
+    """The stored predictions of some trials, by trial id; trials without any are left out. Raises StoreError."""
     with _lock:
         reader = _readers.get(snapshot.store)
         if reader is None:
@@ -160,9 +156,7 @@ def disagreements(
     snapshot: Snapshot, trial_ids: Sequence[str], split: str
 ) -> tuple[list[Disagreement], int, tuple[str, ...]]:
     """The sentences for which trials differ, the number of sentences that all have, and the trials without predictions.
-
-    Raises:
-        StoreError: the storage does not answer.
+    Raises StoreError.
     """
     read = [snapshot.store.predictions(trial_id) for trial_id in trial_ids]
     found = [{row["sentence"]: row for row in rows.filter(pc.equal(rows["split"], split)).to_pylist()} for rows in read]

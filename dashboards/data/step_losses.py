@@ -22,13 +22,10 @@ _lock = threading.Lock()
 
 
 def step_losses(snapshot: Snapshot, trials: pd.DataFrame) -> pd.DataFrame:
-    """The losses of some trials, one row per step, by trial and step: `trial_id`, `step`, `loss`.
+    """The losses of some trials, one row per step, by trial and step: `trial_id`, `step`, `loss`. Raises StoreError.
 
     The first call for a store reads all its evaluations and keeps those of the `SEEDS` lowest seeds of every cell;
     later calls read new parts only. The same call for the same snapshot returns the same frame.
-
-    Raises:
-        StoreError: the storage does not answer.
     """
     with _lock:
         reader = _readers.setdefault(snapshot.store, _Reader(snapshot.store))

@@ -32,14 +32,11 @@ class TrialRows:
         self._loaded: set[str] = set()
 
     def of(self, attempts: Mapping[str, int], prefetch: Collection[str] = ()) -> pa.Table:
-        """Rows of some trials, each of the given attempt, in no order.
+        """Rows of some trials, each of the given attempt, in no order. Raises StoreError.
 
         Args:
             attempts: Trial id to the attempt that counts.
             prefetch: Trials that are likely to be requested next; they cost little, as parts are read as a whole.
-
-        Raises:
-            StoreError: the storage does not answer, or parts vanish again and again.
         """
         with self._lock:
             self._read_parts(set(attempts), set(prefetch))

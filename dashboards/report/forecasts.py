@@ -34,11 +34,7 @@ class Forecasts:
 
 
 def forecasts(store: ResultStore, sweep: str) -> Forecasts | None:
-    """The scored forecasts of a sweep; None if no launch had one.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """The scored forecasts of a sweep; None if no launch had one. Raises StoreError."""
     found = scores(store, sweep)
     if not found:
         return None

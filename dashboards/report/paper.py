@@ -76,12 +76,9 @@ def draw(study: Study, store: ResultStore, margin: float = MARGIN) -> tuple[list
 def write_paper(
     study: Study, store: ResultStore, folder: Path, *, margin: float = MARGIN, pictures: bool = True
 ) -> Written:
-    """Write a study with ours beside; existing files with the same names are replaced.
+    """Write a study with ours beside; existing files with the same names are replaced. Raises ConfigError.
 
     Without a Chromium, everything but SVG, PDF and PNG is written.
-
-    Raises:
-        ConfigError: the folder cannot be written.
     """
     drawn, everything = draw(study, store, margin)
     source = f"{study.citation} Ours: {store.address}"

@@ -35,11 +35,7 @@ def find_browser(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 class FigureRenderer:
-    """A Chromium that runs as long as the `with` block and draws figures.
-
-    Raises:
-        MissingError: no Chromium is installed.
-    """
+    """A Chromium that runs as long as the `with` block and draws figures. Raises MissingError."""
 
     def __init__(self) -> None:
         browser = find_browser()

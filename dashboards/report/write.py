@@ -72,10 +72,8 @@ def write_report(
 
 
 def write_files(folder: Path, files: Mapping[str, bytes], pictures: Iterable[tuple[str, bytes]]) -> Written:
-    """Write files by their names within a folder, the HTML first, and the pictures if there is a Chromium.
-
-    Raises:
-        ConfigError: the folder cannot be written.
+    """Write files by their names within a folder, the HTML first, and the pictures if there is a Chromium. Raises
+    ConfigError.
     """
     no_pictures = ""
     try:

@@ -41,13 +41,10 @@ _WHY = {
 
 
 class Listening:
-    """A dashboard served by a thread of its own as long as the `with` block runs.
+    """A dashboard served by a thread of its own as long as the `with` block runs. Raises ConfigError.
 
     Attributes:
         url: Its address, with the actual port.
-
-    Raises:
-        ConfigError: the address cannot be bound.
     """
 
     def __init__(self, app: dash.Dash, access: Access, *, debug: bool = False) -> None:
@@ -89,13 +86,10 @@ class Listening:
 
 
 def serve(app: dash.Dash, access: Access, *, debug: bool = False) -> int:
-    """Serve until Ctrl-C or SIGTERM; print the address on stderr.
+    """Serve until Ctrl-C or SIGTERM; print the address on stderr. Raises ConfigError.
 
     Returns:
         The exit code: 130 after Ctrl-C, 143 after SIGTERM.
-
-    Raises:
-        ConfigError: the address cannot be bound.
     """
     with _stopped_by_signal() as stopped, Listening(app, access, debug=debug) as server:
         if access.port and not server.url.endswith(f":{access.port}/"):

@@ -85,11 +85,7 @@ class SharedSource:
             return not waits and self._source.is_over
 
     def next(self) -> Order | None:
-        """The next trial that this driver has claimed; None if there is none at the moment.
-
-        Raises:
-            StoreError: the storage does not answer, or other drivers counted this one as ended.
-        """
+        """The next trial that this driver has claimed; None if there is none at the moment. Raises StoreError."""
         with self._changed:
             if not self._claimed:
                 self._is_wanted = True
@@ -107,11 +103,7 @@ class SharedSource:
         return order
 
     def again(self, trial_id: str, number: int) -> int:
-        """Claim a further attempt at a trial that runs here.
-
-        Raises:
-            StoreError: the storage does not answer, or other drivers counted this one as ended.
-        """
+        """Claim a further attempt at a trial that runs here. Raises StoreError."""
         with self._claiming:
             claimed = self._trials.again(trial_id, number)
         if claimed is None:

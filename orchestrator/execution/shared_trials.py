@@ -62,13 +62,10 @@ class SharedTrials:
         return ended, free
 
     def claim(self, trial_id: str) -> int | None:
-        """Claim a trial.
+        """Claim a trial. Raises StoreError.
 
         Returns:
             The number of its next attempt; None if another driver has the trial, or has ended it.
-
-        Raises:
-            StoreError: the storage does not answer.
         """
         if self._is_news(trial_id):
             return None

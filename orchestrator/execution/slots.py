@@ -60,15 +60,12 @@ def kinds_of(nodes: Sequence[Node], *, gpus: bool) -> dict[str, list[Node]]:
 
 
 def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str, ...]:
-    """The kinds of node that trials run on.
+    """The kinds of node that trials run on. Raises ConfigError.
 
     Args:
         nodes: The cluster's.
         device: ``any``; ``one`` for the kind with the most capacity; or a kind.
         gpus: Whether trials need a GPU.
-
-    Raises:
-        ConfigError: the cluster has no such kind.
     """
     found = kinds_of(nodes, gpus=gpus)
     if device == "any":

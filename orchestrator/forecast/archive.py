@@ -41,11 +41,7 @@ def save_forecast(store: Storage, forecast: Forecast) -> None:
 
 
 def stored_forecasts(store: Storage, sweep: str) -> list[Forecast]:
-    """The forecasts of a sweep, oldest first, without those of a newer format.
-
-    Raises:
-        BrokenError: A file is damaged.
-    """
+    """The forecasts of a sweep, oldest first, without those of a newer format. Raises BrokenError."""
     folder = store.at(SWEEPS).at(sweep)
     decoded = (decoded_forecast(f"{folder}/{name}", folder.read(name)) for name in filter(is_forecast, folder.files()))
     return [forecast for forecast in decoded if forecast is not None]
@@ -58,11 +54,7 @@ def as_json(forecast: Forecast) -> dict[str, Any]:
 
 
 def decoded_forecast(path: str, content: bytes) -> Forecast | None:
-    """A forecast from the bytes of its file; None if the format is newer.
-
-    Raises:
-        BrokenError: The file is damaged.
-    """
+    """A forecast from the bytes of its file; None if the format is newer. Raises BrokenError."""
     try:
         if not is_intact(path, content):
             raise ValueError("its content does not match the digest in its name")

@@ -93,11 +93,7 @@ class Pilots:
 def run_pilots(
     specs: Sequence[TrialSpec], threads: int, say: Callable[[str], None], *, gpu: bool = False
 ) -> list[Observation]:
-    """Run pilots one after the other and return their costs as observations of the given trials.
-
-    Raises:
-        MissingError: The process ended early.
-    """
+    """Run pilots one after the other and return their costs as observations. Raises MissingError."""
     small = [pilot_spec(spec) for spec in specs]
     command = [sys.executable, "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
     results = list[dict[str, float]]()

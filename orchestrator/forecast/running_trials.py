@@ -40,15 +40,12 @@ class Unfinished:
 def unfinished_trials(
     store: ResultStore, ended: Sequence[Mapping[str, Any]], specs: Mapping[str, TrialSpec]
 ) -> list[Unfinished]:
-    """The unfinished trials of all sweeps of a store, in the order of their labels.
+    """The unfinished trials of all sweeps of a store, in the order of their labels. Raises StoreError.
 
     Args:
         store: The store.
         ended: The rows of ended trials: `trial_id`, `attempt`, `state`.
         specs: The specs of those rows, by trial id.
-
-    Raises:
-        StoreError: The store cannot be read.
     """
     attempts = {row["trial_id"]: row["attempt"] for row in ended}
     curves = _newest_attempts(store)

@@ -18,10 +18,7 @@ _Rows = Sequence[Mapping[str, Any]] | Sequence[Sequence[str]]
 
 def first_rows(path: Path, format_: str, n: int = N_ROWS) -> _Rows:
     """Up to `n` rows of a TSV or CSV file as lists of cells, the header line included if there is one; of a JSON lines
-    or Parquet file as mappings.
-
-    Raises:
-        DataError: The file cannot be read.
+    or Parquet file as mappings. Raises DataError.
     """
     if format_ == "parquet":
         return _of_parquet(path, n)

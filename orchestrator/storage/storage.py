@@ -76,15 +76,12 @@ class Storage(ABC):
 
     @abstractmethod
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
-        """Write a new object atomically; it is durable when this returns.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
+        """Write a new object atomically; it is durable when this returns. Raises StoreError."""
 
     @abstractmethod
     def create(self, name: str, content: bytes) -> bool:
-        """Write an object only if none has this name, atomically; it is durable when this returns True.
+        """Write an object only if none has this name, atomically; it is durable when this returns True. Raises
+        StoreError.
 
         Where `honours_create` is False, two callers at the same time may both be told True.
 
@@ -95,16 +92,11 @@ class Storage(ABC):
 
         Returns:
             Whether the object of this name is the caller's.
-
-        Raises:
-            StoreError: it cannot be written.
         """
 
     def honours_create(self) -> bool:
-        """Whether `create` leaves an existing object alone, found out with an object that is deleted again.
-
-        Raises:
-            StoreError: it cannot be written.
+        """Whether `create` leaves an existing object alone, found out with an object that is deleted again. Raises
+        StoreError.
         """
         name = temporary_name("probe")
         try:
@@ -122,11 +114,7 @@ class Storage(ABC):
 
     @abstractmethod
     def check_writable(self) -> None:
-        """Check, without writing, that a new store can be written here.
-
-        Raises:
-            StoreError: it cannot.
-        """
+        """Check, without writing, that a new store can be written here. Raises StoreError."""
 
     def free_bytes(self) -> int | None:
         """Free space in bytes; None where it has no limit that is known."""

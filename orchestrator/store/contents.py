@@ -78,11 +78,7 @@ class TableContents:
 
 
 def read_contents(storage: Storage) -> dict[str, TableContents]:
-    """Every table.
-
-    Raises:
-        StoreError: the storage does not answer, or parts keep vanishing.
-    """
+    """Every table. Raises StoreError."""
     return {name: read_table(storage.at(name), name) for name in READ_ORDER}
 
 

@@ -35,11 +35,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(store: ResultStore, specs: Sequence[TrialSpec]) -> Evidence:
-    """The planned trials of a sweep, with what the store holds of them.
-
-    Raises:
-        StoreError: It cannot be read.
-    """
+    """The planned trials of a sweep, with what the store holds of them. Raises StoreError."""
     from orchestrator.analysis.trial_frame import trial_frame, with_sentences  # loads pandas
 
     frame = trial_frame(specs, store.trials(list(TRIAL_COLUMNS)).to_pylist())

@@ -48,11 +48,7 @@ class Follower:
         return self._parts.sizes().keys() != self._seen.keys()
 
     def poll(self) -> Changes:
-        """What is new since the last poll.
-
-        Raises:
-            StoreError: the storage does not answer, or parts vanish again and again.
-        """
+        """What is new since the last poll. Raises StoreError."""
         names, found = self._parts.read_each(lambda name: None if name in self._seen else self._read(name))
         if reset := not self._seen.keys() <= names.keys():
             _, found = self._parts.read_each(lambda name: found.get(name) or self._read(name))

@@ -65,11 +65,7 @@ class PartFolder:
         return {name: size for name, size in self.storage.files().items() if is_part(name)}
 
     def append(self, rows: Sequence[dict[str, object]]) -> None:
-        """Commit rows as a new part.
-
-        Raises:
-            StoreError: the storage cannot be written.
-        """
+        """Commit rows as a new part. Raises StoreError."""
         self.append_table(pa.Table.from_pylist(list(rows), schema=self.schema))
 
     def append_table(self, rows: pa.Table) -> None:
@@ -118,12 +114,10 @@ class PartFolder:
 
     def compact(self) -> None:
         """Merge parts of neighbouring age, up to `PART_BYTES` or the storage's limit. A kill at any moment loses none.
+        Raises StoreError as `read` does; or old parts could not be deleted, which is harmless.
 
         Parts of full size are left alone and rows are rewritten a group at a time, so the time depends on what is new
         since the last compaction, and the memory on a few groups, however large the table is.
-
-        Raises:
-            StoreError: as `read` does; or old parts could not be deleted, which is harmless.
         """
         for old in list(_runs(self.sizes(), min(PART_BYTES, self.storage.largest_bytes or PART_BYTES))):
             try:

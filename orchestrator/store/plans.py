@@ -90,11 +90,7 @@ def read_plan(folder: Storage, name: str) -> SweepPlan:
 
 
 def decoded_plan(path: str, content: bytes) -> SweepPlan:
-    """Decode a plan from the bytes of its file.
-
-    Raises:
-        BrokenError: they are corrupted, or not a plan.
-    """
+    """Decode a plan from the bytes of its file. Raises BrokenError."""
     try:
         return plan_of(intact_json(path, content))
     except DECODING_ERRORS as error:

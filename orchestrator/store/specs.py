@@ -16,11 +16,7 @@ LISTING = "permafrost status --trials"  # the command that lists the trials of a
 
 
 def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> TrialSpec:
-    """The spec of a trial, from a plan or from the `spec` column of its row.
-
-    Raises:
-        StoreError: it is not valid, or has settings that this version does not know.
-    """
+    """The spec of a trial, from a plan or from the `spec` column of its row. Raises StoreError."""
     try:
         return _parsed(content)
     except ValidationError as error:

@@ -150,11 +150,7 @@ def join_suggestions(folder: Storage) -> None:
 
 
 def decoded_suggestions(path: str, content: bytes) -> list[Suggestion]:
-    """Decode the suggestions of an object.
-
-    Raises:
-        BrokenError: its bytes are corrupted, or not suggestions.
-    """
+    """Decode the suggestions of an object. Raises BrokenError."""
     try:
         found = intact_json(path, content)
         if "suggestions" in found:

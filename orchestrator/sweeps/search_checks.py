@@ -21,11 +21,7 @@ Problem = tuple[KeyPath, str]
 
 
 def check_search(sweep: SweepSpec, trials: Sequence[TrialSpec], document: Document) -> None:
-    """Validate a sweep with its trials; for an adaptive search, with samples of them.
-
-    Raises:
-        ConfigError: all errors, each with file, line and key.
-    """
+    """Validate a sweep with its trials; for an adaptive search, with samples of them. Raises ConfigError."""
     found = [*_contradictions(sweep), *_objectives(sweep, trials), *_ranks(sweep, trials), *_goal(sweep, trials)]
     found += _pairs(sweep, trials)
     if found:

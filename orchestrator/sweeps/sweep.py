@@ -226,11 +226,7 @@ class SweepSpec(Frozen):
 
 
 def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
-    """Read a sweep from YAML, with settings overridden by `KEY=VALUE`.
-
-    Raises:
-        ConfigError: all errors, each with file, line and key.
-    """
+    """Read a sweep from YAML, with settings overridden by `KEY=VALUE`. Raises ConfigError."""
     document = Document.read(path)
     for setting in settings:
         document.override(setting)
@@ -238,11 +234,7 @@ def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
 
 
 def declared_sweep(document: Document) -> SweepSpec:
-    """The sweep that a document declares.
-
-    Raises:
-        ConfigError: all errors, each with file, line and key.
-    """
+    """The sweep that a document declares. Raises ConfigError."""
     try:
         return SweepSpec.model_validate(document.content)
     except ValidationError as error:

@@ -31,10 +31,8 @@ def replay(
     tracker: Tracker,
     done: Callable[[TrialSpec], None] = lambda spec: None,
 ) -> int:
-    """Write the runs of some trials of a sweep; returns how many have rows. `done` is called after each of them.
-
-    Raises:
-        StoreError: The store cannot be read.
+    """Write the runs of some trials of a sweep; returns how many have rows. `done` is called after each of them. Raises
+    StoreError.
     """
     if not specs:
         return 0
@@ -52,11 +50,7 @@ def replay(
 
 
 def documents_of(results: ResultStore, sweep: str, specs: Sequence[TrialSpec]) -> dict[str, str]:
-    """What the whole sweep found: `answer.json`, as `permafrost answer --json`, and `summary.md`.
-
-    Raises:
-        StoreError: The store cannot be read.
-    """
+    """What the whole sweep found: `answer.json`, as `permafrost answer --json`, and `summary.md`. Raises StoreError."""
     from orchestrator.analysis.answer import answers  # loads pandas
 
     try:

@@ -9,11 +9,7 @@ from trials.settings import Columns
 
 
 def check_keys(path: Path, columns: Columns, holder: str, *known: str) -> None:
-    """Refuse keys of `columns` that files of this format do not have.
-
-    Raises:
-        DataError: another key is set.
-    """
+    """Refuse keys of `columns` that files of this format do not have. Raises DataError."""
     for key, value in columns:
         if value is not None and key not in known:
             use = f"It takes {' and '.join(known)}." if known else "Leave it out."

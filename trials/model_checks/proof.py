@@ -27,12 +27,9 @@ DROPOUT = 0.1  # so that dropout in front of the first layer is noticed
 
 @lru_cache(maxsize=256)
 def difference_when_cut(spec: ModelSpec, head: Head, depth: int) -> str | None:
-    """Why a model cannot be cut at a layer: in what it differs from the whole one; None if it can.
+    """Why a model cannot be cut at a layer: in what it differs from the whole one; None if it can. Raises ModelError.
 
     Draws nothing from torch's global random state.
-
-    Raises:
-        ModelError: the model cannot be loaded.
     """
     n_bytes = sum(path.stat().st_size for path in Path(spec.path).iterdir() if path.suffix in (".safetensors", ".bin"))
     if n_bytes > MOST_BYTES:

@@ -118,10 +118,8 @@ def write_manifest(
     files: Iterable[str],
     hidden: Iterable[str] = (),
 ) -> FetchedCorpus:
-    """Write the manifest of a folder that has all its files; the arguments are attributes of `FetchedCorpus`.
-
-    Raises:
-        DataError: the manifest cannot be written.
+    """Write the manifest of a folder that has all its files; the arguments are attributes of `FetchedCorpus`. Raises
+    DataError.
     """
     manifest = {
         "format": _FORMAT,

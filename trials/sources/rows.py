@@ -55,11 +55,7 @@ def label_columns(features: Mapping[str, Any]) -> list[str]:
 
 
 def converter(column: str, feature: Any) -> Convert:
-    """The function from a value, as `datasets` gives it, to what JSON holds.
-
-    Raises:
-        DataError: see `write_rows`.
-    """
+    """The function from a value, as `datasets` gives it, to what JSON holds. Raises DataError: see `write_rows`."""
     kind = type(feature).__name__  # by name, so that a plan need not load the library
     if isinstance(feature, dict):
         parts = {key: converter(f"{column}.{key}", inner) for key, inner in feature.items()}

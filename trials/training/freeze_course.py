@@ -59,9 +59,7 @@ class FreezeCourse:
 
     def train_to(self, stop: int, pause: Callable[[], bool] = never) -> tuple[float, ...]:
         """Train up to the step `stop`, or to the first step after which `pause` is true; return each step's loss.
-
-        Raises:
-            DivergedError: a loss is not a finite number.
+        Raises DivergedError.
         """
         losses: tuple[float, ...] = ()
         while self._training.step < stop:

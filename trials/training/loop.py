@@ -127,11 +127,7 @@ def never() -> bool:
 
 
 def train_steps(training: Training, n: int, pause: Callable[[], bool] = never) -> tuple[float, ...]:
-    """Take `n` optimiser steps, fewer if `pause` is true after one, and return the loss of each.
-
-    Raises:
-        DivergedError: a loss is not a finite number.
-    """
+    """Take `n` optimiser steps, fewer if `pause` is true after one; return the loss of each. Raises DivergedError."""
     take_step, losses = training.stepper(), []
     for _ in range(n):
         batch = next(training.device_batches)
