@@ -17,7 +17,7 @@ from pydantic import BaseModel
 import dashboards.cli  # noqa: F401  (its commands join those of the orchestrator)
 from orchestrator.commands.app import COMMANDS, GROUPS, load_command
 from orchestrator.published.study import Study
-from orchestrator.store.columns import ABOUT
+from orchestrator.store.export import ABOUT
 from orchestrator.store.schema import COLUMNS, KEYS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.search_spec import SEARCHES

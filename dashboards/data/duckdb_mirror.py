@@ -21,7 +21,7 @@ import pyarrow as pa
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart
 from orchestrator.store.follower import Follower
-from orchestrator.store.schema import KEYS, METRICS
+from orchestrator.store.schema import KEYS, METRICS, TABLES
 
 COLUMNS = {
     "epochs": (
@@ -95,8 +95,8 @@ class Mirror:
         return True
 
     def _create(self) -> None:
-        schema = {"t": "INTEGER"} | {name: _type(self._table, name) for name in COLUMNS[self._table][1:]}
-        columns = ", ".join(f"{name} {kind}" for name, kind in schema.items())
+        types = {field.name: _TYPES.get(field.type, "TIMESTAMPTZ") for field in TABLES[self._table]}
+        columns = ", ".join(["t INTEGER", *(f"{name} {types[name]}" for name in COLUMNS[self._table][1:])])
         with cursor_of(self._database) as cursor:
             cursor.execute(f"CREATE OR REPLACE TABLE {self._table} ({columns})")
         self.n_rows = 0
@@ -123,12 +123,6 @@ def _compress(cursor: duckdb.DuckDBPyConnection) -> None:
         cursor.execute(f"CHECKPOINT {_KEPT}")
 
 
-def _type(table: str, column: str) -> str:
-    from orchestrator.store.schema import TABLES
-
-    return _TYPES.get(TABLES[table].field(column).type, "TIMESTAMPTZ")
-
-
 class Database:
     """Answers queries from any thread."""
 
@@ -150,11 +144,11 @@ class Database:
             cursor.close()
 
 
-def open_database(threads: int = 2) -> duckdb.DuckDBPyConnection:
+def open_database() -> duckdb.DuckDBPyConnection:
     """An empty in-memory database that reads no files and loads no extensions; use it through `cursor_of`."""
     database = duckdb.connect(
         ":memory:",
-        config={"threads": threads, "enable_external_access": "false", "autoinstall_known_extensions": "false"},
+        config={"threads": 2, "enable_external_access": "false", "autoinstall_known_extensions": "false"},
     )
     database.execute(f"ATTACH ':memory:' AS {_KEPT} (COMPRESS)")  # the initial database cannot be compressed
     return database

@@ -9,29 +9,24 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
-from collections.abc import Mapping
+import struct
+import zlib
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from xml.sax.saxutils import escape
 
-from dashboards.report.picture_source import with_source
 from dashboards.views.theme import Figure
+from orchestrator.deploy.machine_checks import find_browser
 from trials.errors import MissingError
 
 PLOTLY_JS = Path(__file__).parents[1] / "assets" / "plotly-cartesian-4.1.1.min.js"
 KINDS = ("svg", "pdf", "png")
 WIDTH = 900  # CSS pixels
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+KEYWORD = b"Source"  # of the text chunk of a PNG
+_SVG_START = re.compile(rb"<svg\b[^>]*>")
+_HEADER_END = 33  # of a PNG: 8 bytes of signature and the chunk IHDR
 _UID = re.compile(rb'id="defs-([0-9a-f]{6})"')
-
-
-def find_browser(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Path of a Chromium: the one that PERMAFROST_CHROMIUM names, else the first on the path; None if there is none."""
-    named = environ.get("PERMAFROST_CHROMIUM")
-    if named:
-        return named
-    return next((found for name in _BROWSERS if (found := shutil.which(name))), None)
 
 
 class FigureRenderer:
@@ -76,3 +71,19 @@ def _with_fixed_ids(svg: bytes, name: str) -> bytes:
     """The SVG with ids derived from the figure's name instead of Plotly's random ones."""
     found = _UID.search(svg)
     return svg if found is None else svg.replace(found[1], hashlib.sha256(name.encode()).hexdigest()[:6].encode())
+
+
+def with_source(picture: bytes, kind: str, source: str) -> bytes:
+    """The picture with `source` inside: as metadata of an SVG, as a text chunk of a PNG; a PDF stays as it is.
+
+    See the PNG specification (third edition), 11.3.3.4, for chunks of international text.
+    """
+    if kind == "svg":
+        found = _SVG_START.search(picture)
+        at = 0 if found is None else found.end()
+        return picture[:at] + f"<metadata>{escape(source)}</metadata>".encode() + picture[at:]
+    if kind == "png":
+        body = b"iTXt" + KEYWORD + bytes(5) + source.encode()
+        chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+        return picture[:_HEADER_END] + chunk + picture[_HEADER_END:]
+    return picture

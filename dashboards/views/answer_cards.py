@@ -12,8 +12,8 @@ import pandas as pd
 from dash import dcc, html
 
 from dashboards.data.frames import Sweep
+from dashboards.views.components import squares_of
 from dashboards.views.drawing import freeze_name
-from dashboards.views.layer_strips import squares_of
 from orchestrator.analysis.answer import POINTS, Answer
 from orchestrator.analysis.layer_strip import FreezeName
 from orchestrator.analysis.wording import parts

@@ -12,7 +12,6 @@ import pandas as pd
 from dash import dcc, html
 
 from dashboards.data.tables import rows_of
-from dashboards.views.layer_strips import squares_of
 from dashboards.views.part import Drawn, Part
 from dashboards.views.theme import PLOTLY_CONFIG, Figure
 from orchestrator.analysis.layer_strip import FreezeName
@@ -156,6 +155,13 @@ def _cell(column: str, word: str) -> Any:
     if isinstance(word, FreezeName):
         return html.Td([squares_of(word), str(word)])
     return html.Td(trial_link(word) if column in _TRIALS and word else word)
+
+
+def squares_of(name: FreezeName) -> Any:
+    """The strip of a name as a component; empty if it has none."""
+    if not name.squares:
+        return ""
+    return html.Span(name.squares, className="strip", role="img", title=name.heard, **{"aria-label": name.heard})
 
 
 def trial_link(trial_id: str) -> Any:

@@ -270,13 +270,17 @@ def sweep_inputs(
 
 def browser(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Whether there is a Chromium to render the figures of reports and exports."""
-    named = environment.get("PERMAFROST_CHROMIUM")
+    found = find_browser(environment)
     fix = "apt install chromium, or name one in PERMAFROST_CHROMIUM"
-    if named and not os.access(named, os.X_OK):
-        yield CheckResult("browser", "warn", f"PERMAFROST_CHROMIUM names {named}, which cannot be executed", fix)
-        return
-    found = named or next((there for name in BROWSERS if (there := shutil.which(name))), None)
     if found is None:
         yield CheckResult("browser", "warn", "no Chromium, so reports have no SVG, PDF or PNG figures", fix)
+    elif not os.access(found, os.X_OK):
+        yield CheckResult("browser", "warn", f"PERMAFROST_CHROMIUM names {found}, which cannot be executed", fix)
     else:
         yield CheckResult("browser", "ok", f"figures are rendered with {found}")
+
+
+def find_browser(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Path of a Chromium: the one that PERMAFROST_CHROMIUM names, else the first on the path; None if there is none."""
+    named = environment.get("PERMAFROST_CHROMIUM")
+    return named or next((there for name in BROWSERS if (there := shutil.which(name))), None)

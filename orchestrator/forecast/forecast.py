@@ -20,7 +20,6 @@ from orchestrator.config.quantities import counted
 from orchestrator.forecast.cost_model import PREFIX_SD, SETUP_SD, CostModel, fit_model
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.history import History
-from orchestrator.forecast.makespan import scheduled_s
 from orchestrator.forecast.observation import PILOT, Inputs, Observation
 from orchestrator.forecast.values import HOUR, CellForecast, Forecast, Hardware
 from orchestrator.forecast.work import (
@@ -205,3 +204,19 @@ def _disk(history: History, n_trials: int) -> Figure | None:
     return Figure(
         bytes_ / DISK_FACTOR, bytes_, bytes_ * DISK_FACTOR, f"from {counted(history.rows, 'trial')} in this store"
     )
+
+
+def scheduled_s(seconds: np.ndarray, slots: int) -> np.ndarray:
+    """(draws,) seconds until the last trial ends, of the `seconds` (trials, draws) of each and so many at a time.
+
+    Each starts on the slot that is free first, in the order of the sweep; Graham (1966) bounds the gain of any other.
+    """
+    n_trials, n_draws = seconds.shape
+    if not n_trials:
+        return np.zeros(n_draws)
+    free = np.zeros((min(slots, n_trials), n_draws))
+    draws = np.arange(n_draws)
+    for trial in seconds:
+        free[free.argmin(axis=0), draws] += trial
+    last: np.ndarray = free.max(axis=0)
+    return last

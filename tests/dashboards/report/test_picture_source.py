@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from dashboards.report.picture_source import with_source
+from dashboards.report.pictures import with_source
 
 SOURCE = "sweep a < b & c (config 0123) · last row 2026-11-23"
 SIGNATURE = b"\x89PNG\r\n\x1a\n"

@@ -19,7 +19,7 @@ from orchestrator.commands.app import app
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
-from orchestrator.store.columns import ABOUT, dictionary
+from orchestrator.store.export import ABOUT, dictionary
 from orchestrator.store.garbage import OLD_S, find_garbage
 from orchestrator.store.maintenance import alone
 from orchestrator.store.plans import SweepPlan
