@@ -115,7 +115,6 @@ class _RunningTrial:
 
     Attributes:
         data: The corpus, with the states of frozen layers if they are cached.
-        prefix: Those states.
         grown: Those of layers that a rule has frozen since.
         stops: The steps after which it is evaluated.
     """

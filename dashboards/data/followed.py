@@ -61,7 +61,6 @@ class FollowedPlans:
 
     Attributes:
         newest: The newest sweep first.
-        problems: Why plans cannot be read.
     """
 
     def __init__(self, store: ResultStore, specs: SpecReader, numbers: TrialNumbers) -> None:

@@ -32,14 +32,7 @@ _STRIPS = "Squares: embeddings, then layers; filled where frozen."
 
 
 class _Column(NamedTuple):
-    """A column of a table.
-
-    Attributes:
-        head: Lines of its heading.
-        cells: As LaTeX.
-        form: `l`, `r` or `p`.
-        chars: Width in characters.
-    """
+    """A column of a table."""
 
     head: list[str]
     cells: list[str]

@@ -26,7 +26,6 @@ class Written(NamedTuple):
     """The files of a report.
 
     Attributes:
-        html: The file to open.
         files: All files, `html` first.
         no_pictures: Why there are no pictures; empty if there are.
     """

@@ -86,11 +86,7 @@ class Listening:
 
 
 def serve(app: dash.Dash, access: Access, *, debug: bool = False) -> int:
-    """Serve until Ctrl-C or SIGTERM; print the address on stderr. Raises ConfigError.
-
-    Returns:
-        The exit code: 130 after Ctrl-C, 143 after SIGTERM.
-    """
+    """Serve until Ctrl-C (exit code 130) or SIGTERM (143); print the address on stderr. Raises ConfigError."""
     with _stopped_by_signal() as stopped, Listening(app, access, debug=debug) as server:
         if access.port and not server.url.endswith(f":{access.port}/"):
             say(f"Port {access.port} is in use.")

@@ -156,7 +156,6 @@ class Synthesis(NamedTuple):
     Attributes:
         table: One row per cell that freezes from the embeddings up: `cells.KEYS`, `line`, `share` (% of the layers that
             are frozen), `quality` (% of the baseline's mean), `n`.
-        lines: Names of the lines.
         note: How many lines are left out; empty if none.
     """
 

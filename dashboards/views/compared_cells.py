@@ -14,10 +14,7 @@ class ComparedCells(NamedTuple):
     """A cell and its baseline.
 
     Attributes:
-        cell, baseline: Their ids.
-        freeze: Label of the cell.
         depth, n_layers: Of the cell.
-        train_size: Of both.
         trials: Completed trials of both.
         note: What could not be shown as requested; empty if everything could.
         why_empty: Why nothing can be shown; empty if something can.

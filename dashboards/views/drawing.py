@@ -126,10 +126,7 @@ class Diamonds(NamedTuple):
 
     Attributes:
         labels: Of the rows, from the top; escaped.
-        filled: Whether each is filled.
-        colours: Of each, or of all.
         hover: What each says; the first field is its name.
-        template: Of the hover text.
     """
 
     labels: list[str]

@@ -21,7 +21,6 @@ class PageState(TypedDict):
     """What a browser shows.
 
     Attributes:
-        path, search: Of its address.
         scheme: A key of `theme.LOOKS`.
     """
 
@@ -49,7 +48,6 @@ class View:
     """One page and its entry in the navigation.
 
     Attributes:
-        path: Address, e.g. `/depth`.
         title: Name in the navigation and heading of the page.
         parts: Figures and tables, in order.
         controls: Fields of the page query that can be set on it.

@@ -32,7 +32,6 @@ class Document:
     """The content of a YAML file, with overrides from the command line.
 
     Attributes:
-        content: Its mapping.
         lines: The line of every key and list entry.
         settings: The key path of every override, and the option as it was typed.
     """

@@ -41,16 +41,7 @@ class SharedSource:
         ahead: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Share the trials of a source.
-
-        Args:
-            source: Decides which trials run.
-            store: Where they are claimed and recorded.
-            membership: This driver's presence there.
-            numbers: As for `SharedTrials`.
-            ahead: Whether the source's order does not depend on results, so that a trial may be claimed ahead.
-            clock: In seconds.
-        """
+        """Share the trials of a source; `ahead` of need, one is only claimed where the order depends on no result."""
         self._source, self._trials = source, SharedTrials(store.storage, membership, numbers)
         self._claiming = threading.Lock()  # of the trials
         self._ahead, self._timing, self._clock = ahead, membership.timing, clock

@@ -21,13 +21,8 @@ class SharedTrials:
     """The trials of a store, as one driver shares them. Not for several threads at once."""
 
     def __init__(self, store: Storage, membership: Membership, numbers: Mapping[str, int]) -> None:
-        """Share the trials of a store.
-
-        Args:
-            store: Where they are claimed and recorded.
-            membership: This driver's presence there.
-            numbers: The number of each trial's next attempt, if that is not 1, as of the start of this launch: a later
-                attempt that has ended ends the trial for this launch, whoever made it.
+        """`numbers` are those of each trial's next attempt, if that is not 1, as of the start of this launch: a later
+        attempt that has ended ends the trial for this launch, whoever made it.
         """
         self._membership, self._numbers = membership, numbers
         self._claims = Claims(store, membership)
@@ -62,11 +57,7 @@ class SharedTrials:
         return ended, free
 
     def claim(self, trial_id: str) -> int | None:
-        """Claim a trial. Raises StoreError.
-
-        Returns:
-            The number of its next attempt; None if another driver has the trial, or has ended it.
-        """
+        """Claim a trial; the number of its next attempt, None if another driver has it or has ended it."""
         if self._is_news(trial_id):
             return None
         number = self._claims.take(trial_id, self._newest_known(trial_id) + 1)

@@ -130,11 +130,8 @@ class TrialQueue:
         return verdict
 
     def ended(self, spec: TrialSpec, state: State, error: str | None) -> float | None:
-        """Handle the end of an attempt.
-
-        Returns:
-            The seconds until the trial is retried; infinity if it is paused, perhaps for ever; None if the trial has
-            ended too.
+        """Handle the end of an attempt; the seconds until the trial is retried, infinity if it is paused, perhaps for
+        ever, None if the trial has ended too.
         """
         attempt = self._running.pop(spec.trial_id)
         verdict = self._verdicts.pop(spec.trial_id, None)

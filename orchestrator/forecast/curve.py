@@ -35,7 +35,6 @@ class Outlook:
         path: The expected score of each.
         best: The best score by the planned end; for a complete trial its best score.
         more: The gain in best score if the trial were planned with one more epoch; None if unknown.
-        source: What it is estimated from.
     """
 
     epochs: tuple[float, ...]

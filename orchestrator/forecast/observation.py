@@ -19,13 +19,10 @@ class Observation:
     """The cost of one trial.
 
     Attributes:
-        work, memory: Its computation and memory.
         launch: Its launch, as the speed of the machine varies between launches; `PILOT` for pilots.
-        train_s, eval_s, setup_s: Seconds, as in its row.
         prefix_s: Seconds that it spent on the states of `prefix` itself.
         prefix: The states of frozen layers that it presumably computed, without those whose time is in `eval_s`.
         accrued: The columns of `ACCRUED`, over training; None where one was not measured.
-        peak_memory_bytes: Its peak memory.
         ended: Unix time of its end.
         steps: Measured steps of a pilot.
     """

@@ -55,7 +55,6 @@ class CellForecast:
         epochs, steps: Per trial.
         seconds: Mean per trial, set-up and evaluation included; None if unknown.
         memory_bytes: Peak memory of one trial; None if unknown.
-        source: What both are estimated from.
     """
 
     cell_id: str

@@ -37,7 +37,6 @@ class PrometheusMetric:
 
     Attributes:
         name: Without Ray's prefix, with its unit; a counter's ends in `_total`.
-        help: What it counts or measures.
         labels: In addition to `sweep`.
     """
 

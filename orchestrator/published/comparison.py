@@ -63,11 +63,7 @@ class Side:
     """A published table and one of our set-ups.
 
     Attributes:
-        group, source: Which table of the study.
         corpus: Its name and release.
-        n_layers: Of our encoder.
-        lines: By metric, then freeze.
-        differs: How the protocols differ.
         silent: Settings that the study does not state.
         errata: Texts of those that concern a number shown.
         absent: Published freezes that none of our trials has.

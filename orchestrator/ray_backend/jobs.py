@@ -74,12 +74,7 @@ def job_metadata(sweep: str, store: str) -> dict[str, str]:
 
 
 class Jobs:
-    """The jobs of a cluster, by the address of its dashboard. Ray sends its token according to its own settings.
-
-    Attributes:
-        address: The dashboard's address.
-        sends_token: Whether requests carry a token.
-    """
+    """The jobs of a cluster, by the address of its dashboard. Ray sends its token according to its own settings."""
 
     def __init__(self, address: str) -> None:
         """A client of that cluster.

@@ -18,7 +18,6 @@ class Cell:
 
     Attributes:
         specs: The replicates, one per seed.
-        progress: Trial id -> its progress.
         until: The epoch at which they pause; None to run to the end.
         over: Ended trials with their state.
         waiting: Trials that are paused at `until`.

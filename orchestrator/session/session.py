@@ -31,7 +31,6 @@ class Running:
     """A launch that is present in its store.
 
     Attributes:
-        membership: This driver's presence there.
         source: Decides which trials run, among drivers.
         queue: Hands out the trials of the source.
     """

@@ -28,7 +28,6 @@ class Note:
         trial_id: The trial that it is about; of a setting, the trial at which it was written.
         setting: `TrialSpec.cell_id` if it is about a setting; None if it is about the trial alone.
         text: On one line, which may be empty where there are labels.
-        author: None if unknown.
     """
 
     note_id: str

@@ -34,11 +34,9 @@ class TrackedTrial:
     """A trial as its run begins.
 
     Attributes:
-        trial_id: 16 hex digits.
         attempt: A run shows one attempt; a newer one replaces it.
         name: For people: printable, but any characters else.
         settings: By dotted name; no paths.
-        tags: By name.
         began: Unix time.
     """
 

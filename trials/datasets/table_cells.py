@@ -38,7 +38,6 @@ class TableColumns:
     """Which columns to read, all by name or all by position.
 
     Attributes:
-        path: The file, for messages.
         names: Column name of each key, if columns are given by name.
         positions: Column of each key from 0 (-1 is the last), if columns are given by position.
     """

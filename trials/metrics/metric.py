@@ -45,7 +45,6 @@ class TaskMetric:
         name: The name in YAML files and of the store's column.
         label: The name in captions, on axes and in tables.
         about: One sentence for the store's data dictionary.
-        group: Metrics that are listed together.
         outputs: Every task with one of these outputs measures it; a task that selects by a metric measures it as well.
         function: From a predicted split to the value.
         higher_is_better: False for an error rate or a distance.

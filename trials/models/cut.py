@@ -36,10 +36,8 @@ class _Through(nn.Module):
 
 
 def start_at(model: Any, family: ModelFamily, layer: int) -> Callable[[], None]:
-    """Remove the embeddings and the layers below `layer` from a model, which then takes `inputs_embeds`.
-
-    Returns:
-        A function that puts them back.
+    """Remove the embeddings and the layers below `layer` from a model, which then takes `inputs_embeds`; returns a
+    function that puts them back.
     """
     base = getattr(model, model.base_model_prefix)
     paths = (family.stack, *family.embeddings, *family.beside_first)

@@ -58,13 +58,9 @@ class StatesFile:
         return took
 
     def fill(self, wanted: Sequence[int], compute: Compute) -> float:
-        """Compute and write the missing states of these examples; a lock keeps two workers from computing the same.
+        """Compute and write the missing states of these examples, and return the seconds that this process spent on it.
 
-        Returns:
-            The seconds that this process spent on it, without waiting for another worker.
-
-        Raises:
-            OSError: the disk is full or the folder is gone.
+        A lock keeps two workers from computing the same. Raises OSError if the disk is full or the folder is gone.
         """
         if not self.missing(wanted):
             return 0.0

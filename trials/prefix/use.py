@@ -29,7 +29,6 @@ class Prefix:
         depth: Index of the first layer that every batch runs through; 0 if nothing is cached.
         data: The corpus, with the hidden states of the examples that the trial uses.
         train_s: Seconds that computing the states of the train subset takes, whichever trial computed them.
-        train_flops: Operations of computing them.
         paid_s: Seconds that this trial itself spent on states, by split.
         restore: Puts the removed layers back into the model.
     """

@@ -105,8 +105,6 @@ class TrialState:
     """Everything that changes while a trial trains.
 
     Attributes:
-        course: What is frozen when.
-        records: Yielded so far.
         losses: Of the steps since the last record.
         train_s: Seconds that those steps took.
         accrued: The columns of `ACCRUED` over those steps; None where one cannot be read.

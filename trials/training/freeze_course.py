@@ -27,7 +27,6 @@ class FreezeCourse:
     """A training whose frozen parts may change.
 
     Attributes:
-        freeze: What is frozen now.
         trainable_params: The most parameters that are trained at any time.
         rows: What a rule has seen of the layers, a row for each interval that is over.
     """
