@@ -74,7 +74,6 @@ def test_more_seeds_are_missing_where_seeds_vary() -> None:
     assert found.further_seeds is not None
     assert found.further_seeds > 0
     assert found.further_sentences is None
-    assert found.half_width < 0.002
 
 
 def test_more_sentences_are_missing_where_they_vary() -> None:
@@ -83,7 +82,6 @@ def test_more_sentences_are_missing_where_they_vary() -> None:
     assert found.further_seeds is None
     assert found.further_sentences is not None
     assert 400 < found.further_sentences < 40_000
-    assert found.half_width > 0.005
 
 
 def test_further_seeds_decide_in_about_the_promised_share() -> None:
