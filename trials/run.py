@@ -60,7 +60,6 @@ def run_trial(
     """Train one model and yield a record at every evaluation on dev; the last one holds the test score.
 
     Args:
-        spec: The trial.
         device: By default the first GPU, else the CPU.
         predictions: Which predictions the last record holds.
         checkpoints: Where checkpoints are loaded from and saved. A resumed trial yields its earlier records again.

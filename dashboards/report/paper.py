@@ -54,8 +54,6 @@ def draw(study: Study, store: ResultStore, margin: float = MARGIN) -> tuple[list
     """Every exhibit of a study with the completed trials of a store, and all numbers as one long table.
 
     Args:
-        study: The study.
-        store: Trials of ours; it is only read.
         margin: Largest difference of scores that still counts as the same number, 0.01 is a point.
     """
     ours = setups(completed(store.trials().to_pylist(), store.epochs().to_pylist()))

@@ -51,7 +51,6 @@ def sections(
     """All sections of a sweep.
 
     Args:
-        snapshot: The store.
         query: Names the sweep and may narrow it; its tolerance and cost are used for the answers.
         versions: Versions of Python and packages, as recorded with the trials.
         progress: Is told how many figures and tables are computed.

@@ -33,8 +33,6 @@ def secured(app: dash.Dash, access: Access, *, debug: bool = False) -> Flask:
     """The app behind the gate. Layout and callbacks must be complete: the policy lists the inline scripts.
 
     Args:
-        app: The Dash app.
-        access: Who is permitted.
         debug: Whether tracebacks of failing callbacks are logged. Visitors never see them.
     """
     prefix: str = app.config.routes_pathname_prefix

@@ -39,7 +39,6 @@ def fixed_headers(script_hashes: Iterable[str], *, on_loopback: bool) -> dict[st
     """The headers that all responses share.
 
     Args:
-        script_hashes: Of the inline scripts.
         on_loopback: Elsewhere, over plain HTTP, browsers ignore the opener policy and log an error.
     """
     headers = {
@@ -61,7 +60,6 @@ def cache_control(path: str, query: str, status: int) -> str:
     Args:
         path: Below the prefix of the app, without a leading slash.
         query: Of the address; Dash adds `m=<time of change>` to assets.
-        status: Of the response.
     """
     if status not in (200, 304):
         return "no-store"

@@ -40,7 +40,6 @@ class Panels(NamedTuple):
     Attributes:
         table: One row per cell but the baseline: `cells.KEYS`, those of `differences`, `panel`, `share` (% of the
             layers that are frozen).
-        note: How many panels are left out; empty if none.
     """
 
     table: pd.DataFrame
@@ -156,7 +155,6 @@ class Synthesis(NamedTuple):
     Attributes:
         table: One row per cell that freezes from the embeddings up: `cells.KEYS`, `line`, `share` (% of the layers that
             are frozen), `quality` (% of the baseline's mean), `n`.
-        note: How many lines are left out; empty if none.
     """
 
     table: pd.DataFrame

@@ -51,7 +51,6 @@ class ShownCells(NamedTuple):
 
     Attributes:
         table: One row per cell with `KEYS`, by train size, depth, strategy and embeddings.
-        note: Which cells are left out; empty if none is.
     """
 
     table: pd.DataFrame
@@ -85,7 +84,6 @@ class OneDevice(NamedTuple):
 
     Attributes:
         trials: Those that ran under one set of `trial_frame.CONDITIONS`; all of them if the cost is counted.
-        note: Which are left out; empty if none is.
     """
 
     trials: pd.DataFrame

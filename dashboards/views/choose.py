@@ -26,7 +26,6 @@ class SizeAnswers(NamedTuple):
 
     Attributes:
         answers: The largest train size first.
-        note: What is left out, or why there is no answer; empty if nothing is.
     """
 
     answers: tuple[Answer, ...]

@@ -16,8 +16,6 @@ class ComparedCells(NamedTuple):
     Attributes:
         depth, n_layers: Of the cell.
         trials: Completed trials of both.
-        note: What could not be shown as requested; empty if everything could.
-        why_empty: Why nothing can be shown; empty if something can.
     """
 
     cell: str

@@ -32,7 +32,6 @@ class Confusion(NamedTuple):
         columns: Of the columns: `labels`, and `CUT_OFF` if any word has no prediction.
         counts, baseline: (labels, columns) counts of the cell and of the baseline, summed over seeds.
         seeds: Number of trials of the cell and of the baseline.
-        note: What could not be shown as requested; empty if everything could.
     """
 
     labels: tuple[str, ...]

@@ -42,7 +42,6 @@ class Costed(NamedTuple):
         table: One row per cell: `cells.KEYS`, `n`, `mean`, `low`, `high` (of the score), `cost`, `cost_low`,
             `cost_high` (in the unit of `UNITS`) and `on_front`.
         cost: A key of `UNITS`.
-        note: What is left out; empty if nothing is.
     """
 
     table: pd.DataFrame

@@ -33,7 +33,6 @@ class Curves(NamedTuple):
         x_title: With its unit.
         panels: The y axis of each panel, from the top.
         scale: Factor from `mean` to what is drawn: 100 for shares.
-        note: What is left out; empty if nothing is.
     """
 
     lines: pd.DataFrame

@@ -144,9 +144,6 @@ def forest_plot(
     Args:
         table: `mean`, `low` and `high` of each row, as shares; `low_all` and `high_all`, if there are such columns, are
             the ends that decide, drawn as thin lines around the thick ones.
-        marks: How the rows look and what they say.
-        look: The colours.
-        x_title: Of the axis, unit included.
         shapes: Drawn below the rows.
     """
     decides = "low_all" in table.columns

@@ -24,7 +24,6 @@ class Entities(NamedTuple):
     Attributes:
         trials: One row per trial: `cell`, `trial_id`, `seed` and the fields of `EntityErrors`.
         means: One row per cell and kind of error: `cell`, `kind`, `n`, `mean`, `low`, `high` (NaN below three seeds).
-        why_empty: Why there is nothing to show; empty if there is something.
     """
 
     trials: pd.DataFrame

@@ -70,7 +70,6 @@ class Expected(NamedTuple):
         table: One row per cell and budget: `cell`, `budget` (trials), `x`, `expected`, `unbiased` (0..1).
         cells: `cells.KEYS` and `n`.
         x_title: With its unit.
-        note: What is left out; empty if nothing is.
     """
 
     table: pd.DataFrame

@@ -23,11 +23,7 @@ _BAR = 26  # pixels
 
 
 class Panel(NamedTuple):
-    """The importance of the settings of some trials.
-
-    Attributes:
-        note: What was left out; empty if nothing was.
-    """
+    """The importance of the settings of some trials."""
 
     title: str
     found: Anova

@@ -30,7 +30,6 @@ class NonInferiority(NamedTuple):
         tolerance: In points.
         cost: A key of `page_query.COSTS`.
         looks: When the sweep is looked at; None without an answer.
-        note: What is left out; empty if nothing is.
     """
 
     table: pd.DataFrame

@@ -58,9 +58,7 @@ class Drawn:
     Attributes:
         figure: None for a table alone.
         make_table: Makes `table`.
-        why_empty: Why there is nothing to show; empty if there is something.
         make_body: Makes what a page shows in place of the table; None if it shows the table.
-        note: What the table leaves out; empty if nothing.
     """
 
     figure: Figure | None

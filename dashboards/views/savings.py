@@ -34,7 +34,6 @@ class Savings(NamedTuple):
         table: One row per cell but the baseline, and cost: the columns of `analysis.savings.savings`, `freeze`,
             `n_layers`, `train_size`, `row` (of the cell, from the top).
         absent: Which costs no cell has, and why; empty if there is none.
-        note: Which cells are left out; empty if none is.
     """
 
     table: pd.DataFrame

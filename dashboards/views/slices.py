@@ -34,7 +34,6 @@ class Slice(NamedTuple):
         places: (trials,) which of them each has; NaN for a trial whose value is not drawn.
         means: (values,) mean score (0..1) over all trials.
         counts: (values,) trials.
-        note: Which values are not drawn; empty if all are.
     """
 
     label: str

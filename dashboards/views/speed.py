@@ -39,7 +39,6 @@ class Speed(NamedTuple):
         dots: One row per trial and target: `panel`, `trial_id`, `cell`, `seed`, `epoch` (NaN if never reached), `x`.
         means: One row per cell and target: `panel`, `KEYS`, `n` (trials that reach it), `trials`, `mean`, `low`,
             `high`.
-        note: What is left out; empty if nothing is.
     """
 
     dots: pd.DataFrame

@@ -29,7 +29,6 @@ class Steps(NamedTuple):
         losses: One row per step, by trial and step: `cell`, `trial_id`, `seed`, `step`, `loss`, `smooth`.
         cells: Those drawn; `cells.KEYS`.
         window: Number of steps that a smoothed value averages.
-        note: How the losses were smoothed, and what is left out.
     """
 
     losses: pd.DataFrame

@@ -30,7 +30,6 @@ class TagDifferences(NamedTuple):
             trials), `mean`, `low`, `high`, `decided`, `verdict` (of the paired differences; Holm's family is all
             labels).
         level: A key of `LEVELS`; empty if there are no rows.
-        note: What could not be shown as requested; empty if everything could.
     """
 
     table: pd.DataFrame

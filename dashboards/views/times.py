@@ -36,7 +36,6 @@ class Times(NamedTuple):
         table: One row per cell and device: `device`, `cells.KEYS`, `n`, `mean`, `low`, `high` (s), `steps_s` (mean time
             in optimiser steps alone).
         devices: One per panel; the one with most trials first.
-        note: What is left out; empty if nothing is.
     """
 
     table: pd.DataFrame

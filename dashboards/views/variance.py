@@ -48,7 +48,6 @@ class Variances(NamedTuple):
         table: One row per cell and source: `cell`, `freeze`, `n_layers`, `train_size`, `source`, `variance`
             (0..1 squared; may be below 0), `low`, `high` (of its 95 % interval), `levels`, `df`, `runs`.
         cells: The cells that have rows, with `cells.KEYS`.
-        note: What is left out, and what a sweep must declare to see more; empty if nothing is missing.
     """
 
     table: pd.DataFrame

@@ -103,7 +103,6 @@ def answers(
         tolerance: Acceptable loss in points.
         saving: The cost to save; None for that of `default_saving`.
         budget: As of `choose.recommend`.
-        value: Column of the score.
         most_seeds: As of `choose.recommend`.
 
     Raises:

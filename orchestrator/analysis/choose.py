@@ -106,11 +106,9 @@ def recommend(
 
     Args:
         frame: Trials with one baseline, as of `trial_frame`; with `n_layers` the sentence says "4 of 6 layers".
-        tolerance: The largest acceptable loss.
         saving: The cost that freezing should save, a key of `trial_frame.SAVED`.
         budget: Limits of a setting's mean of columns of the frame, e.g. `{"trainable_params": 1e6}`.
         error: Chance of recommending a setting that truly loses more.
-        value: Column of the score.
         most_seeds: Seeds at the last look, if fixed beforehand; else as of `planned_looks`.
 
     Raises:

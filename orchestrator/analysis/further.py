@@ -45,9 +45,7 @@ def further(of: Estimate, looks: PlannedLooks, tolerance: float, tail: float = 0
     Args:
         of: Of one setting, with a variance.
         looks: When it is looked at. More seeds than `most` have the tail of its last look.
-        tolerance: The largest acceptable loss.
         tail: As of `looks.tails`.
-        power: The wanted chance.
 
     Raises:
         ValueError: There is no variance.

@@ -99,8 +99,6 @@ def readings(losses: Floats, looks: PlannedLooks, tolerance: float, tail: float 
 
     Args:
         losses: (seeds, sentences) as of `two_way.estimate`, seeds in the order fixed before they were run.
-        looks: When the losses are looked at.
-        tolerance: The largest acceptable loss.
         tail: Chance that the lower end of any look is above the true loss, and that the upper end of any is below.
     """
     found: list[LookInterval] = []

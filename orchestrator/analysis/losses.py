@@ -72,7 +72,6 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     Args:
         frame: As of `trial_frame`; the columns `sentences` (arrays whose mean is `value`, or None) and `collapsed` (1,
             0 or NaN) may be absent.
-        value: Column of the score.
 
     Raises:
         ValueError: A column is absent, or a cell has two completed trials of one seed.

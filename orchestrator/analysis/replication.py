@@ -77,13 +77,10 @@ def replication(
     """The verdict on a published number.
 
     Args:
-        ours: Our runs.
-        theirs: The published number.
         margin: In the unit of the number.
         step: Smallest difference that the published rounding shows.
         scale: ``log saved`` for a saved share of a cost, whose noise multiplies: standard deviations are those of the
             logarithm of the share that is left.
-        level: Of the prediction interval.
 
     Raises:
         ValueError: A side has no run, or the margin is not positive.

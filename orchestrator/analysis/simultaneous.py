@@ -70,7 +70,6 @@ def simultaneous(
     Args:
         losses: Of each setting, as of `two_way.estimate`. Where all have one shape, their seeds and sentences are the
             same ones in the same order; else their correlation is unknown, and taken for 0.
-        tolerance: The largest acceptable loss, in the unit of the values.
         error: Between 0 and 1.
         looks: When the losses are looked at; None for a number of seeds fixed beforehand.
         n_run: (settings,) seeds run, collapsed ones included, by which looks are counted; None for those of the losses.

@@ -79,8 +79,6 @@ def variance_sources(
     """The sources of the variance of one setting's score; without two runs, none.
 
     Args:
-        seeds: Of each run.
-        scores: (runs,) scores.
         sentences: (runs, sentences) what each sentence contributes to them; None where it is not known.
         words: (sentences,) words of each where the score is a mean over words; None for other scores.
         same_subset: Whether all runs have the same train subset whatever their seed (`subset_seed`).

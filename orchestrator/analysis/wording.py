@@ -46,7 +46,6 @@ def answer_sentence(table: pd.DataFrame, fit: pd.DataFrame, best: Row | None, ne
         fit: Those within the budget that save.
         best: The recommended one.
         nearest: The one that the fewest further seeds would decide for a larger saving.
-        asked: The question.
     """
     if table.empty:
         return NO_CANDIDATES

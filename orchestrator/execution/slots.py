@@ -63,9 +63,7 @@ def chosen_kinds(nodes: Sequence[Node], device: str, *, gpus: bool) -> tuple[str
     """The kinds of node that trials run on. Raises ConfigError.
 
     Args:
-        nodes: The cluster's.
         device: ``any``; ``one`` for the kind with the most capacity; or a kind.
-        gpus: Whether trials need a GPU.
     """
     found = kinds_of(nodes, gpus=gpus)
     if device == "any":

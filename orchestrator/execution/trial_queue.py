@@ -62,10 +62,7 @@ class TrialQueue:
         """Make a queue, which fetches the first order of its source at once.
 
         Args:
-            source: Decides which trials run.
             numbers: The number of each trial's first attempt here, if that is not 1.
-            limits: How often failed trials are retried.
-            clock: In seconds.
             most: The number of trials to run at most; one that is promoted is not counted again.
             again: Claims a retry of a trial under a number or a higher one, which it returns.
         """

@@ -105,7 +105,6 @@ def fit_spread(log_errors: Sequence[float], shapes: Sequence[str], launches: Seq
         log_errors: (observations,) logarithm of observed over predicted.
         shapes: (observations,) shape of each.
         launches: (observations,) launch of each.
-        prior: The prior.
     """
     errors = np.asarray(log_errors, float)
     errors = np.clip(

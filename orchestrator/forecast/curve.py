@@ -76,11 +76,8 @@ def outlook(
     """The expected end of a trial; None if unknown.
 
     Args:
-        curve: Its evaluations so far.
-        planned: Planned epochs.
         others: Complete curves of the same objective group and schedule; those with another end are ignored.
         anneals: Whether the learning rate falls to zero at the planned end.
-        ceiling: The largest possible score.
     """
     if not len(curve) or not planned > 0:
         return None

@@ -51,12 +51,7 @@ def forecast(
     """Forecast the cost of trials; the figures are None without an observation of their device and precision.
 
     Args:
-        sweep: The name of the sweep.
         to_run: The trials in the order in which they run.
-        history: Past trials on their device.
-        pilots: Pilots that have just run.
-        hardware: Slots and prices.
-        inputs: Reads model sizes and sentence lengths.
     """
     models = _models([*history.observations, *pilots])
     cells = by_cell(to_run)

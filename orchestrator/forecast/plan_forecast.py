@@ -35,9 +35,6 @@ def forecast_of(
     """The forecast of the trials that a plan has left to run.
 
     Args:
-        plan: The plan.
-        store: The store with past trials.
-        cluster: Where the sweep would run.
         pilots: If given, runs pilots of shapes without past trials.
         slots: Trials that run at the same time; by default as many as the machine or the cluster file allows.
 

@@ -43,9 +43,7 @@ def unfinished_trials(
     """The unfinished trials of all sweeps of a store, in the order of their labels. Raises StoreError.
 
     Args:
-        store: The store.
         ended: The rows of ended trials: `trial_id`, `attempt`, `state`.
-        specs: The specs of those rows, by trial id.
     """
     attempts = {row["trial_id"]: row["attempt"] for row in ended}
     curves = _newest_attempts(store)

@@ -52,7 +52,6 @@ def guess_corpus(asked: ChooseOptions, lookup: Lookup) -> CorpusGuess:
 
     Args:
         asked: The data, and the task and columns that somebody has said.
-        lookup: Looks files up.
 
     Raises:
         ConfigError: Nobody can say which column is which.

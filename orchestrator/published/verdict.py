@@ -19,8 +19,6 @@ def verdict(study: Study, result: Published, ours: SeedMean, margin: float = MAR
     A study that does not state its number of runs is taken to have made one.
 
     Args:
-        study: The study of the number.
-        result: The number.
         ours: The mean of our runs, as `our_results.measure` gives it for the same metric.
         margin: Largest difference of scores that still counts as the same, 0.01 is a point.
     """

@@ -31,8 +31,6 @@ def package_sweep(folder: Path, document: Document, spec: ClusterSpec, here: Pat
 
     Args:
         folder: The working directory, empty.
-        document: The sweep's file with its overrides.
-        spec: The cluster, which the job will join from inside.
         here: The folder that relative paths refer to; they are the same in `folder`.
 
     Raises:

@@ -38,7 +38,6 @@ class Job:
     """A submitted sweep.
 
     Attributes:
-        id: Ray's submission id.
         sweep, store: The name of the sweep and the address of its store.
         status: ``PENDING``, ``RUNNING``, ``STOPPED``, ``SUCCEEDED`` or ``FAILED``.
         exit_code: Its driver's; None while it runs.

@@ -43,7 +43,6 @@ def source_of(
     """The source of trials for a launch of a plan; trials that the store has are not run again.
 
     Args:
-        plan: The plan, up to date.
         store: The store, where an adaptive search records its suggestions.
         before_write: Raises if other drivers counted this one as ended.
         start: Of a list, the share of the trials that come last instead of first, from 0 to 1.

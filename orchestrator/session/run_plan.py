@@ -27,7 +27,6 @@ class Ended:
 
     Attributes:
         plan: The plan, brought up to date at its start.
-        outcome: Its trials, counted.
         stop: Whether and why it stopped early.
         found: What a search or a goal found, in lines; empty for a grid.
     """
@@ -49,10 +48,7 @@ def run_plan(
     """Run the trials that the store lacks.
 
     Args:
-        plan: The plan.
         cluster: Where they run; not a remote one, to which a sweep is submitted.
-        results: The store; created if there is none.
-        bounds: Limits of this launch.
         forecast: Is kept in the store, to be compared with what happens; None keeps none.
         began: Start of the launch on the monotonic clock.
 

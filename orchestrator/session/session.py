@@ -75,7 +75,6 @@ class Running:
         """Run the trials until all have ended or the sweep is stopped.
 
         Args:
-            bounds: Limits of the launch.
             hourly: The price of one hour of one trial.
             began: Start of the launch on the monotonic clock.
         """

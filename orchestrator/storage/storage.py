@@ -133,11 +133,7 @@ class Storage(ABC):
 
 
 class FolderStorage(Storage):
-    """A folder of this machine: written under a temporary name, flushed to the disk, renamed.
-
-    Attributes:
-        folder: The folder; created at the first write.
-    """
+    """A folder of this machine: written under a temporary name, flushed to the disk, renamed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

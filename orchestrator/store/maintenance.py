@@ -15,10 +15,8 @@ def alone(storage: Storage, doing: str, *, say: Callable[[str], None], timing: T
     """Have a store to oneself while the block runs.
 
     Args:
-        storage: Of the store.
         doing: What the block does, a verb for the error message.
         say: Receives a line while a driver is waited for.
-        timing: That of the store's drivers.
 
     Raises:
         StoreError: a driver is running a sweep of the store, or another command has it alone.

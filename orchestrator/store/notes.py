@@ -75,7 +75,6 @@ def write_note(
 
     Args:
         store: Holds or plans the trial.
-        trial_id: The trial.
         text: White space, line breaks too, becomes single spaces.
         labels: Likewise; a repeated one counts once.
         author: Who writes it, if known.

@@ -183,7 +183,6 @@ def open_store(path: str | Path, *, must_exist: bool = True) -> ResultStore:
     Args:
         path: A folder, `s3://bucket/prefix` or `gs://bucket/prefix`. Credentials come from the
             environment or the provider's own files.
-        must_exist: Whether the store has to exist.
 
     Raises:
         ConfigError: not a valid address, or one with credentials in it.

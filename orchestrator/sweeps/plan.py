@@ -24,15 +24,12 @@ class Plan:
     """What a launch will do.
 
     Attributes:
-        sweep: The sweep.
-        source: The file that declares it.
         trials: All of its trials, in order; for an adaptive search, those suggested so far.
         to_run: Those not completed in this store, in execution order. With a schedule, a race, a goal or a limit fewer
             may run.
         attempts: Number of the next attempt of each trial that was tried before; 1 for others.
         notes: Sentences about the data and the models that the user should read.
         stand_ins: For an adaptive search: trials of random cells, as many as it may still suggest.
-        lookup: Looks files and models up.
     """
 
     sweep: SweepSpec

@@ -111,7 +111,6 @@ def walk(space: Space, take: Taker, n_layers: Callable[[Point], int]) -> Point:
     """One point of the space.
 
     Args:
-        space: Its axes by key.
         take: Chooses at every axis.
         n_layers: Layers of the model of an incomplete point; called only if an axis needs them.
 

@@ -36,7 +36,6 @@ def binary_f1(gold: Ids, predicted: Ids, positive: int) -> float:
     Args:
         gold: (texts,) ids of the classes.
         predicted: (texts,) ids of the predictions.
-        positive: Id of the class.
     """
     assert gold.shape == predicted.shape
     is_it, taken_for_it = gold == positive, predicted == positive

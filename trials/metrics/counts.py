@@ -41,7 +41,6 @@ def count(gold: Ids, predicted: Ids, n_labels: int) -> Counts:
     Args:
         gold: (items,) gold labels.
         predicted: (items,) predicted labels.
-        n_labels: Number of labels.
     """
     assert gold.shape == predicted.shape
     correct = gold[gold == predicted]

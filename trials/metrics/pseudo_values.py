@@ -67,7 +67,6 @@ def label_counts(gold: Ids, predicted: Ids, starts: Ids, n_labels: int) -> Float
         gold: (places,) ids of the labels; an id below 0 is none of them and is not counted.
         predicted: (places,) ids of the predictions, likewise.
         starts: (examples,) index of each example's first place, ascending.
-        n_labels: Labels.
     """
     correct = np.where(gold == predicted, gold, -1)
     example = np.searchsorted(starts, np.arange(len(gold)), side="right") - 1

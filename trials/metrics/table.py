@@ -41,7 +41,6 @@ def tag_table(gold: Ids, predicted: Ids, names: tuple[str, ...], level: Level = 
     Args:
         gold: (items,) ids into `names`.
         predicted: (items,) ids into `names`; -1 for no prediction.
-        names: The labels.
         level: What an item is, ``token`` or ``class``.
     """
     return tuple(_rows(names, count(gold, predicted, len(names)), level))
@@ -54,7 +53,6 @@ def span_table(gold: Ids, predicted: Ids, starts: Ids, names: tuple[str, ...]) -
         gold: (words,) ids into `names`.
         predicted: (words,) ids into `names`; -1 for no prediction, which counts as `O`.
         starts: (sentences,) index of each sentence's first word, ascending.
-        names: `O`, and `B-` and `I-` with a type.
     """
     return tuple(_rows(span_types(names), count_spans(gold, predicted, starts, names), "span"))
 

@@ -53,7 +53,6 @@ def layer_drift(
     """The drift of every part, from the embeddings up.
 
     Args:
-        spec: The trial.
         content: The weights of its best epoch, as `run_trial` keeps them.
         device: By default the first GPU, else the CPU.
         done: Is told how many of how many layers of examples have run.

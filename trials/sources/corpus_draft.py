@@ -134,8 +134,6 @@ class DataDraft(Frozen):
 
         Args:
             task_columns: The columns of the task's own tables.
-            offline: Refuse to download.
-            progress: Called during a download.
         """
         name, source, (train, dev, test, mismatched) = self._located(offline=offline, progress=progress)
         if self.first is not None and self.first.test == 0:

@@ -40,11 +40,8 @@ def fetch_dataset(
     means the commit that it was when it was last fetched.
 
     Args:
-        repo: `owner/name`.
         config: One of its configurations; None for the only or the default one.
         revision: Commit, tag, branch or `refs/convert/parquet`.
-        offline: Use no network.
-        progress: Called after every chunk of a download.
 
     Raises:
         DataError: not found, gated, a loading script, an unknown configuration, no connection, absent and `offline`,

@@ -40,7 +40,6 @@ def fetch_model(
         repo: `owner/name`.
         revision: Commit, tag, branch or `refs/pr/N`; a commit that was fetched before needs no network.
         allow_pickle: Accept weights that exist only as a pickle, which can run code when it is read.
-        offline: Use no network.
         progress: Called with the bytes of all files together, under the repository's name.
 
     Raises:

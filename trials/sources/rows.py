@@ -27,7 +27,6 @@ def write_rows(rows: Iterable[Mapping[str, Any]], features: Mapping[str, Any], p
     Args:
         rows: In order, every column in each.
         features: The `datasets` feature of each column.
-        path: The file to write.
 
     Returns:
         Whether the rows have labels; False if all values of all label columns are hidden, as in GLUE's test splits.
