@@ -27,6 +27,7 @@ COLUMNS = {
     "picked": "pick",
     "trial_id": "trial",
     "freeze": "frozen",
+    "froze": "what it froze",
     "train_size": "train size",
     "seed": "seed",
     "state": "state",
@@ -36,7 +37,6 @@ COLUMNS = {
     "trainable_params": "trainable parameters",
     "peak_memory_bytes": "peak memory (MiB)",
     "device": "device",
-    "froze": "what it froze",
     "setup": "other settings",
     "notes": "notes",
 }
