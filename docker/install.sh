@@ -1,11 +1,12 @@
 #!/bin/sh
 # Make a virtual environment with the pinned dependencies and this project: the one way for checkouts and images.
 #
-#   docker/install.sh [--venv DIR] [--python PYTHON] [--dev] [--cpu | --cuda]
+#   docker/install.sh [--venv DIR] [--python PYTHON] [--dev] [--slim] [--cpu | --cuda]
 #
 # --venv DIR      where the environment goes; .venv beside this project's pyproject.toml if not given
 # --python PYTHON the interpreter to make it from, 3.11 or newer; python3 if not given
 # --dev           the project as it lies there, editable, with what its tests and linters need (make setup)
+# --slim          without what only builds, debuggers and other languages need, for images; wants strip, of binutils
 # --cpu, --cuda   insist on that build of torch; without either any build will do
 #
 # PYTORCH_INDEX names another package index for the builds of torch; pip's own settings and variables hold as well.
@@ -16,7 +17,7 @@ say() { printf 'install: %s\n' "$*" >&2; }
 wrong() { say "$*"; exit 2; }
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-venv=$root/.venv python=python3 dev='' torch=''
+venv=$root/.venv python=python3 dev='' slim='' torch=''
 while [ $# -gt 0 ]; do
   case $1 in
     --venv | --python)
@@ -25,11 +26,12 @@ while [ $# -gt 0 ]; do
       shift
       ;;
     --dev) dev=yes ;;
+    --slim) slim=yes ;;
     --cpu | --cuda)
       [ -z "$torch" ] || [ "$torch" = "${1#--}" ] || wrong "--cpu and --cuda exclude each other."
       torch=${1#--}
       ;;
-    *) wrong "unknown option $1; known are --venv, --python, --dev, --cpu and --cuda." ;;
+    *) wrong "unknown option $1; known are --venv, --python, --dev, --slim, --cpu and --cuda." ;;
   esac
   shift
 done
@@ -55,9 +57,31 @@ if [ -n "$dev" ]; then
   "$venv/bin/python" -m pip install --quiet "$@" --editable "${root}[dev]"
 else
   "$venv/bin/python" -m pip install --quiet --no-compile "$@" "$root"
+  packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') compiled=$packages
+  if [ -n "$slim" ]; then
+    # Packages' own tests, what extensions are built with, Java's workers, sources' maps, and below names for debuggers.
+    find "$packages" \( -path '*/tests/*' -o -path '*/torch/test/*' -o -path '*/torch/include/*' \
+      -o -path '*/torch/bin/*' ! -name torch_shm_manager -o -path '*/ray/jars/*' \
+      -o -path '*/pyarrow/*flight*' -o -name '*.dev.js' \
+      -o -name '*.h' -o -name '*.a' -o -name '*.pyx' -o -name '*.map' \) -delete
+    find "$packages"/torch/lib "$packages"/ray "$packages"/pyarrow -type f \
+      \( -name '*.so*' -o -name raylet -o -name gcs_server \) -exec strip --strip-unneeded {} +
+    # What this program imports, and Ray's own processes: a third of all bytecode, and starts are as fast as with all.
+    compiled=$("$venv/bin/python" -P - "$packages" <<'END'
+import importlib, pkgutil, sys
+for ours in ("dashboards", "orchestrator", "trials"):
+    for module in pkgutil.walk_packages(importlib.import_module(ours).__path__, f"{ours}."):
+        if not module.name.startswith("orchestrator.trackers."):  # of which each needs a package that is an extra
+            importlib.import_module(module.name)
+files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
+print(*sorted(file for file in files if file.startswith(sys.argv[1]) and file.endswith(".py")), sep="\n")
+print(*(f"{sys.argv[1]}/ray/{part}" for part in ("_private", "autoscaler", "dashboard")), sep="\n")
+END
+    )
+  fi
   # Compiled once, without times of files in it: equal trees give equal images, and a read-only root starts fast.
   # Some packages ship files for other Pythons, which do not compile and are never imported.
-  "$venv/bin/python" -m compileall -qq --invalidation-mode unchecked-hash "$venv/lib" || true
+  echo "$compiled" | "$venv/bin/python" -m compileall -qq --invalidation-mode unchecked-hash -i - || true
 fi
 
 if [ -n "$torch" ]; then
