@@ -39,12 +39,12 @@ test-deploy: .venv/ready .venv/servers/ready ## containers and the Slurm script,
 	tests/deploy/prepare.sh
 	PERMAFROST_DEPLOY=1 $(BIN)/python -m pytest tests/docker tests/deploy
 
-coverage: .venv/ready ## all tests, those of make test under coverage and its floor; 40 minutes, what CI runs
+coverage: .venv/ready ## all tests but the slow ones with a browser or Ray, those of make test under coverage; what CI runs
 	rm -f .coverage .coverage.*
 	$(call TWICE,$(BIN)/python -m pytest -m "not slow and not cluster and not browser" $(PARALLEL) $(COVER))
-	export PERMAFROST_ALL_EXAMPLES=1; $(call TWICE,$(BIN)/python -m pytest -m "slow and not cluster and not browser" $(PARALLEL))
-	$(call TWICE,$(BIN)/python -m pytest -m browser)
-	$(call TWICE,$(BIN)/python -m pytest -m cluster)
+	$(call TWICE,$(BIN)/python -m pytest -m "slow and not cluster and not browser" $(PARALLEL))
+	$(call TWICE,$(BIN)/python -m pytest -m "browser and not slow")
+	$(call TWICE,$(BIN)/python -m pytest -m "cluster and not slow")
 	$(BIN)/coverage report
 
 bench: .venv/ready ## our sweep against the same work in transformers.Trainer and Ray Tune; an idle machine, half an hour

@@ -1,4 +1,4 @@
-"""How many examples the tests draw: a tenth by default, all where PERMAFROST_ALL_EXAMPLES is set, as `.ci/run` does."""
+"""How many examples the tests draw: a tenth by default, all where PERMAFROST_ALL_EXAMPLES is set: `make test-slow`."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def examples(number: int) -> int:
 
 
 def first(number: int, values: Iterable[Any]) -> list[Any]:
-    """Parameters of which so many run in `make test`, and the others in `make test-slow`."""
+    """Parameters of which so many run with the fast tests, and the others are slow ones."""
     return [value if i < number else pytest.param(value, marks=pytest.mark.slow) for i, value in enumerate(values)]

@@ -24,6 +24,7 @@ from orchestrator.store.plans import SweepPlan
 from tests.browser.every_page import SIZES
 from tests.browser.harness import Served, Watched, axe, drawn, serving, wait_until_drawn, watching
 from tests.dashboards.stores import START, Invented, append, specs, write_store
+from tests.examples import first
 
 pytestmark = pytest.mark.browser
 
@@ -411,7 +412,10 @@ def test_a_broken_part_is_told_and_the_rest_shown(tmp_path: Path, served: Served
     assert len(_dots(page)) == 50
 
 
-@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "../../up", "x" * 300, "שלום עולם", "NaN", "a,b&c=d"])
+HOSTILE = ["<script>alert(1)</script>", "a,b&c=d", "../../up", "x" * 300, "שלום עולם", "NaN"]
+
+
+@pytest.mark.parametrize("name", first(2, HOSTILE))
 def test_a_hostile_name_is_only_a_name(tmp_path: Path, served: Served, watched: Watched, name: str) -> None:
     trials = specs(seeds=(0, 1, 2), train_sizes=(200,), data={"name": name}, model={"name": name})
     address = served(make_app(Frames(write_store(tmp_path / "store", trials))))

@@ -52,6 +52,7 @@ def short_path() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.slow  # test_ray has each loss by itself
 @pytest.mark.cluster
 @pytest.mark.timeout(280)
 def test_a_sweep_that_lost_a_worker_and_its_driver_ends_as_if_it_had_not_and_every_look_at_it_was_whole(

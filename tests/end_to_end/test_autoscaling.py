@@ -85,6 +85,7 @@ def inside() -> Iterator[tuple[list[str], dict[str, str], Path]]:
             subprocess.run(["ip", "netns", "delete", space], check=False)
 
 
+@pytest.mark.slow
 def test_a_cluster_without_room_grows_by_what_trials_ask_for_and_shrinks_when_they_are_over(
     inside: tuple[list[str], dict[str, str], Path],
 ) -> None:

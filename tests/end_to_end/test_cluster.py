@@ -120,6 +120,7 @@ def test_each_node_but_the_drivers_fetches_the_files_of_a_sweep_once(
         assert [path.name.split("-")[0] for path in staged[n]] == ["corpus", "model"]
 
 
+@pytest.mark.slow  # test_ray ends one by a signal
 def test_stop_ends_a_submitted_sweep_gracefully_and_launching_again_goes_on(
     nodes: Nodes, client: Client, tmp_path: Path
 ) -> None:
