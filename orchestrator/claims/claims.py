@@ -82,11 +82,17 @@ class Claims:
         """Delete one's own newest claim to a trial that turned out to have ended. Raises StoreError."""
         self._folder.delete(_name(trial_id, self._newest.pop(trial_id)))
 
-    def delete(self, trial_ids: Iterable[str]) -> None:
-        """Delete all claims to trials that this driver has ended and whose rows are committed. Raises StoreError."""
-        wanted = set(trial_ids)
-        names = [name for name in listed(self._folder) if trial_of(name) in wanted] if wanted else []
-        for trial_id in wanted:
+    def delete(self, newest_own: Mapping[str, int]) -> None:
+        """Delete the claims to trials that this driver has ended and whose rows are committed, up to its own newest.
+
+        A later one is of a driver that took the trial over: without it a third driver could use that number, too.
+
+        Raises:
+            StoreError: the storage does not answer.
+        """
+        names = listed(self._folder) if newest_own else []
+        names = [name for name in names if _number(name) <= newest_own.get(trial_of(name), 0)]
+        for trial_id in newest_own:
             self._newest.pop(trial_id, None)
         self._folder.each(self._folder.delete, names)
 
@@ -115,8 +121,7 @@ def newest(names: Iterable[str]) -> dict[str, int]:
     """The number of the newest claim of each trial."""
     found: dict[str, int] = {}
     for name in names:
-        trial_id, number = trial_of(name), int(name.removesuffix(".json").rpartition("-")[2])
-        found[trial_id] = max(number, found.get(trial_id, 0))
+        found[trial_of(name)] = max(_number(name), found.get(trial_of(name), 0))
     return found
 
 
@@ -142,6 +147,10 @@ def driver_of(folder: Storage, name: str) -> str | None:
     with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
         return str(json.loads(content.decode("utf-8"))["driver"])
     return ""
+
+
+def _number(name: str) -> int:
+    return int(name.removesuffix(".json").rpartition("-")[2])
 
 
 def _name(trial_id: str, number: int) -> str:

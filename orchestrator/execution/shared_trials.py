@@ -83,7 +83,7 @@ class SharedTrials:
 
     def forget(self, trial_ids: Iterable[str]) -> None:
         """Delete the claims to trials that ended here and whose rows are committed. Raises StoreError."""
-        self._claims.delete(trial_ids)
+        self._claims.delete({trial_id: self._mine[trial_id] for trial_id in trial_ids})
 
     def _newest_known(self, trial_id: str) -> int:
         """The newest attempt that may have rows: from before this launch, or one that did not end the trial."""

@@ -47,10 +47,10 @@ def collect(storage: Storage, garbage: Sequence[StoredFile]) -> None:
 def remove_temporary_files(storage: Storage, membership: Membership) -> None:
     """Delete what killed writers left, unless another driver is present, which may be writing.
 
-    The drivers are listed last: one that comes later had not begun to write what is deleted. Their own folder is left
-    out, as they write there before they are present.
+    The drivers are listed last: one that comes later had not begun to write what is deleted. The store's own folder and
+    that of the drivers are left out, as they write there before they are present.
     """
-    left = [file for file, _ in _temporary_files(storage, without=(QUARANTINE, DRIVERS))]
+    left = [file for file, _ in _temporary_files(storage, without=(QUARANTINE, DRIVERS)) if file.folders]
     if left and not membership.others():
         collect(storage, left)
 

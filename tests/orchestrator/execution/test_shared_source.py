@@ -156,6 +156,20 @@ def test_a_trial_of_a_driver_that_left_goes_on_under_the_next_number(store: Resu
         assert (one.claim("t"), other.claim("t")) == (4, None)
 
 
+def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the_next_one(store: ResultStore) -> None:
+    with join(store.storage, "s", say=print) as removed:
+        late = SharedTrials(store.storage, removed, {})
+        late.look([])
+        assert late.claim("t") == 1
+    with two(store) as (one, other):
+        one.look([])
+        assert one.claim("t") == 2
+        store.append("trials", [trial("t", 1, "failed")])
+        late.forget(["t"])
+        assert list(store.storage.at("claims").files()) == ["t-000002.json"]
+        assert other.look(["t"]) == ({}, [])
+
+
 def test_a_trial_that_was_claimed_ahead_and_did_not_start_is_given_up(store: ResultStore) -> None:
     with two(store) as (one, other):
         one.look([])

@@ -42,6 +42,15 @@ def test_temporary_files_of_killed_writers_are_removed_and_nothing_else(store: R
     assert len(store.epochs()) == 1
 
 
+def test_what_a_driver_writes_before_it_is_present_stays(local_storage: FolderStorage) -> None:
+    early = [local_storage.folder / name for name in (".probe.0123abcd.tmp", "drivers/.a.0123abcd.tmp")]
+    with join(local_storage, "tiny", say=print) as membership:
+        for path in early:
+            path.touch()
+        remove_temporary_files(local_storage, membership)
+        assert all(path.exists() for path in early)
+
+
 @pytest.mark.parametrize("content", [b"", this_process("other").as_json()])
 def test_while_another_driver_may_be_alive_they_stay(store: ResultStore, content: bytes) -> None:
     store.storage.at("drivers").write(f"{'0' * 16}-00000001-shares.json", content)
