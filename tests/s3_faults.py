@@ -30,8 +30,8 @@ class Faults(QuietServer):
         spoilt: How many of each kind were spoilt.
     """
 
-    def __init__(self, target: str, *, seed: int = 0) -> None:
-        super().__init__(_Proxy)
+    def __init__(self, target: str, *, seed: int | str = 0, host: str = "127.0.0.1") -> None:
+        super().__init__(_Proxy, host)
         self.target = (urlsplit(target).hostname or "", urlsplit(target).port or 0)
         self.random = random.Random(seed)
         self.error_share, self.slow_share, self.slow_s = 0.0, 0.0, 0.0
@@ -66,6 +66,17 @@ class Faults(QuietServer):
             return self.random.choice(("error before", "error after"))
         return "slow" if self.random.random() < self.slow_share else ""
 
+    def connected(self, request: bytes) -> socket.socket:
+        """A connection to the server on which a request, or the beginning of one, was sent."""
+        upstream = socket.create_connection(self.target)
+        upstream.sendall(request)
+        return upstream
+
+    def handed_on(self, request: bytes) -> bytes:
+        """The server's answer to a request."""
+        with self.connected(request) as upstream, upstream.makefile("rb") as file:
+            return file.read()
+
 
 class _Proxy(Handler):
     server: Faults  # type: ignore[assignment]
@@ -81,22 +92,22 @@ class _Proxy(Handler):
             case "error before":
                 self.send(_trouble(self.server.random))
             case "error after":
-                self._handed_on(head + body)
+                self.server.handed_on(head + body)
                 self.send(_trouble(self.server.random))
             case "cut":
-                self._sent(head + body[: len(body) // 2]).close()
+                self.server.connected(head + body[: len(body) // 2]).close()
                 self._hang_up()
             case "cut answer":
-                answer = self._handed_on(head + body)
+                answer = self.server.handed_on(head + body)
                 self.wfile.write(answer[: len(answer) // 2])
                 self.wfile.flush()
                 self._hang_up()
             case "lost":
-                self._handed_on(head + body)
+                self.server.handed_on(head + body)
                 self._hang_up()
             case fate:
                 time.sleep(self.server.slow_s if fate == "slow" else 0)
-                self.wfile.write(self._handed_on(head + body))
+                self.wfile.write(self.server.handed_on(head + body))
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 
@@ -104,15 +115,6 @@ class _Proxy(Handler):
         kept = [(name, value) for name, value in self.headers.items() if name.lower() not in ("expect", "connection")]
         lines = [f"{self.command} {self.path} HTTP/1.1", *(f"{name}: {value}" for name, value in kept)]
         return "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1")
-
-    def _sent(self, request: bytes) -> socket.socket:
-        upstream = socket.create_connection(self.server.target)
-        upstream.sendall(request)
-        return upstream
-
-    def _handed_on(self, request: bytes) -> bytes:
-        with self._sent(request) as upstream, upstream.makefile("rb") as file:
-            return file.read()
 
     def _hang_up(self) -> None:
         self.close_connection = True

@@ -48,12 +48,13 @@ def git_digest(content: bytes) -> str:
 
 
 class QuietServer(ThreadingHTTPServer):
-    """On a free port of 127.0.0.1, while its `with` lasts if it has one; a client that hangs up is no news."""
+    """On a free port of an address, while its `with` lasts if it has one; a client that hangs up is no news."""
 
     daemon_threads = True
 
-    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
+    def __init__(self, handler: type[BaseHTTPRequestHandler], host: str = "127.0.0.1") -> None:
+        super().__init__((host, 0), handler)
+        self.host = host
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
 
     def __enter__(self) -> Self:
@@ -73,7 +74,7 @@ class QuietServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"http://{self.host}:{self.server_port}"
 
 
 class LoopbackServer(QuietServer):

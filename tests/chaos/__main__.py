@@ -12,27 +12,22 @@ ours kept what is promised.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import signal
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from types import FrameType
-from typing import Any
 
 from orchestrator.store import open_store
 from tests.chaos.cluster import Cluster, Local, Nodes, namespaces_allowed, small_disk
 from tests.chaos.compare import Tables, read_rows, tables
-from tests.chaos.endure import Endurance, Moment, Told, as_json, is_ok, plan
+from tests.chaos.endure import Endurance, Moment, Told, as_json, is_ok, plan, say, summary
 from tests.chaos.events import HARMS, WHOLE, World, can_be_done
 from tests.chaos.ours import Ours
 from tests.chaos.plain_ray import PlainRay
+from tests.chaos.processes import leave_on_sigterm
 from tests.chaos.subject import Subject, write_work
 from tests.chaos.wall_clock import WallClock, compiler
 
@@ -55,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--keep", action="store_true", help="leave the folders of the runs")
     args = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, _leave)  # so that everything is undone and ended
+    leave_on_sigterm()
     base = Path(tempfile.mkdtemp(prefix="chaos-"))
     try:
         return _all(args, base)
@@ -66,15 +61,10 @@ def main(argv: list[str] | None = None) -> int:
             shutil.rmtree(base, ignore_errors=True)
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # a second one would end what ends the others
-    raise SystemExit(128 + number)
-
-
 def _all(args: argparse.Namespace, base: Path) -> int:
     cluster, sweep = CLUSTERS[args.cluster], write_work(base)
     possible = [name for name in HARMS if can_be_done(name, cluster, clock=compiler() is not None)]
-    _say(args.out, {"machine": {"networks": namespaces_allowed(), "left_out": sorted(set(HARMS) - set(possible))}})
+    say(args.out, {"machine": {"networks": namespaces_allowed(), "left_out": sorted(set(HARMS) - set(possible))}})
     expected = uninterrupted(cluster, sweep, base)
     subjects = SUBJECTS if args.subject == "both" else (args.subject,)
     found: dict[str, list[tuple[Told, bool]]] = {name: [] for name in subjects}
@@ -88,10 +78,10 @@ def _all(args: argparse.Namespace, base: Path) -> int:
             told = _tried(name, cluster, sweep, expected, folder, moments, rng)
             found[name].append((told, is_ok(told)))
             planned = [f"{m.harm} at row {m.rows} + {m.delay_s} s" for m in moments]
-            _say(args.out, {"run": number, "subject": name, "planned": planned, **as_json(told, ok=is_ok(told))})
+            say(args.out, {"run": number, "subject": name, "planned": planned, **as_json(told, ok=is_ok(told))})
             if not args.keep:
                 shutil.rmtree(folder, ignore_errors=True)
-    _say(args.out, {"summary": {name: summary(runs) for name, runs in found.items()}})
+    say(args.out, {"summary": {name: summary(runs) for name, runs in found.items()}})
     return 0 if all(ok for _, ok in found.get("ours", [])) else 1
 
 
@@ -141,36 +131,6 @@ def run_once(
             if keep is not None:
                 keep.append(tables(read_rows(open_store(disk / "store"))))
             return told
-
-
-def summary(found: Sequence[tuple[Told, bool]]) -> dict[str, Any]:
-    """Over all runs."""
-    verdicts = [told.verdict for told, _ in found]
-    counted = ("finished_again", "missing", "duplicate", "different", "surplus", "undetected")
-    done = Counter(harm.partition(":")[0] for told, _ in found for harm in told.harms)
-    return {
-        "runs": len(found),
-        "ok": sum(ok for _, ok in found),
-        **{name: sum(getattr(verdict, name) for verdict in verdicts) for name in counted},
-        "lost_intervals_at_most": max((verdict.lost_intervals for verdict in verdicts), default=0),
-        "unsound_runs": sum(bool(verdict.unsound) for verdict in verdicts),
-        "stuck": sum(told.stuck for told, _ in found),
-        "never_ended": sum(told.gave_up for told, _ in found),
-        "launches": sum(len(told.exit_codes) for told, _ in found),
-        "exit_codes": dict(Counter(str(code) for told, _ in found for code in told.exit_codes)),
-        "harms": dict(sorted(done.items())),
-        "harms_not_done": sum(len(told.not_done) for told, _ in found),
-        "seconds_a_run": round(statistics.median(told.seconds for told, _ in found), 1) if found else None,
-    }
-
-
-def _say(out: Path | None, line: dict[str, Any]) -> None:
-    text = json.dumps(line, default=str)
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-    if out is not None:
-        with out.open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,16 @@ given until its exit code is 0.
 
 from __future__ import annotations
 
+import json
+import statistics
 import subprocess
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -36,10 +41,10 @@ class Moment:
     delay_s: float
 
 
-def plan(rng: Random, harms: Sequence[str], most: int = 3) -> list[Moment]:
-    """One to three harms, of different kinds, in the order of their moments."""
+def plan(rng: Random, harms: Sequence[str], most: int = 3, n_rows: int = N_ROWS) -> list[Moment]:
+    """One to `most` harms, of different kinds, in the order of their moments."""
     chosen = rng.sample(list(harms), min(len(harms), rng.randint(1, most)))
-    rows = sorted(rng.randrange(N_ROWS) for _ in chosen)
+    rows = sorted(rng.randrange(n_rows) for _ in chosen)
     # Before the first row there are seconds of start-up, in which things can go wrong as well.
     return [
         Moment(harm, n, round(rng.uniform(0, 6.0 if n == 0 else 1.0), 2)) for harm, n in zip(chosen, rows, strict=True)
@@ -204,3 +209,34 @@ def is_ok(told: Told) -> bool:
     """Whether the run kept what we promise. A full disk takes checkpoints too, so then more than one may be lost."""
     full = any(harm.startswith("disk_full") for harm in told.harms)
     return not (told.gave_up or told.stuck or told.broke) and told.verdict.ok(most_lost=None if full else 1)
+
+
+def summary(found: Sequence[tuple[Told, bool]]) -> dict[str, Any]:
+    """Over all runs."""
+    verdicts = [told.verdict for told, _ in found]
+    counted = ("finished_again", "missing", "duplicate", "different", "surplus", "undetected")
+    done = Counter(harm.partition(":")[0] for told, _ in found for harm in told.harms)
+    return {
+        "runs": len(found),
+        "ok": sum(ok for _, ok in found),
+        **{name: sum(getattr(verdict, name) for verdict in verdicts) for name in counted},
+        "lost_intervals_at_most": max((verdict.lost_intervals for verdict in verdicts), default=0),
+        "unsound_runs": sum(bool(verdict.unsound) for verdict in verdicts),
+        "stuck": sum(told.stuck for told, _ in found),
+        "never_ended": sum(told.gave_up for told, _ in found),
+        "launches": sum(len(told.exit_codes) for told, _ in found),
+        "exit_codes": dict(Counter(str(code) for told, _ in found for code in told.exit_codes)),
+        "harms": dict(sorted(done.items())),
+        "harms_not_done": sum(len(told.not_done) for told, _ in found),
+        "seconds_a_run": round(statistics.median(told.seconds for told, _ in found), 1) if found else None,
+    }
+
+
+def say(out: Path | None, line: dict[str, Any]) -> None:
+    """A line of the report, on the terminal and in a file."""
+    text = json.dumps(line, default=str)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+    if out is not None:
+        with out.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")

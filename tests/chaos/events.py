@@ -101,7 +101,12 @@ def disk_full(world: World) -> Ongoing | None:
     """Nothing more fits on the disk of the results for a while; without a disk of its own: into the driver's files."""
     if not world.own_disk:
         return _no_more_bytes(world)
-    ballast = world.disk / "ballast"
+    return Ongoing("disk full", world.rng.uniform(2, 8), filled(world.disk).unlink)
+
+
+def filled(disk: Path) -> Path:
+    """The file that takes what was free of a disk."""
+    ballast = disk / "ballast"
     with ballast.open("wb", buffering=0) as file:
         size = len(_CHUNK)
         while size:  # down to the last page
@@ -111,21 +116,26 @@ def disk_full(world: World) -> Ongoing | None:
                 if error.errno != errno.ENOSPC:
                     raise
                 size //= 2
-    return Ongoing("disk full", world.rng.uniform(2, 8), ballast.unlink)
+    return ballast
 
 
 def _no_more_bytes(world: World) -> Ongoing | None:
     victim = _victim(world, "driver")
     if victim is None:
         return None
-    _, hard = resource.prlimit(victim.pid, resource.RLIMIT_FSIZE)
+    return Ongoing("driver may write no more bytes", world.rng.uniform(2, 8), no_more_bytes(victim.pid))
+
+
+def no_more_bytes(pid: int) -> Callable[[], object]:
+    """Let a process write to no file any more; what undoes that."""
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
 
     def undo() -> None:
         with contextlib.suppress(ProcessLookupError):
-            resource.prlimit(victim.pid, resource.RLIMIT_FSIZE, (hard, hard))
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
 
-    resource.prlimit(victim.pid, resource.RLIMIT_FSIZE, (0, hard))
-    return Ongoing("driver may write no more bytes", world.rng.uniform(2, 8), undo)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
+    return undo
 
 
 def part_truncated(world: World) -> Ongoing | None:

@@ -10,9 +10,7 @@ a finished trial.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,7 +19,7 @@ from random import Random
 from orchestrator.store import open_store
 from tests.chaos import compare
 from tests.chaos.cluster import Local
-from tests.chaos.endure import Driver
+from tests.chaos.endure import Driver, say
 from tests.chaos.ours import Ours
 from tests.chaos.processes import end_all
 from tests.chaos.subject import Verdict, write_work
@@ -45,13 +43,13 @@ def main(argv: list[str] | None = None) -> int:
             delay_s = rng.uniform(0, 0.9 * span_s)
             verdict, finished = killed_once(args.cluster, sweep, base / f"k{number}", expected, delay_s)
             verdicts.append(verdict)
-            _say({"run": number, "delay_s": round(delay_s, 2), "finished": finished, **vars(verdict)})
+            say(None, {"run": number, "delay_s": round(delay_s, 2), "finished": finished, **vars(verdict)})
             shutil.rmtree(base / f"k{number}", ignore_errors=True)
     finally:
         shutil.rmtree(base, ignore_errors=True)
     sums = {name: sum(getattr(verdict, name) for verdict in verdicts) for name in SUMS}
     ok = sum(verdict.ok(most_lost=None) for verdict in verdicts)
-    _say({"cluster": args.cluster, "runs": len(verdicts), "ok": ok, **sums})
+    say(None, {"cluster": args.cluster, "runs": len(verdicts), "ok": ok, **sums})
     return int(ok < len(verdicts))
 
 
@@ -104,11 +102,6 @@ def _wait_for_first(driver: Driver, subject: Ours) -> None:
         assert driver.process.poll() is None, driver.lines[-12:]
         assert time.monotonic() < deadline, driver.lines[-12:]
         time.sleep(_POLL_S)
-
-
-def _say(line: dict[str, object]) -> None:
-    sys.stdout.write(json.dumps(line, default=str) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -86,10 +86,7 @@ class Ours:
             undetected=self._undetected,
         )
         if self._expected is not None:
-            found = compare.compare(self._expected, compare.read_rows(open_store(self.store)))
-            verdict.missing, verdict.surplus = found.missing, found.surplus
-            verdict.different, verdict.duplicate = found.different, found.duplicate
-            verdict.unsound += found.examples
+            verdict.note(compare.compare(self._expected, compare.read_rows(open_store(self.store))))
         return verdict
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 DRIVERS = ("orchestrator.launch", "tests.chaos.plain_ray")
 HELPERS = ("IDLE", "DashboardAgent", "RuntimeEnvAgent", "SPILL", "RESTORE")  # Ray's own, by their titles
@@ -96,3 +97,13 @@ def _is_over(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
         return True
+
+
+def leave_on_sigterm() -> None:
+    """SIGTERM raises SystemExit from now on, so that everything is undone and ended."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one would end what ends the others
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.builders import write_sweep, write_tagged_treebank
+from tests.chaos.compare import Difference
 
 N_TRIALS, N_EPOCHS = 8, 4
 N_ROWS = N_TRIALS * N_EPOCHS
@@ -20,16 +21,23 @@ trial:
   frozen_dropout: false
   optim: {{lr: 1e-3, epochs: {epochs}, batch_size: 8}}
 space:
-  freeze: [none, {{strategy: first_k, depth: 2, embeddings: true}}]
+  freeze: [{freeze}]
 seeds: {seeds}
 checkpoint: {{epochs: 1}}
 """
 
 
-def write_work(folder: Path, *, train: int = 200, epochs: int = N_EPOCHS, seeds: int = N_TRIALS // 2) -> Path:
+def write_work(
+    folder: Path,
+    *,
+    train: int = 200,
+    epochs: int = N_EPOCHS,
+    seeds: int = N_TRIALS // 2,
+    freeze: str = "none, {strategy: first_k, depth: 2, embeddings: true}",
+) -> Path:
     """A sweep of trials of a second or two of the starter model, each kept at every epoch; the path of its file."""
     bank = write_tagged_treebank(folder / "bank", train=train, dev=16, test=16)
-    text = _SWEEP.format(bank=bank, epochs=epochs, seeds=list(range(seeds)))
+    text = _SWEEP.format(bank=bank, epochs=epochs, seeds=list(range(seeds)), freeze=freeze)
     return write_sweep(folder / "chaos.yaml", text)
 
 
@@ -56,6 +64,12 @@ class Verdict:
     surplus: int = 0
     unsound: list[str] = field(default_factory=list)
     undetected: int = 0
+
+    def note(self, found: Difference) -> None:
+        """Take over what differs from the uninterrupted run."""
+        self.missing, self.surplus = found.missing, found.surplus
+        self.different, self.duplicate = found.different, found.duplicate
+        self.unsound += found.examples
 
     def ok(self, *, most_lost: int | None = 1) -> bool:
         """Whether nothing was lost, doubled or done again beyond what is promised."""

@@ -19,15 +19,16 @@ from orchestrator.execution.recorder import Recorder
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from tests.builders import make_record, make_spec
-from tests.chaos import compare, day
+from tests.chaos import compare, day, drivers
 from tests.chaos.cluster import Local, small_disk
-from tests.chaos.endure import Endurance, Moment, Told, plan
+from tests.chaos.endure import Driver, Endurance, Moment, Told, is_ok, plan
 from tests.chaos.events import HARMS, World, disk_full
 from tests.chaos.ours import Ours
 from tests.chaos.processes import end_all, inside
 from tests.chaos.readers import Reader
 from tests.chaos.subject import Verdict, write_work
 from tests.chaos.wall_clock import WallClock, compiler
+from tests.s3_server import ENVIRONMENT, S3Process
 
 STEPS = (13, 26, 39)
 OPENS = 40
@@ -102,6 +103,55 @@ def _attempt(store: ResultStore, seed: int, attempt: int, *, time_s: float, step
     if steps == STEPS:
         recorder.ended(spec, State.COMPLETED, None)
     recorder.flush()
+
+
+@pytest.mark.slow
+def test_two_launches_at_once_train_each_trial_once_and_leave_what_one_alone_does(tmp_path: Path) -> None:
+    sweep = write_work(tmp_path, train=64)
+    assert endured(Inline, sweep, tmp_path / "one", None).exit_codes == [0]
+    expected = compare.tables(compare.read_rows(open_store(tmp_path / "one" / "store")))
+    with Inline(tmp_path / "two") as nodes:
+        subject = Ours(sweep, tmp_path / "two", tmp_path / "two", expected)
+        launches = [Driver(subject.command("inline"), nodes) for _ in range(2)]
+        assert [launch.process.wait(200) for launch in launches] == [0, 0]
+        assert subject.judge() == Verdict()
+        assert set(compare.attempts(subject.store).values()) == {1}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_drivers_that_share_a_bucket_and_come_to_harm_of_each_kind_leave_what_one_alone_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with S3Process() as s3, drivers.fleet(tmp_path, 3, s3.url) as fleet:
+        fleet.undisturbed()
+        told, _ = fleet.run([Moment(harm, 3 * n, 0.2) for n, harm in enumerate(drivers.HARMS)], "short")
+    assert is_ok(told), (told.verdict, told.log_tail)
+    assert [harm.partition(":")[0] for harm in told.harms] == list(drivers.HARMS)
+
+
+def test_an_attempt_at_a_finished_trial_is_counted_if_it_was_claimed_after_the_end_and_ran(tmp_path: Path) -> None:
+    store, history = filled(tmp_path / "store"), drivers.History(tmp_path / "history")
+    before, after, twice = (
+        f"claims/{make_spec(seed=seed).trial_id}-00000{n}.json" for seed, n in [(0, 2), (1, 2), (0, 1)]
+    )
+    history.note(before, b"")
+    _noted(history, store)
+    for name in (after, twice):
+        history.note(name, b"")
+    _attempt(store, 0, 2, time_s=60.0)
+    _noted(history, store)
+    assert (history.ran_again, history.ended_twice()) == (set(), 1)
+    _attempt(store, 1, 2, time_s=60.0)
+    _noted(history, store)
+    assert history.ran_again == {(make_spec(seed=1).trial_id, 2)}
+
+
+def _noted(history: drivers.History, store: ResultStore) -> None:
+    for part in compare.parts_of(store.root):
+        history.note(f"{part.parent.name}/{part.name}", part.read_bytes())
 
 
 def judged(store: ResultStore, expected: compare.Tables) -> compare.Difference:
