@@ -107,7 +107,7 @@ def _attempt(store: ResultStore, seed: int, attempt: int, *, time_s: float, step
 
 @pytest.mark.slow
 def test_two_launches_at_once_train_each_trial_once_and_leave_what_one_alone_does(tmp_path: Path) -> None:
-    sweep = write_work(tmp_path, train=64)
+    sweep = write_work(tmp_path, train=64, seeds=2)
     assert endured(Inline, sweep, tmp_path / "one", None).exit_codes == [0]
     expected = compare.tables(compare.read_rows(open_store(tmp_path / "one" / "store")))
     with Inline(tmp_path / "two") as nodes:
