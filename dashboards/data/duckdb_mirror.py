@@ -112,15 +112,11 @@ class Mirror:
             cursor.register("new_rows", numbered.slice(start, at_once))
             cursor.execute(f"INSERT INTO {self._table} SELECT {once} t, {names} FROM new_rows {known}")  # noqa: S608
             if len(rows) >= self._row_group:
-                _compress(cursor)
+                with suppress(duckdb.TransactionException):  # a query is running; the next large part compresses this
+                    cursor.execute(f"CHECKPOINT {_KEPT}")
         counted = cursor.execute(f"SELECT count(*) FROM {self._table}").fetchall()  # noqa: S608  # names of our own
         self.n_rows = int(counted[0][0])
         cursor.close()
-
-
-def _compress(cursor: duckdb.DuckDBPyConnection) -> None:
-    with suppress(duckdb.TransactionException):  # a query is running; the next large part compresses this one too
-        cursor.execute(f"CHECKPOINT {_KEPT}")
 
 
 class Database:

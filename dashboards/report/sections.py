@@ -61,7 +61,12 @@ def sections(
     if query.sweep not in snapshot.sweeps:
         known = ", ".join(snapshot.sweeps) or "none"
         raise NothingMatchedError(f"{snapshot.address}: has no sweep {query.sweep!r}. It has: {known}.")
-    selections = list(_selections(snapshot, query))
+    selections = [
+        select(snapshot, setup)
+        for corpus in _each(snapshot, query, "corpus")
+        for model in _each(snapshot, corpus, "model")
+        for setup in _each(snapshot, model, "setup")
+    ]
     if not selections:
         raise NothingMatchedError(f"sweep {query.sweep}: has no trial.")
     parts = [part for part in PARTS.values() if not part.of_store]
@@ -83,15 +88,8 @@ def methods(found: Sequence[Section]) -> tuple[list[str], list[tuple[Section, li
     return shared, [(section, lines) for section, lines in own if lines]
 
 
-def _selections(snapshot: Snapshot, query: PageQuery) -> Iterator[Selection]:
-    """Every corpus, model and set-up that the query does not exclude, in the sweep's order."""
-    for corpus in _each(snapshot, query, "corpus"):
-        for model in _each(snapshot, corpus, "model"):
-            for setup in _each(snapshot, model, "setup"):
-                yield select(snapshot, setup)
-
-
 def _each(snapshot: Snapshot, query: PageQuery, key: str) -> Iterator[PageQuery]:
+    """The query for each value of a key that it does not exclude, in the sweep's order."""
     if getattr(query, key):
         yield query
         return

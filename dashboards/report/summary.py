@@ -84,7 +84,10 @@ def _table(found: list[Answer]) -> pd.DataFrame:
             "corpus": [answer.corpus for answer in found],
             "model": [answer.model for answer in found],
             "train size": [answer.train_size for answer in found],
-            "freeze": pd.Series([_name(answer) for answer in found], dtype=object),
+            "freeze": pd.Series(
+                [FreezeName(each.freeze, each.n_layers) if each.freeze else "not decided" for each in found],
+                dtype=object,
+            ),
             "loss (points)": _floats(answer.loss for answer in found),
             "from (points)": _floats(answer.low for answer in found),
             "to (points)": _floats(answer.high for answer in found),
@@ -93,10 +96,6 @@ def _table(found: list[Answer]) -> pd.DataFrame:
             "seeds": [answer.n_seeds for answer in found],
         }
     )
-
-
-def _name(answer: Answer) -> str:
-    return FreezeName(answer.freeze, answer.n_layers) if answer.freeze else "not decided"
 
 
 def _floats(values: Iterable[float | None]) -> pd.Series:

@@ -71,7 +71,8 @@ class Gate:
         """None if the visitor is signed in, else the login page; after a correct token, the redirect page."""
         if self._token is None:
             return None
-        bearer = _bearer(request)
+        header = request.authorization
+        bearer = header.token or "" if header and header.type == "bearer" else None
         offered = self._offered(request) if bearer is None else bearer
         if offered is None:
             signed = self._token.signed(request.cookies.get(self._cookie_name(request), ""))
@@ -112,12 +113,6 @@ class Gate:
     def _cookie_name(self, request: Request) -> str:
         """Name of the cookie. Ports share cookies, so two dashboards on one machine need two names."""
         return f"permafrost-{request.environ.get('SERVER_PORT', '')}"
-
-
-def _bearer(request: Request) -> str | None:
-    """The token in an `Authorization` header; None if there is none."""
-    authorization = request.authorization
-    return authorization.token or "" if authorization and authorization.type == "bearer" else None
 
 
 def _host_name(request: Request) -> str:

@@ -76,11 +76,7 @@ def _switch_tools_off(app: dash.Dash) -> None:
     flask.config["PROPAGATE_EXCEPTIONS"] = False
     for endpoint, view in flask.view_functions.items():
         if view.__module__.startswith("dash.mcp"):
-            flask.view_functions[endpoint] = _no_such_page
-
-
-def _no_such_page() -> Response:
-    abort(404)
+            flask.view_functions[endpoint] = lambda: abort(404)
 
 
 def _plain_error_pages(flask: Flask, *, debug: bool) -> None:

@@ -51,7 +51,9 @@ def prepare_entities(selection: Selection) -> Entities:
     ]
     columns = ["cell", "trial_id", "seed", *EntityErrors._fields]
     counted = pd.DataFrame(rows, columns=columns)
-    return Entities(counted, _means(counted), cells, split, _why(cells, counted, bool(found), split))
+    long = counted.melt(["cell"], list(KINDS), "kind", "count")
+    means = without_few(describe_cells(long, ["cell", "kind"], "count"))[["cell", "kind", "n", "mean", "low", "high"]]
+    return Entities(counted, means, cells, split, _why(cells, counted, bool(found), split))
 
 
 def _why(cells: ComparedCells, counted: pd.DataFrame, has_predictions: bool, split: str) -> str:
@@ -60,11 +62,6 @@ def _why(cells: ComparedCells, counted: pd.DataFrame, has_predictions: bool, spl
     if not has_predictions:
         return f"No predictions on {split} are stored. Set `predictions: all` in the sweep file and launch again."
     return "" if len(counted) else "This task has no entities (no B- and I- tags)."
-
-
-def _means(counted: pd.DataFrame) -> pd.DataFrame:
-    long = counted.melt(["cell"], list(KINDS), "kind", "count")
-    return without_few(describe_cells(long, ["cell", "kind"], "count"))[["cell", "kind", "n", "mean", "low", "high"]]
 
 
 def draw_entities(info: Entities, look: Look) -> Figure:

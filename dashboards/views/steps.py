@@ -40,7 +40,8 @@ class Steps(NamedTuple):
 def prepare_steps(selection: Selection) -> Steps:
     """The baseline and as many selected cells of the largest train size as fit, the shallowest first."""
     shown = shown_cells(selection.trials, sizes=1)
-    cells = _baseline_first(shown.table)
+    is_baseline = shown.table["cell"] == shown.table["baseline"]
+    cells = pd.concat([shown.table[is_baseline], shown.table[~is_baseline]], ignore_index=True).head(MAX_CELLS)
     trials = lowest_seeds(completed_of(selection.trials, cells))
     losses = step_losses(selection.snapshot, trials).merge(trials[["trial_id", "cell", "seed"]], on="trial_id")
     losses = losses[np.isfinite(losses["loss"])].reset_index(drop=True)
@@ -52,11 +53,6 @@ def prepare_steps(selection: Selection) -> Steps:
     more = f"Not drawn: {counted(left, 'more setting')}; select strategies to see others." if left else ""
     note = f"Strong lines: mean of {window} steps. Faint lines: single steps."
     return Steps(losses.assign(smooth=smooth), cells, window, " ".join(filter(None, [note, more, shown.note])))
-
-
-def _baseline_first(cells: pd.DataFrame) -> pd.DataFrame:
-    is_baseline = cells["cell"] == cells["baseline"]
-    return pd.concat([cells[is_baseline], cells[~is_baseline]], ignore_index=True).head(MAX_CELLS)
 
 
 def draw_steps(info: Steps, look: Look) -> Figure:

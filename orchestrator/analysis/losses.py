@@ -87,7 +87,10 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     for row in range(len(pairs.cells)):
         mine = places[ends[row] : ends[row + 1]]
         mine = mine[np.argsort(columns["seed"][mine], kind="stable")]
-        values.append(_values(columns, mine[~left_out[mine]], value))
+        used = mine[~left_out[mine]]
+        by_sentence = _by_sentence(columns, used, value) if "sentences" in columns and len(used) else None
+        whole: Floats = -columns["difference"][used][:, None].astype(np.float64)
+        values.append(whole if by_sentence is None else by_sentence)
         medians.append(-float(np.median(columns["difference"][mine])) if len(mine) else np.nan)
     n_sentences = [each.shape[1] if each.shape[1] > 1 else None for each in values]
     cells = pairs.cells.assign(
@@ -97,13 +100,6 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
         n_sentences=pd.array(n_sentences, dtype="Int64"),
     )
     return Losses(cells, tuple(values), estimates(values), own, baseline)
-
-
-def _values(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats:
-    """(seeds, sentences) losses of one setting's pairs."""
-    by_sentence = _by_sentence(columns, rows, value) if "sentences" in columns and len(rows) else None
-    whole: Floats = -columns["difference"][rows][:, None].astype(np.float64)
-    return whole if by_sentence is None else by_sentence
 
 
 def _by_sentence(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: str) -> Floats | None:

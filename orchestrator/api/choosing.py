@@ -41,7 +41,6 @@ from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import declared_sweep
 from trials.draft import Lookup
 from trials.errors import ConfigError, RefusedError
-from trials.settings import FreezeSpec
 from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import ModelDraft
 from trials.spec import TrialSpec
@@ -149,7 +148,8 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     if chosen is None:
         return choice
     training = path.with_name(f"{train_name(question.name)}.yaml")
-    write_sweep(training, training_text(question, _freeze_of(chosen, trials)))
+    freeze = next(spec.freeze for spec in trials if spec.freeze.label == chosen.freeze)
+    write_sweep(training, training_text(question, freeze))
     model = None
     if asked.export is not None:
         model = export_model(_best(chosen, trials, results), asked.export, store=asked.store)
@@ -255,10 +255,6 @@ def _rounded(n: float) -> int:
     """Two digits, rounded down."""
     step = 10 ** max(0, math.floor(math.log10(max(n, 1))) - 1)
     return int(n // step * step)
-
-
-def _freeze_of(answer: Answer, trials: list[TrialSpec]) -> FreezeSpec:
-    return next(spec.freeze for spec in trials if spec.freeze.label == answer.freeze)
 
 
 def _best(answer: Answer, trials: list[TrialSpec], results: ResultStore) -> str:

@@ -200,7 +200,14 @@ def _list_table(corpora: list[FetchedCorpus], new: set[str]) -> Table:
 
 
 def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
-    for table in (_size_table(report), _length_table(report), _label_table(report)):
+    sizes = {name: (s.items, s.words, s.longest, s.repeated) for name, s in report.splits.items()}
+    bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
+    for table in (
+        number_table(("split", "items", "words", "longest", "duplicates"), sizes),
+        # Of its own, so that the numbers of a large corpus fit 80 columns.
+        number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()}),
+        _label_table(report),
+    ):
         yield Padding(table, (1, 0, 0, 0))
     for (split, other), n in report.shared.items():
         if n:
@@ -211,17 +218,6 @@ def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
         if labels:
             names = ", ".join(f"{escaped(label)} ({n})" for label, n in labels.items())
             yield Text(f"{split} has labels that train lacks, each of which counts as an error: {names}.")
-
-
-def _size_table(report: CorpusCheck) -> Table:
-    rows = {name: (s.items, s.words, s.longest, s.repeated) for name, s in report.splits.items()}
-    return number_table(("split", "items", "words", "longest", "duplicates"), rows)
-
-
-def _length_table(report: CorpusCheck) -> Table:
-    """A table of its own, so that the numbers of a large corpus fit 80 columns."""
-    bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
-    return number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()})
 
 
 def _label_table(report: CorpusCheck) -> Table:

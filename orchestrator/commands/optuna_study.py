@@ -70,7 +70,9 @@ def past_cells(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Iterat
     from orchestrator.search.suggest import past_cell
 
     stored, n_layers, written = StoredTrials(results), layers_of(sweep, lookup), set[str]()
-    for parameters in _parameters(sweep, results, lookup):
+    adaptive = sweep.search.is_adaptive
+    found = results.suggestions(sweep.name) if adaptive else points_of(sweep.search, sweep.space, n_layers)
+    for parameters in (one.parameters for one in found):
         axes = dict[str, Axis]()
         point = again(sweep.space, parameters, n_layers, axes.__setitem__)
         cell = None if point is None else _cell(sweep, point, lookup, stored)
@@ -78,13 +80,6 @@ def past_cells(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Iterat
             written.add(cell.cell_id)
             distributions = {name: distribution_of(axis) for name, axis in axes.items()}
             yield past_cell(cell, dict(parameters), distributions, sweep.search.objectives)
-
-
-def _parameters(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Iterator[dict[str, int | float]]:
-    if sweep.search.is_adaptive:
-        yield from (one.parameters for one in results.suggestions(sweep.name))
-    else:
-        yield from (one.parameters for one in points_of(sweep.search, sweep.space, layers_of(sweep, lookup)))
 
 
 def _cell(sweep: SweepSpec, point: Point, lookup: Lookup, stored: StoredTrials) -> Cell | None:

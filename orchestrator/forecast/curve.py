@@ -84,7 +84,11 @@ def outlook(
     known, ahead = others if isinstance(others, Others) else Others(others, planned), curve.ahead(planned)
     k = window(planned, anneals=anneals)
     alike = known.like(curve, ahead, k)
-    own = _finished(curve, k) if not len(ahead) else _extrapolate(curve, planned, k, anneals=anneals)
+    if len(ahead):
+        extrapolation = extrapolated(curve, planned, anneals=anneals)
+        own = extrapolation.prediction(k) if extrapolation else None
+    else:
+        own = _finished(curve, k)
     if own is None and (alike is None or alike.n < LEAST_OTHERS):
         return None
     sources = _weighed(own, alike)
@@ -107,12 +111,6 @@ def _weighed(own: CurvePrediction | None, alike: Alike | None) -> list[tuple[flo
     trust = 0.0 if alike is None else alike.trust if own is not None else 1.0
     both = ((1 - trust, own), (trust, alike.prediction if alike else None))
     return [(share, source) for share, source in both if source is not None]
-
-
-def _extrapolate(curve: Curve, planned: float, k: float, *, anneals: bool) -> CurvePrediction | None:
-    """The prediction from the curve itself."""
-    extrapolation = extrapolated(curve, planned, anneals=anneals)
-    return extrapolation.prediction(k) if extrapolation else None
 
 
 def _finished(curve: Curve, k: float) -> CurvePrediction:
