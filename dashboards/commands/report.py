@@ -63,10 +63,12 @@ def report(
         frames = Frames(open_store(store))
         name = sweep or next(iter(frames.refresh().sweeps), "")
         folder = out or Path("report") / (name or "empty")
-        _refuse_other_files(folder)
+        is_report = (folder / "report.html").exists()
+        if folder.exists() and not is_report and (not folder.is_dir() or any(folder.iterdir())):
+            raise RefusedError(f"{folder} already exists and holds no report. Choose another folder with -o.")
         query = PageQuery(sweep=name, tolerance=tolerance)
         query = query if cost is None else query.but(cost=cost)
-        replaced = ", which replace an older report" if (folder / "report.html").exists() else ""
+        replaced = ", which replace an older report" if is_report else ""
         with step_progress() as progress:
             written = write_report(frames, query, folder, pictures=pictures, progress=progress)
         if written.no_pictures:
@@ -75,12 +77,6 @@ def report(
             _say_answers(frames.store, name, tolerance, cost)
         say(f"{len(written.files)} files in {folder}{replaced}; open:")
         print(written.html.resolve())
-
-
-def _refuse_other_files(folder: Path) -> None:
-    """Raise RefusedError if a folder holds something, but no older report, which would be replaced."""
-    if folder.exists() and not (folder / "report.html").exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RefusedError(f"{folder} already exists and holds no report. Choose another folder with -o.")
 
 
 def _say_answers(store: ResultStore, sweep: str, tolerance: float, cost: str | None) -> None:

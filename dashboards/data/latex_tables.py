@@ -127,7 +127,7 @@ def _arranged(columns: Sequence[_Column], names: int) -> tuple[str, list[list[_C
 
 def _tabular(columns: Sequence[_Column], points: float, *, is_first: bool) -> list[str]:
     forms = (f"p{{{column.chars * _EM * points:.0f}pt}}" if column.form == "p" else column.form for column in columns)
-    rows = zip(*([_ragged(cell) if c.form == "p" else cell for cell in c.cells] for c in columns), strict=True)
+    rows = zip(*(map(_ragged, c.cells) if c.form == "p" else c.cells for c in columns), strict=True)
     return [
         *([] if is_first else [r"  \par\medskip"]),
         f"  \\begin{{tabular}}{{{''.join(forms)}}}",

@@ -29,7 +29,6 @@ class Card(NamedTuple):
     Attributes:
         where: Corpus, task, model and train size.
         strip: The layer strip of the setting; empty if there is none.
-        headline: The answer in a few words.
         figures: Its loss with the interval, and what it saves; empty if nothing was compared.
     """
 

@@ -37,7 +37,6 @@ class Coverage(NamedTuple):
         states: (cells, seeds) state of each trial; empty if it is not planned.
         ids: (cells, seeds) trial ids; empty if it is not planned.
         completed: Share of each cell's planned trials that have completed.
-        planned: Number of planned trials of each cell.
     """
 
     rows: list[str]
@@ -166,7 +165,6 @@ class Progress(NamedTuple):
     """How far a sweep is.
 
     Attributes:
-        counts: Number of its trials in each state that occurs.
         left_s: Estimated seconds to the end (`Pace.seconds_to_end`); None if no driver runs or too little is done.
         drivers: A line about each driver that runs it.
     """

@@ -16,7 +16,10 @@ from dashboards.views.varied import ALL_SAME, NOTE_WIDTH, evenly, level_name, le
 
 MAX_LINES = 200
 _BEST = 5  # trials that stand out
-_SHADES = 5
+# Colours of lines from the worst to the best, from near the background to strong.
+_LIGHT = ("#D4DDE6", "#B3C9DD", "#8DB4D6", "#5A96C8", "#0072B2")
+_DARK = ("#39434D", "#3E5368", "#446A8C", "#4A86BA", "#56B4E9")
+_SHADES = len(_LIGHT)
 _EACH = 64  # pixels between two axes
 _BAND = 0.5  # share of the room between two values that the lines of one value take
 
@@ -86,11 +89,12 @@ def draw_parallel(info: Lines, look: Look) -> Figure:
     best = set(range(max(0, len(info.trials) - _BEST), len(info.trials)))
     shade = np.minimum((np.arange(len(info.trials)) * _SHADES) // max(len(info.trials), 1), _SHADES - 1)
     data = []
+    shades = _DARK if look.dark else _LIGHT
     others = {n: [row for row in np.flatnonzero(shade == n).tolist() if row not in best] for n in range(_SHADES)}
     strongest = max((n for n, rows in others.items() if rows), default=-1)
     for n_shade, rows in others.items():
         if rows:
-            data.append(_trace(info, rows, _shade(look, n_shade), 1.0, "others" if n_shade == strongest else ""))
+            data.append(_trace(info, rows, shades[n_shade], 1.0, "others" if n_shade == strongest else ""))
     data.append(_trace(info, sorted(best), "#D55E00", 3.0, f"the {len(best)} best"))
     data.append(_names(info, look))
     rules = [
@@ -107,13 +111,6 @@ def draw_parallel(info: Lines, look: Look) -> Figure:
     x = {**axis(""), "range": [-0.05, 1.05], "showticklabels": False, "showgrid": False}
     drawn = layout(look, x=x, y={**labels, "showgrid": False}, height=90 + _EACH * n, shapes=rules)
     return with_note({"data": data, "layout": drawn}, look, thinned(len(info.trials), info.n), width=NOTE_WIDTH)
-
-
-def _shade(look: Look, number: int) -> str:
-    """Colours of lines from the worst to the best, from near the background to strong."""
-    light = ("#D4DDE6", "#B3C9DD", "#8DB4D6", "#5A96C8", "#0072B2")
-    dark = ("#39434D", "#3E5368", "#446A8C", "#4A86BA", "#56B4E9")
-    return (dark if look.dark else light)[number]
 
 
 def _trace(info: Lines, rows: list[int], colour: str, width: float, title: str) -> dict[str, Any]:

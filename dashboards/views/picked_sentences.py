@@ -25,7 +25,6 @@ class Sentences(NamedTuple):
         picks: The trials with predictions.
         found: The sentences, those with most differing words first.
         n: Number of sentences that all of them labelled.
-        why_not: Why there is nothing to show; empty if there is something.
     """
 
     picks: Picks

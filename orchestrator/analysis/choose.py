@@ -83,7 +83,6 @@ class _Tests(NamedTuple):
     Attributes:
         tail: The chance beyond the end that the setting was tested at.
         low, high: Its ends there.
-        shown: Whether it qualified.
     """
 
     tail: Floats

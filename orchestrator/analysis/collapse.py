@@ -24,11 +24,9 @@ class Collapses:
     """How many runs collapsed.
 
     Attributes:
-        collapsed: Runs that did.
         runs: Runs that ended and are evidence.
         possible: Largest share of runs that may collapse, by the one-sided bound of Clopper and Pearson; 1 without
             runs.
-        level: Of that bound.
     """
 
     collapsed: int

@@ -25,7 +25,6 @@ class FreezeName(str):
 
     Attributes:
         squares: `■ ■■■■□□`; empty if there is none.
-        heard: The strip in words.
     """
 
     squares: str

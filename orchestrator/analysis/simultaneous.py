@@ -42,7 +42,6 @@ class Simultaneous(NamedTuple):
     NaN where there is no variance, or where settings are tested in order and one before was not shown.
 
     Attributes:
-        estimate: Losses and their variances.
         low, high: Ends of the simultaneous intervals, those that decide; with the guard `DECIDING`.
         verdicts: What the simultaneous interval says of the tolerance.
         tail: The chance beyond each end that all settings were given, before looks.

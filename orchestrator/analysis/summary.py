@@ -22,7 +22,6 @@ class CellSummary:
 
     Attributes:
         spec: Its first replicate as the sweep declares it.
-        planned: Replicates of the sweep.
         states: How those that have ended did.
         score_mean, score_std: Best dev score over seeds, 0..1, and its standard deviation (n - 1).
         test_mean: Test score over seeds.

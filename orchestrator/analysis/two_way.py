@@ -88,7 +88,6 @@ class Estimate(NamedTuple):
         seeds: The seeds' part Vs of the variance; the rest is the sentences'.
         both: V2, which is also in Vs: what differs from sentence to sentence in one seed and not in another.
         sentence_skew: Third cumulant of the sentences' part of the mean by V^1.5.
-        n_seeds: Number of seeds, as a float.
         n_sentences: Number of sentences, as a float; 1 where the interval is over seeds alone.
     """
 
@@ -119,7 +118,6 @@ class TwoWayInterval:
         mean: The loss, in the unit of the score (0..1); positive where the freeze is worse.
         low, high: Ends; None where no interval can be given.
         level: Share of such intervals that should hold the true loss.
-        se: Standard error; None with one seed.
         df: Degrees of freedom; None where there is no interval.
         n_sentences: Number of sentences; None where no predictions were kept.
         seeds_share: Share of the seeds in the variance, 0..1, the rest is the sentences'; None without a variance.

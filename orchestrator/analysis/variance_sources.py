@@ -57,7 +57,6 @@ class VarianceSource:
             chance would.
         low, high: Ends of its 95 % interval, at least 0; the low end is 0 where the source may not matter at all.
         levels: Number of its levels, e.g. of initialisations; of interactions, runs.
-        df: Degrees of freedom of the estimate.
     """
 
     names: tuple[str, ...]

@@ -24,10 +24,7 @@ class Asked(NamedTuple):
     """What an answer answers.
 
     Attributes:
-        tolerance: The largest acceptable loss, in units of the score.
         saving: A key of `SAVED`.
-        looks: When the sweep is looked at.
-        n_layers: Encoder layers; None if unknown.
         outcome: As of `choose.Recommendation`.
     """
 

@@ -67,7 +67,10 @@ def open_target(name: str, *, private: bool, overwrite: bool) -> PushTarget:
         RefusedError: The repository holds files, or is public.
         ModelError: The hub refuses, or cannot be reached.
     """
-    _check_name(name)
+    try:
+        Repo("models", name, "main")
+    except ModelError as error:
+        raise ConfigError(f"--push: {error}") from error
     from huggingface_hub.errors import RepositoryNotFoundError
 
     with _talking(name):
@@ -115,13 +118,6 @@ def stated_licence(repo: Repo) -> str | None:
             return card_licence(HfApi().model_info(repo.name, revision=repo.revision, timeout=TIMEOUT_S).card_data)
     except PermafrostError:
         return None
-
-
-def _check_name(name: str) -> None:
-    try:
-        Repo("models", name, "main")
-    except ModelError as error:
-        raise ConfigError(f"--push: {error}") from error
 
 
 def _api() -> HfApi:

@@ -51,7 +51,8 @@ def model_card(
     """
     licence = licence or base_licence(Path(spec.model.path)) or _UNKNOWN
     rows = store.trials().to_pylist()
-    seeds = _replicates(spec, rows)
+    done = [row for row in rows if row["state"] == State.COMPLETED]
+    seeds = [row for row in done if stored_spec(row["spec"], row["trial_id"]).cell_id == spec.cell_id]
     header = _header(spec, row, licence)
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=False, allow_unicode=True)}---",
@@ -114,12 +115,6 @@ def base_licence(folder: Path) -> str | None:
         return str(header["license"]) if isinstance(header, dict) and header.get("license") else None
     except (OSError, UnicodeDecodeError, ConfigError):
         return None
-
-
-def _replicates(spec: TrialSpec, rows: Sequence[Row]) -> list[Row]:
-    """The completed trials of the same cell."""
-    done = [row for row in rows if row["state"] == State.COMPLETED]
-    return [row for row in done if stored_spec(row["spec"], row["trial_id"]).cell_id == spec.cell_id]
 
 
 def _scores(spec: TrialSpec, row: Row, score: float) -> str:

@@ -69,6 +69,8 @@ def kuberay(
     """
     with reported(debug=debug):
         counts = _counts(workers_cpu, workers_gpu)
+        if sweep:
+            load_sweep(sweep, [])  # so that an invalid sweep fails here and not in a pod an hour later
         asked = KubeRay(
             name=name,
             image=image or ("permafrost:cuda" if counts[1].most else "permafrost:cpu"),
@@ -79,7 +81,7 @@ def kuberay(
             store=store,
             volume=volume,
             token_secret=token_secret,
-            sweep=_text(sweep) if sweep else "",
+            sweep=sweep.read_text(encoding="utf-8") if sweep else "",
         )
         _write(manifests(asked), out)
 
@@ -94,11 +96,6 @@ def _counts(cpu: str, gpu: str) -> list[Workers]:
     if problems:
         raise ConfigError(problems)
     return counts
-
-
-def _text(sweep: Path) -> str:
-    load_sweep(sweep, [])  # so that an invalid sweep fails here and not in a pod an hour later
-    return sweep.read_text(encoding="utf-8")
 
 
 def _write(files: dict[str, Manifest], out: Path) -> None:

@@ -95,6 +95,7 @@ def _policy(asked: KubeRay) -> Manifest:
     own = [{"podSelector": {"matchLabels": asked.labels}}]
     operator = {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app.kubernetes.io/name": "kuberay-operator"}}}
     monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    store_port = re.findall(r":(\d+)$", (endpoint_url(parse_address(asked.store)) or "") if asked.store else "")
     spec = {
         "podSelector": {"matchLabels": asked.labels},
         "policyTypes": ["Ingress", "Egress"],
@@ -107,7 +108,7 @@ def _policy(asked: KubeRay) -> Manifest:
             {"to": own},
             {"to": [{"namespaceSelector": {}}], "ports": [{"protocol": kind, "port": 53} for kind in ("UDP", "TCP")]},
             # The bucket, treebanks and models; the Kubernetes API for the autoscaler.
-            {"ports": _ports(443, 6443, *_store_ports(asked))},
+            {"ports": _ports(443, 6443, *map(int, store_port))},
         ],
     }
     return _object(asked, "networking.k8s.io/v1", "NetworkPolicy", asked.name, spec=spec)
@@ -115,9 +116,3 @@ def _policy(asked: KubeRay) -> Manifest:
 
 def _ports(*numbers: int) -> list[Manifest]:
     return [{"protocol": "TCP", "port": number} for number in numbers]
-
-
-def _store_ports(asked: KubeRay) -> list[int]:
-    """The port in the store's address."""
-    found = re.search(r":(\d+)$", (endpoint_url(parse_address(asked.store)) or "") if asked.store else "")
-    return [int(found[1])] if found else []

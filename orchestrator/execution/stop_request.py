@@ -25,8 +25,6 @@ class StopRequest:
     """Once set, running trials end at their next evaluation and no new trial starts.
 
     Attributes:
-        signal: The signal that was received, or None.
-        reason: Why the driver gave up, or None.
         asker: Who asked through the store, or None.
         bound: Which limit of the launch was reached, or None.
     """

@@ -37,8 +37,6 @@ class CostModel:
 
     Attributes:
         training, evaluation, prefix, gap: Terms of seconds.
-        memory: Terms of bytes.
-        setup: Median seconds of set-up.
         cold: Extra seconds of the first trial of a worker.
         spread: Spread of the seconds of training and evaluation.
         memory_spread: Spread of the peak memory.

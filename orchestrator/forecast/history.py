@@ -20,10 +20,8 @@ from trials.hardware.cpu_name import processor_name
 from trials.record import ACCRUED, memory_bytes, paid_prefix_s
 from trials.spec import TrialSpec
 
-MOST_ROWS, MOST_OTHERS = (
-    1_000,
-    4,
-)  # rows; pairs of model and corpus that are not in the sweep and are read only for this
+MOST_ROWS = 1_000
+MOST_OTHERS = 4  # pairs of model and corpus that are not in the sweep and are read only for this
 LAUNCH_GAP_S = 30.0  # trials at most this far apart belong to one launch
 JUST_NOW_S = 1_800.0  # a launch that ended within this time shows the current speed of the machine
 _COLUMNS = [
@@ -38,7 +36,6 @@ class Target:
 
     Attributes:
         device: Its name as in rows; None if unknown.
-        threads: CPU threads per trial.
         gpus: GPUs per trial; a fraction if trials share one.
     """
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator.forecast.forecast import forecast
-from orchestrator.forecast.history import History, read_history
+from orchestrator.forecast.history import read_history
 from orchestrator.forecast.observation import Inputs, Observation
 from orchestrator.forecast.pilot import Pilots
 from orchestrator.forecast.values import Forecast, Hardware
@@ -48,11 +48,13 @@ def forecast_of(
     if pilots is not None:
         observed = {one.shape for one in history.observations} if history.newest_launch else set[str]()
         timed = pilots.of(plan.ahead, observed, resources.cpus, gpu=resources.gpus != 0)
+    default_start = INLINE_START_S if cluster.address == "inline" else RAY_START_S
+    starts = _past_starts(store, history.observations) or [default_start]
     hardware = Hardware(
         slots=slots or slots_of(cluster, resources, history.target.gpus),
         cpus=resources.cpus,
         gpus=history.target.gpus,
-        start_s=_start_s(store, cluster, history),
+        start_s=float(np.median(starts)),
         prices=cluster.prices,
         is_here=cluster.address in ("local", "inline"),
         kind=history.target.device or "" if resources.device in ("any", "one") else resources.device,
@@ -72,14 +74,8 @@ def slots_of(cluster: ClusterSpec, resources: Resources, share: float, nvidia: P
     return cluster.concurrency if cluster.address == "auto" else min(room, cluster.concurrency)
 
 
-def _start_s(store: ResultStore, cluster: ClusterSpec, history: History) -> float:
-    """Seconds from a launch to its first trial: the median of past launches, else a default."""
-    default = INLINE_START_S if cluster.address == "inline" else RAY_START_S
-    starts = _past_starts(store, history.observations)
-    return float(np.median(starts)) if starts else default
-
-
 def _past_starts(store: ResultStore, observations: Sequence[Observation]) -> list[float]:
+    """Seconds from each past launch to its first trial."""
     if not observations:
         return []
     starts = []

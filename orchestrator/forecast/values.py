@@ -20,7 +20,6 @@ class Hardware:
         slots: Trials that run at the same time.
         cpus, gpus: Per trial.
         start_s: Seconds from the launch to its first trial, for Ray and imports.
-        prices: Prices per hour.
         kind: The kind of GPU as the price list names it, or the name of the device.
         is_here: Whether it is this machine, so that its cached states of frozen layers can be used.
     """
@@ -51,7 +50,6 @@ class CellForecast:
 
     Attributes:
         label: The label of its first trial, without the seed.
-        trials: The ids of its trials to run.
         epochs, steps: Per trial.
         seconds: Mean per trial, set-up and evaluation included; None if unknown.
         memory_bytes: Peak memory of one trial; None if unknown.
@@ -73,10 +71,7 @@ class Forecast:
 
     Attributes:
         time: Unix time of the forecast.
-        device: The device that trials will run on.
         slots: Trials that run at the same time.
-        source: What the forecast is estimated from.
-        cells: The cells with trials to run.
         wall_s: Seconds from the launch to the end of the last trial.
         device_hours: GPU-hours, or core-hours if trials use no GPU.
         memory_bytes: The largest peak memory of a trial.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from orchestrator.own_data.choose_options import Ask, ChooseOptions
-from orchestrator.own_data.table_preview import first_rows
 from trials.datasets.broken_lines import BrokenLinesError
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
+from trials.datasets.text_file import read_lines
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, MissingError
 from trials.escaping.untrusted_text import quoted
@@ -20,6 +23,7 @@ from trials.sources.corpus_draft import TABLES, DataDraft, named_corpus
 from trials.tasks import TASKS
 
 HELD_OUT = 0.1  # of train, where there is no dev split
+_N_ROWS = 400  # of a table, that its columns are guessed from
 _N_ITEMS = 400  # that the task is guessed from
 _MOST_CLASSES = 0.2  # of the rows: a column with more distinct values is no class
 _ALIASES = {
@@ -129,7 +133,7 @@ def _columns_given(asked: ChooseOptions, data: DataSpec) -> Columns | None:
     columns = Columns(text=name_or_position(asked.text), label=name_or_position(asked.label))
     if data.format not in ("tsv", "csv") or not (isinstance(columns.text, int) and isinstance(columns.label, int)):
         return columns
-    rows = first_rows(Path(data.train[0]), data.format, 1)
+    rows = _first_rows(Path(data.train[0]), data.format, 1)
     header = [*rows[0]] if rows else []
     if not all(-len(header) <= at < len(header) for at in (columns.text, columns.label)):
         return columns
@@ -147,7 +151,7 @@ def name_or_position(word: str) -> str | int:
 
 
 def _guess_columns(path: Path, format_: str, ask: Ask | None) -> Columns:
-    rows = first_rows(path, format_)
+    rows = _first_rows(path, format_)
     if not rows:
         raise DataError(f"{path}: is empty. Give a file with a row per text.")
     if isinstance(rows[0], Mapping):
@@ -241,3 +245,31 @@ def _task_of(data: DataSpec, columns: Columns | None) -> str:
     if not tags:
         return "classification"
     return "ner" if data.format != "conllu" and all(map(_SPAN_TAG.fullmatch, tags)) else "pos"
+
+
+def _first_rows(path: Path, format_: str, n: int = _N_ROWS) -> Sequence[Mapping[str, Any]] | Sequence[Sequence[str]]:
+    """Up to `n` rows of a TSV or CSV file as lists of cells, the header line included if there is one; of a JSON lines
+    or Parquet file as mappings. Raises DataError.
+    """
+    if format_ == "parquet":
+        return _of_parquet(path, n)
+    lines = [line for line in read_lines(path) if line.strip()][: n + 1]
+    try:
+        if format_ == "jsonl":
+            found = [json.loads(line) for line in lines[:n]]
+            return [row for row in found if isinstance(row, dict)]
+        return [line.split("\t") for line in lines] if format_ == "tsv" else list(csv.reader(lines, strict=False))
+    except (ValueError, RecursionError, csv.Error) as error:
+        raise DataError(f"{path}: not {format_.upper()} ({error}).") from error
+
+
+def _of_parquet(path: Path, n: int) -> list[Mapping[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with path.open("rb") as raw, pq.ParquetFile(raw) as file:
+            batch = next(file.iter_batches(n, use_threads=False), None)
+            return list(islice(batch.to_pylist(), n)) if batch is not None else []
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not a complete Parquet file ({str(error).partition(chr(10))[0]}).") from error

@@ -26,12 +26,8 @@ class Number:
     """One number in its place.
 
     Attributes:
-        group: Id of the study's table.
-        freeze: Key of the study's freezes.
         frozen: Label of our freeze that it stands beside; empty without one.
-        metric: Key of the study's metrics.
         column: Ours that is shown; a metric that may be either of two has a `Number` each.
-        at_epoch: Epochs before the value, for a curve.
         theirs, ours: The two numbers; None where one is not known.
         replication: None unless both numbers exist and there is chance or a count to judge.
         notes: Why there is no number of ours, or why there is no verdict or none of the decided ones.

@@ -40,7 +40,6 @@ class Line:
     """One published number and ours.
 
     Attributes:
-        metric: Key of the study's metrics.
         freeze: Our label of what is frozen.
         counted: Whether ours is determined by model and freeze alone, not by seeds.
         difference: Ours minus theirs in the metric's unit; to the nearer end where theirs is a range.

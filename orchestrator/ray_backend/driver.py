@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,12 +25,12 @@ from orchestrator.ray_backend.oom_patch import KILLED, killed_workers_are_lost
 from orchestrator.ray_backend.searcher import KeepOrderScheduler, PlannedTrials
 from orchestrator.ray_backend.set_up_board import SetUpBoard
 from orchestrator.ray_backend.trainable import FAILURE, RECORD, VERDICT, TrialTrainable, WorkerSettings
-from orchestrator.ray_backend.tune_folder import tune_folder
 from orchestrator.store.schema import State
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 MOST_AT_A_TIME = 100_000
+_PREFIX, _LOCK = "permafrost-tune-", "lock"  # of the folder for Tune's state
 
 
 def run_sweep(
@@ -200,3 +205,21 @@ class _StopOnVerdict(tune.Stopper):  # type: ignore[misc]  # Ray has no types he
 
     def stop_all(self) -> bool:
         return False
+
+
+@contextmanager
+def tune_folder() -> Iterator[Path]:
+    """A new folder for Tune's own state, of which nothing is needed after a launch; it is removed then.
+
+    The driver holds a lock on it, so the next launch knows which folders a killed one has left, and removes them.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError), (left / _LOCK).open("r+") as lock:  # another user's cannot be opened
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with (folder / f".{_LOCK}").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            (folder / f".{_LOCK}").rename(folder / _LOCK)  # only now: until it is held anyone could take it
+            yield folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 from ray.tune.schedulers import FIFOScheduler
@@ -12,7 +13,8 @@ from orchestrator.execution.slots import Share, Slots
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
 from orchestrator.ray_backend.cluster import resources_of
-from orchestrator.ray_backend.trial_pruning_patch import forget_finished
+
+N_KEPT = 100  # finished trials that stay: Tune's table needs some, and removing them in batches is cheaper
 
 
 class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
@@ -62,3 +64,20 @@ class KeepOrderScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray has no typ
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """None, so that the next trial takes the idle worker, and one that waits for a new worker keeps it."""
         forget_finished(tune_controller._tune_controller)  # Tune calls this before each event
+
+
+def forget_finished(controller: Any) -> None:
+    """Remove all but the newest finished trials from a `TuneController`, once there are twice as many.
+
+    Tune keeps every trial for a table of results that is not used here: its `Trial` objects hold their config twice,
+    the last result and a reference into Ray's object store, 16 KB in all (Ray 2.60, 5,000 trials in one driver). A
+    trial that has left its worker is never accessed again: later events refer to the worker's current trial.
+    """
+    over = [controller._stopped_trials, controller._failed_trials]
+    if sum(map(len, over)) < 2 * N_KEPT:
+        return
+    finished = set(chain(*over)) - controller._trial_to_actor.keys()
+    oldest = set([trial for trial in controller._trials if trial in finished][:-N_KEPT])
+    controller._trials[:] = [trial for trial in controller._trials if trial not in oldest]
+    for trials in (*over, controller._trials_to_cache):
+        trials -= oldest

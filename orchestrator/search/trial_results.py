@@ -36,7 +36,6 @@ class TrialProgress:
         evaluations: In order.
         results: Once it is complete.
         contributions: Likewise.
-        state: Once it has ended.
     """
 
     evaluations: list[Evaluation] = field(default_factory=list)

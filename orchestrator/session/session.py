@@ -32,7 +32,6 @@ class Running:
 
     Attributes:
         source: Decides which trials run, among drivers.
-        queue: Hands out the trials of the source.
     """
 
     plan: Plan

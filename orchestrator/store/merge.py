@@ -36,7 +36,6 @@ class Merged:
 
     Attributes:
         rows: The number of rows added, by table.
-        attempts: The number of attempts that had rows added.
         kept: Trials that each store had completed by itself; the source's attempt was not copied.
         differing: Those of them whose computed numbers differ, each with the first difference.
     """

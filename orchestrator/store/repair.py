@@ -39,7 +39,6 @@ class Repaired:
 
     Attributes:
         folders: The quarantine folders that were made.
-        files: The files that were moved there.
         rows: By table, the number of rows that were removed.
         trials: Trials that no longer count as completed, each with the reason.
         losses: Trials that are complete without something, each with what was lost.

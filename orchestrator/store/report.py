@@ -84,7 +84,6 @@ class Report:
         newer: Files that a newer version wrote; while there are any, nothing may be repaired.
         rows: By table, the numbers of the rows to remove, each with the reason.
         amended: By the number of a row of `trials`, what it has to record of other tables from now on.
-        losses: Trials that are complete without something, each with what was lost.
         trials: Completed trials whose row is among them, each with the reason.
         marker: Whether the store's marker has to be written again.
     """

@@ -28,7 +28,6 @@ class SetUpWork:
     Attributes:
         what: What is done to what, e.g. `encoding en_ewt train`.
         unit: What is counted, e.g. `sentences`.
-        done: The number of items that are done.
     """
 
     what: str

@@ -19,7 +19,6 @@ class SplitCheck:
         words: Number of words; in texts, of parts between spaces.
         labels: How often each label occurs, the most frequent first.
         lengths: Number of items of up to 5, 10, 20, 40, 80 words, and of more.
-        longest: Words of the longest item.
         repeated: Items with the same text as another item of the split.
     """
 

@@ -19,9 +19,6 @@ class TagScore:
     Attributes:
         tag: The label: a tag, an entity's type, or a class.
         level: What is counted: a ``token`` with its tag, a ``span`` with its type and borders, a text of a ``class``.
-        support: Items with the label in gold.
-        predicted: Items with the label in the predictions.
-        correct: Items with the label in both.
         precision, recall, f1: From 0 to 1; 0 if a denominator is 0.
     """
 

@@ -35,8 +35,6 @@ class CheckpointState(BaseModel):
         lr: Learning rate of the last step.
         losses: Losses of the steps since the last record; `train_s` and `flops` are their seconds and operations.
         accrued: What else those steps took, by column of `ACCRUED`; in the file each is a key of its own.
-        prefix_s: Seconds that states of layers frozen since the last record take.
-        prefix_layers: Layers that a rule has frozen and that are not run any more.
         rows: What a freezing rule has seen; empty without one.
         scaler: State of the loss scaling in fp16; else empty.
         records: The records that the trial had yielded, without their reports.

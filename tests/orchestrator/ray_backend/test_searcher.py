@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.ray_backend.trial_pruning_patch import N_KEPT, forget_finished
+from orchestrator.ray_backend.searcher import N_KEPT, forget_finished
 
 STATES = ("waiting", "running", "leaving", "stopped", "failed")
 

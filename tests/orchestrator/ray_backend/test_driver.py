@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.ray_backend.tune_folder import tune_folder
+from orchestrator.ray_backend.driver import tune_folder
 
 
 def test_the_folder_of_a_killed_driver_is_removed_and_that_of_a_running_one_is_not(
