@@ -32,6 +32,7 @@ from orchestrator.analysis.stability import BROKEN
 from orchestrator.analysis.two_way import DECIDING, Estimate, ends, verdict
 from orchestrator.analysis.wording import Asked, answer_sentence
 from trials.freeze.rules import ADAPTIVE
+from trials.freeze.strategies import LAYERS
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 Outcome = Literal["freeze", "freeze nothing", "not decided"]
@@ -217,10 +218,11 @@ def _candidates(
 def _chains(cells: pd.DataFrame) -> np.ndarray:
     """The chain of each setting; the embeddings alone begin the chain of the first layers, all layers end it.
 
-    Each freezing rule has a chain of its own: nobody knows before a sweep which of them will freeze more.
+    Each freezing rule has a chain of its own: nobody knows before a sweep which of them will freeze more. So has each
+    set of layers: that one set loses too much says nothing of a larger one which does not hold it.
     """
     strategy = cells["strategy"].where(~cells["strategy"].isin(["none", "all_encoder"]), "first_k")
-    strategy = strategy.where(cells["strategy"] != ADAPTIVE, cells["freeze"])
+    strategy = strategy.where(~cells["strategy"].isin([ADAPTIVE, LAYERS]), cells["freeze"])
     keys = ["setup", "strategy", "embeddings"]
     chains: np.ndarray = cells.assign(strategy=strategy).groupby(keys, sort=False).ngroup().to_numpy()
     return chains

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from orchestrator.analysis.layer_strip import strip_in_words
 from orchestrator.analysis.looks import PlannedLooks
 from orchestrator.analysis.trial_frame import SAVED
 from orchestrator.config.quantities import counted
 from trials.freeze.rules import ADAPTIVE
+from trials.freeze.strategies import LAYERS
 
 Row = Mapping[str, Any]  # a row of `Recommendation.candidates`
 
@@ -144,7 +146,12 @@ def exact_points(tolerance: float) -> str:
 
 
 def parts(label: str, n_layers: int | None = None) -> str:
-    """What a freeze label names: `first 4+E` is `the first 4 of 6 layers and the embeddings`; others stay."""
+    """What a freeze label names: `first 4+E` is `the first 4 of 6 layers and the embeddings`; others stay.
+
+    Sets of layers are counted from 1, as in the strip: `layers 0,3` is `layers 1, 4 of 6`.
+    """
+    if label.startswith(f"{LAYERS} ") and n_layers is not None:
+        return strip_in_words(label, n_layers).removesuffix(" frozen")
     name, plus, _ = label.partition("+E")
     if name.startswith(f"{ADAPTIVE} ("):
         name = f"layers while training (rule: {name.removeprefix(f'{ADAPTIVE} (')}"
@@ -173,7 +180,7 @@ def left_out_sentence(table: pd.DataFrame, asked: Asked) -> str:
     for row in table.to_dict("records"):
         found = _why(row, asked) or (_incomplete(row, asked) if looked else None)
         if found is not None:
-            groups.setdefault(found.kind, []).append(f"{parts(row['freeze'])} ({found.why})")
+            groups.setdefault(found.kind, []).append(f"{parts(row['freeze'], asked.n_layers)} ({found.why})")
     if not groups:
         return ""
     words = [named[0] if len(named) == 1 else f"{len(named)} settings ({kind})" for kind, named in groups.items()]

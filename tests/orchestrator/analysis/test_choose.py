@@ -239,6 +239,15 @@ def test_freezing_all_layers_ends_the_chain_of_the_first() -> None:
     assert recommend(frame, TOLERANCE).candidates["chain"].nunique() == 1
 
 
+def test_a_set_of_layers_that_loses_too_much_does_not_speak_for_larger_sets_without_it() -> None:
+    frame = sweep(np.random.default_rng(1), {"first 1": 0.05, "first 2": 0.0}, 8, 0.002)
+    names = {"first 1": "layers 4", "first 2": "layers 0,1"}
+    sets = frame.assign(strategy=frame["strategy"].mask(frame["cell"].isin(names), "layers"))
+    found = recommend(sets.assign(freeze=frame["freeze"].replace(names)), TOLERANCE)
+    assert (found.outcome, found.cell) == ("freeze", "first 2")
+    assert recommend(frame, TOLERANCE).outcome == "freeze nothing"
+
+
 def test_the_test_split_chooses_nothing() -> None:
     with pytest.raises(ValueError, match="the test split is shown once and selects nothing"):
         recommend(trials({"none": [0.9], "first 1": [0.9]}), TOLERANCE, value="test_score")
@@ -265,7 +274,8 @@ def test_impossible_figures_are_refused(tolerance: float, error: float) -> None:
         ("all+E", "all layers and the embeddings"),
         ("alternating+E", "every other layer and the embeddings"),
         ("embeddings", "the embeddings"),
-        ("layers 0,3", "layers 0,3"),
+        ("layers 0,3+E", "layers 1, 4 of 6 and the embeddings"),
+        ("layers 4", "layer 5 of 6"),
     ],
 )
 def test_freeze_labels_are_put_into_words(label: str, words: str) -> None:
@@ -286,7 +296,7 @@ def test_settings_that_take_longer_or_exceed_the_budget_are_named() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0.05, "first 4": 0.0, "last 2": 0.0}, 8, 0.002)
     frame.loc[frame["cell"] == "first 4", "training_cost_s"] = 70.0
     found = recommend(frame, TOLERANCE, "training_cost_s", budget={"train_s": 1000.0})
-    assert "Not considered: the first 4 layers (15 % more training time)." in found.sentence
+    assert "Not considered: the first 4 of 6 layers (15 % more training time)." in found.sentence
     tight = recommend(frame, TOLERANCE, budget={"trainable_params": 600.0}).sentence
     assert "Not considered: 2 settings (over the budget)." in tight
 
@@ -294,7 +304,7 @@ def test_settings_that_take_longer_or_exceed_the_budget_are_named() -> None:
 def test_a_setting_with_too_few_seeds_is_named_as_incomplete() -> None:
     frame = sweep(np.random.default_rng(0), {"first 2": 0.0, "last 2": 0.0}, 8, 0.002)
     found = recommend(frame[(frame["cell"] != "last 2") | (frame["seed"] < 2)], TOLERANCE)
-    assert "Not considered: the last 2 layers (only 2 seeds)." in found.sentence
+    assert "Not considered: the last 2 of 6 layers (only 2 seeds)." in found.sentence
 
 
 def test_settings_left_out_for_one_reason_are_counted() -> None:
@@ -302,7 +312,10 @@ def test_settings_left_out_for_one_reason_are_counted() -> None:
     frame.loc[frame["cell"] == "first 4", "training_cost_s"] = 70.0
     few = (frame["cell"] == "none") | (frame["cell"] == "first 4") | (frame["seed"] < 2)
     found = recommend(frame[few], TOLERANCE, "training_cost_s")
-    assert "Not considered: 3 settings (too few seeds); the first 4 layers (15 % more training time)." in found.sentence
+    assert (
+        "Not considered: 3 settings (too few seeds); the first 4 of 6 layers (15 % more training time)."
+        in found.sentence
+    )
 
 
 def test_a_small_saving_has_a_decimal_and_equal_ends_are_left_out() -> None:
@@ -317,4 +330,4 @@ def test_a_harmless_setting_that_saves_nothing_is_not_said_to_cost_too_much() ->
     found = recommend(frame, TOLERANCE, "training_cost_s")
     assert found.outcome == "freeze nothing"
     assert found.sentence.startswith("Freeze nothing: the first 4 of 6 layers is shown to cost more than 1 point: it")
-    assert "Not considered: the first 2 layers (15 % more training time)." in found.sentence
+    assert "Not considered: the first 2 of 6 layers (15 % more training time)." in found.sentence
