@@ -1,6 +1,7 @@
 """Give a trial the cached hidden states that enter its first trained layer.
 
-If the disk is full or a file is gone, the trial runs the whole model: slower, but with the same results.
+If the disk is full or a file is gone, the trial runs the whole model: slower, and with the same
+results but for rounding, as a whole batch goes through layers whose states are of single sentences.
 """
 
 from __future__ import annotations
