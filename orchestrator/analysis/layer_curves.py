@@ -134,6 +134,7 @@ def _settings(
 ) -> Iterator[tuple[dict[str, Any], dict[int, list[str]]]]:
     """Each setting of the baseline, and its cells that freeze from the embeddings up, by depth."""
     first = frame.drop_duplicates("cell")
+    first = first[[specs[cell].thaw_every is None for cell in first["cell"]]]  # what unfreezes has no depth
     frozen = first[first["cell"] != first["baseline"]]
     alone = first[~first["baseline"].isin(frozen["baseline"])]
     for (baseline, setup), cells in pd.concat([frozen, alone]).groupby(["baseline", "setup"], sort=False):

@@ -139,3 +139,10 @@ def test_what_the_curves_show_is_said_in_words(losses: list[float], words: str) 
         words,
     ]
     assert findings(at.assign(drift=np.nan), 0.01)["drift"] == "Movement unknown: no stored weights"
+
+
+def test_gradual_unfreezing_is_no_freeze_of_a_depth() -> None:
+    specs = [spec_of(None), spec_of(4), spec_of(6, thaw_every=1)]
+    found = curves(specs, **{"none": 0.9, "first 4+E": 0.8, "first 6+E": 0.7})
+    assert len(found) == 7
+    assert found["loss"].dropna().tolist() == pytest.approx([0.1])
