@@ -12,11 +12,8 @@ from dashboards.data.selection import Selection, of_corpus
 from dashboards.views.cells import KEYS
 from dashboards.views.drawing import interval_bars, name, numbers
 from dashboards.views.part import Part
-from dashboards.views.theme import Figure, Look, axis, layout
+from dashboards.views.theme import SYMBOLS, Figure, Look, axis, layout
 from orchestrator.analysis.when_frozen import ADAPTIVE, STATIC, UNFREEZING, when_frozen
-
-_SYMBOLS = {STATIC: "circle", ADAPTIVE: "diamond", UNFREEZING: "triangle-up"}
-_COLOURS = {ADAPTIVE: "#D55E00", UNFREEZING: "#009E73"}
 
 
 class WhenFrozen(NamedTuple):
@@ -52,13 +49,13 @@ def why_not_compared(info: WhenFrozen) -> str:
 
 
 def draw_when(info: WhenFrozen, look: Look) -> Figure:
-    """Loss against saved operations: static depths joined in their order, a named marker for each other setting."""
+    """Loss against saved operations: static depths joined in their order, and a marker of its own for each rule."""
     drawn = info.table[info.table["saved"].notna()]
     static = drawn[drawn["when"] == STATIC].sort_values("saved")
-    data = [_trace(static, look, "static depths", look.muted, named=False)] if len(static) else []
-    for row in drawn[drawn["when"] != STATIC].index:
+    data = [_trace(static, look, "static depths", None)] if len(static) else []
+    for number, row in enumerate(drawn[drawn["when"] != STATIC].index):
         one = drawn.loc[[row]]
-        data.append(_trace(one, look, str(one["setting"].iloc[0]), _COLOURS[one["when"].iloc[0]], named=True))
+        data.append(_trace(one, look, str(one["setting"].iloc[0]), number))
     x, y = (
         axis("saved of the baseline's training FLOPs (%)"),
         axis(f"loss of {info.value_name} (points)", zeroline=True),
@@ -66,12 +63,14 @@ def draw_when(info: WhenFrozen, look: Look) -> Figure:
     return {"data": data, "layout": layout(look, x=x, y=y, height=460)}
 
 
-def _trace(rows: pd.DataFrame, look: Look, title: str, colour: str, *, named: bool) -> dict[str, Any]:
+def _trace(rows: pd.DataFrame, look: Look, title: str, number: int | None) -> dict[str, Any]:
+    """Settings of one kind: with the number of a rule as its marker, without one joined and coloured by depth."""
+    depths = zip(rows["depth"], rows["n_layers"], strict=True)
     loss = rows.rename(columns={"loss": "mean", "loss_low": "low", "loss_high": "high"})
     saved = rows.rename(columns={"saved": "mean", "saved_low": "low", "saved_high": "high"})
     return {
         "type": "scatter",
-        "mode": "markers+text" if named else "markers+lines",
+        "mode": "markers+lines" if number is None else "markers",
         "name": name(title),
         "x": numbers(rows["saved"], 100, 2),
         "y": numbers(rows["loss"], 100, 3),
@@ -79,15 +78,11 @@ def _trace(rows: pd.DataFrame, look: Look, title: str, colour: str, *, named: bo
         "error_y": interval_bars(loss, look.muted, scale=100, thickness=1),
         "line": {"color": look.muted, "width": 1, "dash": "dot"},
         "marker": {
-            "symbol": _SYMBOLS[str(rows["when"].iloc[0])],
+            "symbol": SYMBOLS[0 if number is None else 1 + number % (len(SYMBOLS) - 1)],
             "size": 11,
-            "color": colour
-            if named
-            else [look.depth(d, n) for d, n in zip(rows["depth"], rows["n_layers"], strict=True)],
+            "color": [look.depth(*each) for each in depths] if number is None else look.line(number),
             "line": {"width": 1, "color": look.text},
         },
-        "text": [name(title)] if named else [],
-        "textposition": "top center",
         "customdata": [[name(each) for each in pair] for pair in zip(rows["setting"], rows["froze"], strict=True)],
         "hovertemplate": "%{y:+.2f} points, %{x:.1f} % saved<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
     }

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
-import pandas as pd
 from dash import dcc, html
 
 from dashboards.data.frames import Sweep
@@ -82,7 +81,7 @@ def setting_of(answer: Answer) -> str:
 
 def figures_of(answer: Answer, row: Mapping[str, Any]) -> str:
     """`loses 0.4 points (-0.1 to 1.0) and saves 12 % of the training FLOPs, 20 % of the time`."""
-    loss, low, high = (POINTS * float(row[name]) for name in ("loss", *ends_of(row)))
+    loss, low, high = (POINTS * float(row[name]) for name in ("loss", "low_decides", "high_decides"))
     words = f"{'gains' if loss < 0 else 'loses'} {abs(loss):.1f} points"
     if math.isfinite(low) and math.isfinite(high):
         words += f" (loss {low:.1f} to {high:.1f})"
@@ -103,22 +102,22 @@ def _saved(answer: Answer) -> str:
     return ", but ".join([*([f"saves {' and '.join(saved)}"] if saved else []), *more])
 
 
-def ends_of(row: Mapping[str, Any]) -> tuple[str, str]:
-    """The columns of the interval that decides; of the setting's own where its chain ended before."""
-    return ("low", "high") if pd.isna(row["high_decides"]) else ("low_decides", "high_decides")
-
-
 def interval_bar(row: Mapping[str, Any], tolerance: float) -> Any:
-    """The loss as a dot in its interval, over the band of what is tolerated; left of zero is a gain."""
-    loss, low, high = (POINTS * float(row[name]) for name in ("loss", *ends_of(row)))
+    """The loss as a dot in the interval that decides, over the band of what is tolerated; left of zero is a gain.
+
+    Without an interval where the setting has not been tested, as one that comes before it is not decided.
+    """
+    loss, low, high = (POINTS * float(row[name]) for name in ("loss", "low_decides", "high_decides"))
+    known = math.isfinite(low) and math.isfinite(high)
     low, high = (end if math.isfinite(end) else loss for end in (low, high))
     first, last = min(low, 0.0), max(high, tolerance, loss)
 
     def at(value: float) -> float:
         return (100 - _PLACES) / 2 + _PLACES * (value - first) / ((last - first) or 1.0)
 
-    words = f"Loss {loss:.2f} points, interval {low:.2f} to {high:.2f}; tolerated: up to {tolerance:g}"
-    side = "within" if high <= tolerance else "beyond" if low > tolerance else "across"
+    interval = f"interval {low:.2f} to {high:.2f}" if known else "no interval yet"
+    words = f"Loss {loss:.2f} points, {interval}; tolerated: up to {tolerance:g}"
+    side = "across" if not known else "within" if high <= tolerance else "beyond" if low > tolerance else "across"
     return html.Div(
         [
             html.Div(className="tolerated", style={"left": "0%", "width": f"{at(tolerance):.2f}%"}),

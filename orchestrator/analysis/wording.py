@@ -97,6 +97,9 @@ def _undecided(fit: pd.DataFrame, nearest: Row | None, asked: Asked) -> str:
     text = f"Not decided: no setting is shown to lose at most {limit}."
     row = closest if nearest is None else nearest
     text = f"{text} Freezing {parts(row['freeze'], asked.n_layers)} {_loss(row)} so far"
+    before = fit[fit["tested"] & ~fit["shown"] & (fit["chain"] == row["chain"]) & (fit["cell"] != row["cell"])]
+    if len(before) and not row["tested"]:
+        text += f" (tested after {parts(before['freeze'].iloc[0], asked.n_layers)}, still undecided)"
     takes = _both(row, asked) if nearest is None else _takes(row)
     if not takes:
         return f"{text}; further seeds or dev sentences are unlikely to decide it."

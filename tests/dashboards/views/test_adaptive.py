@@ -26,7 +26,8 @@ def test_static_depths_are_one_line_and_every_other_setting_is_named() -> None:
         "adaptive (gradient norm)",
         "gradual unfreezing (first 2 + embeddings at first)",
     ]
-    assert [trace["mode"] for trace in figure["data"]] == ["markers+lines", "markers+text", "markers+text"]
+    assert [trace["mode"] for trace in figure["data"]] == ["markers+lines", "markers", "markers"]
+    assert len({trace["marker"]["symbol"] for trace in figure["data"]}) == 3
 
 
 def test_the_table_has_every_setting() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from pathlib import Path
 from typing import Any
@@ -69,10 +70,13 @@ def test_crossed_seeds_have_no_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "side"), [(-0.01, 0.005, "within"), (0.02, 0.03, "beyond"), (0.0, 0.02, "across")]
+    ("low", "high", "side"),
+    [(-0.01, 0.005, "within"), (0.02, 0.03, "beyond"), (0.0, 0.02, "across"), (math.nan, math.nan, "across")],
 )
 def test_the_bar_says_on_which_side_of_the_tolerance_the_interval_lies(low: float, high: float, side: str) -> None:
-    bar = interval_bar({"loss": (low + high) / 2, "low_decides": low, "high_decides": high}, tolerance=1.0)
+    bar = interval_bar(
+        {"loss": 0.0 if math.isnan(low) else (low + high) / 2, "low_decides": low, "high_decides": high}, tolerance=1.0
+    )
     assert bar.className == f"interval {side}"
     places = [float(value[:-1]) for child in bar.children for value in (child.style or {}).values()]
     assert all(0 <= place <= 100 for place in places)

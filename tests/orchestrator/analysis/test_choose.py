@@ -52,6 +52,14 @@ def test_an_answer_over_sentences_counts_them() -> None:
     assert found.candidates["n_sentences"].tolist() == [2000]
 
 
+def test_a_setting_that_waits_for_one_before_it_is_named_with_it_and_has_no_interval_yet() -> None:
+    frame = sweep(np.random.default_rng(0), {"first 1": 0.005, "first 2": 0.001}, 3, 0.004)
+    found = recommend(frame, TOLERANCE)
+    assert (found.outcome, found.runner_up) == ("not decided", "first 2")
+    assert re.search(r"first 2 .* so far \(tested after the first 1 of 6 layers, still undecided\); ", found.sentence)
+    assert "loss between" not in found.sentence
+
+
 def test_a_larger_saving_still_open_is_named_beside_the_answer() -> None:
     frame = sweep(np.random.default_rng(5), {"first 2": 0, "first 4": 0.007}, 8, 0.004)
     found = recommend(frame, TOLERANCE)
