@@ -55,7 +55,7 @@ HOUR = 3_600.0
 SPARE = 0.9  # of the time, so that a forecast that is a little off still ends in it
 NEEDED = 0.5  # of all trials: a search usually needs a third
 FEWEST = 100  # train items; fewer say little about a freeze
-_FITS = 2  # how often a plan is forecast: whole, and with a part of train
+_FITS = 3  # how often a plan is forecast: whole, with a part of train, and where that takes more epochs
 
 
 @dataclass(frozen=True, repr=False)
