@@ -47,7 +47,6 @@ CHANGES = (
     (r"^(permafrost choose.*)$", r"\1 --dry-run --cluster inline"),  # tests/orchestrator/api runs one to its end
     (r"^(permafrost report.*)$", r"\1 --no-pictures"),  # they need a browser
 )
-PAGES = sorted({block.page for block in ALL if block.language in ("", "python")} - {"docker/README.md", "README.md"})
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +94,10 @@ def changed(words: list[str], folder: Path) -> str:
 def is_run(words: list[str]) -> bool:
     line = " ".join(words)
     return name_of(words) not in {"make", *OTHERS} and not any(re.search(reason, line) for reason in ONLY_PARSED)
+
+
+HAVE_CODE = {block.page for block in ALL if block.language == "python" or any(map(is_run, commands(block)))}
+PAGES = sorted(HAVE_CODE - {"docker/README.md", "README.md"})
 
 
 def follow(block: Block, folder: Path) -> int:
