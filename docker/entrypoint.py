@@ -161,7 +161,7 @@ def run_command(words: list[str]) -> int:
     """Run a command until it ends; as process 1 hand on the signals that ask to end, and take in ended processes.
 
     Returns:
-        The command's exit code, or 128 and the number of the signal that ended it; 127 where there is no such command.
+        The command's exit code, or 128 and the number of the signal that ended it; 127 if the command does not exist.
     """
     awaited = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, awaited)

@@ -29,7 +29,7 @@ from trials.escaping.untrusted_text import web_address
 
 _CHOSEN = (*control.NAMES, "theme")
 _SHOWN_PROBLEMS = 8
-NO_FIGURE = "There is no such figure or format."
+NO_FIGURE = "No figure or format has this name."
 
 
 def add_callbacks(app: dash.Dash, cache: PageCache) -> None:
