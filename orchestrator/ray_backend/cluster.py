@@ -37,6 +37,8 @@ _OF_OTHER_CLUSTERS = (
 # is by default on Windows and macOS. Then the node is 127.0.0.1, and so is what all of its processes listen on.
 _ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 _ACCELERATOR = "accelerator_type:"
+# What takes a worker some four seconds of CPU to import, in the time in which the driver gets ready.
+_OF_TRIALS = "orchestrator.ray_backend.trainable,trials.run"
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,12 @@ def checked(slots: Slots, cluster: Cluster, *, may_grow: bool) -> Slots:
 
 
 @contextmanager
-def local_cluster(metadata: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+def local_cluster(metadata: Mapping[str, str] | None = None, *, preload: bool = False) -> Iterator[Cluster]:
     """A Ray cluster on this machine's cores and GPUs, on loopback and with a token of its own; shut down afterwards.
 
     Args:
         metadata: Shown by Ray's dashboard for this driver, in its list of jobs.
+        preload: Whether the workers, which Ray starts at once, one per core, import what trials need.
 
     Raises:
         ConfigError: RAY_AUTH_MODE or RAY_TMPDIR is set to something that Ray would not take as it was meant.
@@ -100,7 +103,7 @@ def local_cluster(metadata: Mapping[str, str] | None = None) -> Iterator[Cluster
     with session_folder() as folder:
         for name in (*_OF_OTHER_CLUSTERS, ray_token.TOKEN, ray_token.TOKEN_PATH):
             os.environ.pop(name, None)
-        os.environ |= _ON_LOOPBACK
+        os.environ |= _ON_LOOPBACK | {"RAY_preload_python_modules": _OF_TRIALS if preload else ""}
         hint = ray_token.NO_TOKEN
         if has_token:
             token = new_token(folder)

@@ -4,7 +4,8 @@
 node starts beside the dashboard, and the driver's modules are imported meanwhile. There is no autoscaler, which has
 nothing to do on one machine and takes a second to stop. And Tune asks for environment variables in its workers, which
 makes Ray discard the workers that it has just started for new ones; on one machine workers inherit the driver's
-environment anyway.
+environment anyway. Nor does Tune import MLflow and W&B, 1.7 s where they are installed, to count for Ray's usage
+statistics, which are off, whether a callback is theirs.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def starting_at_once() -> Iterator[Callable[[], object]]:
 
 def use_started_workers() -> None:
     """From now on Tune's actors need no environment of their own, so that they run in the workers that Ray has."""
+    from ray.air._internal import usage
     from ray.tune.execution import class_cache
 
+    usage.tag_callbacks = lambda callbacks: None
     class_cache.DEFAULT_ENV_VARS.clear()
     class_cache.ENV_VARS_TO_PROPAGATE.clear()

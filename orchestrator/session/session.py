@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 
 from orchestrator.claims import Membership, running_drivers
@@ -141,7 +142,9 @@ class Running:
         from orchestrator.ray_backend.shared_storage_check import unshared_note
 
         sweep, where = self.plan.sweep, self.cluster
-        ray = own_cluster if where.address == "auto" else local_cluster
+        # Ray starts a worker per core. If each of them runs trials, they may import what these need at once.
+        each_works = sweep.resources.cpus == 1 and not sweep.resources.gpus and where.concurrency is None
+        ray = own_cluster if where.address == "auto" else partial(local_cluster, preload=each_works)
         # Signals after Ray, which installs its own SIGTERM handler.
         with ray(job_metadata(sweep.name, self.results.address)) as cluster, self.stop.on_signals(say):
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import

@@ -48,6 +48,22 @@ def test_ray_gives_the_rows_of_the_inline_driver_and_leaves_no_litter(
     assert "Warning" not in on_ray.stderr
 
 
+ASK_A_WORKER = """
+import sys
+from orchestrator.ray_backend.cluster import local_cluster
+with local_cluster(preload=True):
+    import ray
+    print(ray.get(ray.remote(lambda: "trials.run" in sys.modules).remote()))
+"""
+
+
+@pytest.mark.cluster
+def test_a_worker_has_imported_what_trials_need_when_it_gets_its_first(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", ASK_A_WORKER]
+    done = subprocess.run(words, cwd=tmp_path, env=environment(), text=True, capture_output=True)
+    assert done.stdout.splitlines()[-1:] == ["True"], done.stderr
+
+
 def write_long_sweep(folder: Path) -> Path:
     """Trials of a few seconds each, with many evaluations."""
     write_tagged_treebank(folder / "one", train=240, dev=8)
