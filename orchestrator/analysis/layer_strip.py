@@ -18,6 +18,7 @@ FROZEN, TRAINED = "■", "□"
 LEGEND = f"{FROZEN} frozen, {TRAINED} trained: first the embeddings, then the layers from the input up"
 MOST_LAYERS = 48  # a longer strip is not taken in at a glance
 _NUMBERED = re.compile(r"(?P<word>[a-z_]+) (?P<depth>\d+)")
+_SET = re.compile(rf"\b{LAYERS} (\d+(?:,\d+)*)")
 
 
 class FreezeName(str):
@@ -39,19 +40,22 @@ class FreezeName(str):
 
 def freeze_name(label: object) -> str:
     """What a freeze label says, spelled out: `first 4+E` is `first 4 + embeddings`."""
-    words = escaped(str(label))
-    return f"{words.removesuffix('+E')} + embeddings" if words.endswith("+E") else words
+    return spelled_out(escaped(str(label)))
 
 
 def spelled_out(text: str) -> str:
-    """A text in which freeze labels stand, with the frozen embeddings spelled out."""
+    """A text in which freeze labels stand, for people: `layers 0,1,4+E` is `layers 1 to 2, 5 + embeddings`.
+
+    Sets of layers are counted from 1, as in the strip; in labels, as in YAML, they are counted from 0.
+    """
+    text = _SET.sub(lambda found: _counted([int(number) for number in found[1].split(",")]), text)
     return re.sub(r"\+E(?!\w)", " + embeddings", text)
 
 
 def strip_and_word(label: str, n_layers: int) -> str:
     """`■ ■■■■□□ first 4`, for narrow columns: the first square says whether the embeddings are frozen."""
     squares = layer_strip(label, n_layers)
-    return f"{squares} {label.removesuffix('+E')}" if squares else freeze_name(label)
+    return f"{squares} {spelled_out(label.removesuffix('+E'))}" if squares else freeze_name(label)
 
 
 class FrozenParts(NamedTuple):
@@ -106,19 +110,20 @@ def strip_in_words(label: str, n_layers: int) -> str:
     if len(found.layers) == n_layers:
         layers = f"all {n_layers} layers"
     elif found.layers:
-        layers = f"{'layers' if len(found.layers) > 1 else 'layer'} {_ranges(sorted(found.layers))} of {n_layers}"
+        layers = f"{_counted(sorted(found.layers))} of {n_layers}"
     else:
         layers = ""
     words = " and ".join(filter(None, [layers, "the embeddings" if found.embeddings else ""]))
     return f"{words or f'none of {n_layers} layers'} frozen"
 
 
-def _ranges(layers: list[int]) -> str:
-    """`1 to 4`, `1, 3, 5`: counted from 1."""
+def _counted(layers: list[int]) -> str:
+    """`layer 3`, `layers 1 to 4`, `layers 1, 3, 5`: counted from 1."""
     runs: list[list[int]] = []
     for layer in layers:
         if runs and layer == runs[-1][-1] + 1:
             runs[-1].append(layer)
         else:
             runs.append([layer])
-    return ", ".join(f"{run[0] + 1}" if len(run) == 1 else f"{run[0] + 1} to {run[-1] + 1}" for run in runs)
+    ranges = (f"{run[0] + 1}" if len(run) == 1 else f"{run[0] + 1} to {run[-1] + 1}" for run in runs)
+    return f"{'layer' if len(layers) == 1 else 'layers'} {', '.join(ranges)}"

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.analysis.layer_strip import FROZEN, FrozenParts, frozen_parts, layer_strip, strip_in_words
+from orchestrator.analysis.layer_strip import (
+    FROZEN,
+    FrozenParts,
+    freeze_name,
+    frozen_parts,
+    layer_strip,
+    strip_in_words,
+)
 from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
 from trials.settings import FreezeSpec
 
@@ -26,6 +33,19 @@ from trials.settings import FreezeSpec
 def test_a_square_is_filled_where_the_part_is_frozen(label: str, strip: str, words: str) -> None:
     assert layer_strip(label, 6) == strip
     assert strip_in_words(label, 6) == words
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("first 4+E", "first 4 + embeddings"),
+        ("layers 0,1,4+E", "layers 1 to 2, 5 + embeddings"),
+        ("layers 2", "layer 3"),
+        ("somebody's own layers", "somebody's own layers"),
+    ],
+)
+def test_people_are_shown_layers_counted_from_1_as_in_the_strip(label: str, name: str) -> None:
+    assert freeze_name(label) == name
 
 
 @pytest.mark.parametrize("label", ["", "first 9", "first two", "somebody's own", "layers a", "layers 7", "layers"])

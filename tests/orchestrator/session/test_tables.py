@@ -99,8 +99,8 @@ def test_a_cell_without_results_shows_only_its_counts() -> None:
 
 
 def test_a_setting_is_shown_by_its_layer_strip_and_the_squares_are_explained_once() -> None:
-    lines = shown(make_cell(make_spec(freeze=frozen(0, 1))), make_cell(make_spec()))
-    assert any(line.startswith("■ ■■□□□□ layers 0,1 ") for line in lines)
+    lines = shown(make_cell(make_spec(freeze=frozen(0, 1))), make_cell(make_spec()), width=100)
+    assert any(line.startswith("■ ■■□□□□ layers 1 to 2 ") for line in lines)
     assert lines[-1] == "■ frozen, □ trained: first the embeddings, then the layers from the input up"
 
 
