@@ -65,6 +65,7 @@ class Sweep:
         ray: Address of Ray's dashboard while the sweep runs; otherwise empty.
         running_since: Unix time at which its first driver started, by that one's clock; None if it is not running.
         last_row: Unix time of its newest row; None if there is none.
+        likely: Shares of the work not begun that its drivers are likely to run (None: unknown), and that they may.
         drivers: A line about each driver that runs it, the oldest first.
     """
 
@@ -76,6 +77,7 @@ class Sweep:
     running_since: float | None
     last_row: float | None = None
     drivers: tuple[str, ...] = ()
+    likely: tuple[float | None, float] = (1.0, 1.0)
 
     @property
     def is_running(self) -> bool:
@@ -273,7 +275,15 @@ class Frames:
         trials["state"] = trials["state"].where(trials["state"].notna(), waiting)
         last = _newest_time(trials, active[active["t"].isin(trials["t"])])
         return Sweep(
-            plan.name, self._described(trials), plan.time, plan.source, ray, since, last, tuple(map(str, drivers))
+            plan.name,
+            self._described(trials),
+            plan.time,
+            plan.source,
+            ray,
+            since,
+            last,
+            tuple(map(str, drivers)),
+            next(((driver.holder.likely, driver.holder.most) for driver in drivers), (1.0, 1.0)),
         )
 
     def _everything(self, sweeps: Sequence[Sweep], ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:

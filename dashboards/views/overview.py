@@ -20,7 +20,7 @@ from dashboards.views.sweep_list import add_sweep_callbacks, sweep_list
 from dashboards.views.theme import STATES, Figure, Look, axis, layout
 from dashboards.views.view import View
 from orchestrator.analysis.wording import NO_CANDIDATES
-from orchestrator.config.quantities import counted, duration
+from orchestrator.config.quantities import counted
 from orchestrator.forecast.pace import Pace
 from orchestrator.store.schema import State
 from trials.settings import Seeds
@@ -165,12 +165,12 @@ class Progress(NamedTuple):
     """How far a sweep is.
 
     Attributes:
-        left_s: Estimated seconds to the end (`Pace.seconds_to_end`); None if no driver runs or too little is done.
+        left: Estimated time to the end (`Pace.time_left`); None if no driver runs.
         drivers: A line about each driver that runs it.
     """
 
     counts: dict[str, int]
-    left_s: float | None
+    left: str | None
     drivers: tuple[str, ...] = ()
 
 
@@ -179,10 +179,10 @@ def prepare_progress(selection: Selection) -> Progress:
     assert selection.sweep is not None
     found = selection.sweep.trials["state"].value_counts()
     counts = {state: int(found[state]) for state in STATES if state in found}
-    return Progress(counts, _left_s(selection), selection.sweep.drivers)
+    return Progress(counts, _left(selection), selection.sweep.drivers)
 
 
-def _left_s(selection: Selection) -> float | None:
+def _left(selection: Selection) -> str | None:
     """By the trials that have ended since the driver started and those that run, as in the terminal."""
     sweep = selection.sweep
     if sweep is None or sweep.running_since is None:
@@ -191,6 +191,7 @@ def _left_s(selection: Selection) -> float | None:
     ahead = sweep.trials[sweep.trials["time"].isna() | (sweep.trials["time"] >= since)]
     snapshot = selection.snapshot
     pace = Pace(snapshot.specs[cell] for cell in ahead["cell"])  # of any seed, which does not matter here
+    pace.likely, pace.most = sweep.likely
     for row in ahead[ahead["time"].notna()].fillna({"last_epoch": 0.0}).itertuples():
         paid_s = row.prefix_s if pd.isna(row.prefix_paid_s) else row.prefix_paid_s
         seconds = np.nansum([row.setup_s, paid_s, row.train_s, row.eval_s])
@@ -201,7 +202,7 @@ def _left_s(selection: Selection) -> float | None:
         seconds = np.nansum(epochs[["train_s", "eval_s"]].to_numpy())
         at_s = (epochs["time"].max() - since).total_seconds()
         pace.add_running(snapshot.spec(cell, int(seed)), float(epochs["epoch"].max()), float(seconds), at_s)
-    return pace.seconds_to_end(time.time() - sweep.running_since)
+    return pace.time_left(time.time() - sweep.running_since)
 
 
 def first_glance(selection: Selection) -> Any:
@@ -233,7 +234,7 @@ def _progress(found: Progress) -> Any:
     """A bar of the trials by state, with the counts in words."""
     total, done = sum(found.counts.values()), found.counts.get("completed", 0)
     others = [f"{n:,} {STATES[state][0]}" for state, n in found.counts.items() if state != "completed"]
-    left = [] if found.left_s is None else [f"about {duration(found.left_s)} left"]
+    left = [f"time left: {found.left}"] if found.left else []
     words = ", ".join([f"{done:,} of {counted(total, 'trial')} completed", *others, *left])
     bar = html.Div(
         [

@@ -35,6 +35,7 @@ class Holder:
         since, alive: Times of its start and last heartbeat by its own clock: for display, never compared.
         ray: Address of its Ray dashboard; empty if it has none, or not yet.
         sweep: The sweep that it runs; empty for a command.
+        likely, most: Shares of the work not begun that a search is likely to run (None: unknown), and that it may.
     """
 
     host: str
@@ -46,10 +47,14 @@ class Holder:
     alive: str
     ray: str = ""
     sweep: str = ""
+    likely: float | None = 1.0
+    most: float = 1.0
 
     def __post_init__(self) -> None:
         if type(self.pid) is not int or not 0 < self.pid < 2**31:
             raise ValueError(f"pid {self.pid!r}: must be a process id")
+        if not 0 <= (1.0 if self.likely is None else self.likely) <= 1 or not 0 <= self.most <= 1:
+            raise ValueError(f"likely {self.likely!r}, most {self.most!r}: must be shares")
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host} (process {self.pid})"

@@ -86,9 +86,9 @@ class Membership:
         self._withdraw()
         return False
 
-    def announce(self, ray: str) -> None:
-        """Publish the address of this driver's Ray dashboard, from the next heartbeat on."""
-        self._me = replace(self._me, ray=ray)
+    def announce(self, **news: str | float | None) -> None:
+        """Publish the address of this driver's Ray dashboard, or what it is likely to run, with the next heartbeat."""
+        self._me = replace(self._me, **news)  # type: ignore[arg-type]  # fields of a Holder
 
     def keep(self) -> None:
         """Send heartbeats from now on."""

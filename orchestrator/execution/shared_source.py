@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from orchestrator.claims import Membership, RemovedError
 from orchestrator.execution.shared_trials import SharedTrials
-from orchestrator.execution.trial_source import Order, Source, Verdict
+from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from trials.record import EpochRecord
@@ -116,6 +116,11 @@ class SharedSource:
         """Forward that another driver has ended the trial."""
         with self._changed:
             self._source.settle(spec, state)
+
+    def chances(self) -> Chances | None:
+        """Those of the source."""
+        with self._changed:
+            return self._source.chances()
 
     def found(self) -> list[str]:
         """The conclusions of the source."""

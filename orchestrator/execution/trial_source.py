@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -20,6 +20,13 @@ class Order(NamedTuple):
     spec: TrialSpec
     until: float | None = None
     number: int | None = None
+
+
+class Chances(NamedTuple):
+    """What a search is likely to run: the chance of each trial that has not begun, and at most how many of them."""
+
+    of_trials: Sequence[tuple[TrialSpec, float]]
+    at_most: int | None
 
 
 class Verdict(Enum):
@@ -59,6 +66,10 @@ class Source(Protocol):
         """A trial that was handed out never ran here: another driver has ended it, and its rows are in the store."""
         ...
 
+    def chances(self) -> Chances | None:
+        """What it is likely to run from now on; None if that is everything, or nobody can tell."""
+        ...
+
     def found(self) -> list[str]:
         """Its conclusions so far, one per line; empty if the table of cells says it all."""
         ...
@@ -91,6 +102,9 @@ class Listed:
 
     def settle(self, spec: TrialSpec, state: State) -> None:
         """Nothing to learn from it."""
+
+    def chances(self) -> None:
+        """Everything will run."""
 
     def found(self) -> list[str]:
         """No conclusions beyond the table of cells."""

@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from orchestrator.forecast.work import shape_key
+from orchestrator.config.quantities import time_left
+from orchestrator.execution.trial_source import Chances
+from orchestrator.forecast.work import epoch_passes, shape_key
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -31,15 +33,20 @@ class _Running:
 
 
 class Pace:
-    """Work done and left: in seconds if a trial of the kind has been timed, else in proportion to sentences.
+    """Work done and left: in seconds if a trial of the kind has been timed, else in proportion to `epoch_passes`.
 
-    Sentences alone predict little, because a frozen encoder with cached states takes a small part of the time of a
-    trained one. Trials that were not planned, but suggested by a search, replace some of the planned ones. Times of
-    events (`at_s`, `now_s`) are seconds since the launch began.
+    Trials that were not planned, but suggested by a search, replace some of the planned ones. Times of events (`at_s`,
+    `now_s`) are seconds since the launch began.
+
+    Attributes:
+        likely, most: Shares of the work of trials not begun that are likely to run (None: unknown), and that may.
     """
 
     def __init__(self, specs: Iterable[TrialSpec]) -> None:
+        self.likely: float | None = 1.0
+        self.most = 1.0
         self._kinds: dict[str, Kind] = {}
+        self._passes: dict[Kind, float] = {}  # of an epoch
         self._planned: dict[Kind, float] = defaultdict(float)  # epochs
         for spec in specs:
             self._planned[self._kind(spec)] += spec.optim.epochs
@@ -48,6 +55,14 @@ class Pace:
         self._running: dict[str, _Running] = {}
         self._at_once = 0  # trials that ran after the last start
         self._spent_s = 0.0  # by trials that no longer run
+
+    def weigh(self, chances: Chances) -> None:
+        """Set `likely` and `most` by a search."""
+        epoch_s = self._epoch_s()
+        works = [(chance, spec.optim.epochs * epoch_s(self._kind(spec))) for spec, chance in chances.of_trials]
+        if all_work := sum(work for _, work in works):
+            self.likely = sum(chance * work for chance, work in works) / all_work
+            self.most = 1.0 if chances.at_most is None else min(chances.at_most / len(works), 1.0)
 
     def started(self, spec: TrialSpec, at_s: float) -> None:
         """A worker has begun an attempt."""
@@ -91,8 +106,13 @@ class Pace:
         trial = self._running.get(spec.trial_id)
         return trial.left_s(now_s, trial.epochs_s / trial.epoch) if trial and trial.epoch > 0 else None
 
-    def seconds_to_end(self, now_s: float) -> float | None:
-        """Expected seconds to the end of all trials; None while too little is done.
+    def time_left(self, now_s: float) -> str:
+        """The time to the end as every surface shows it: what is likely and, of a search, the most it may be."""
+        likely = None if self.likely is None else self.seconds_to_end(now_s, share=self.likely)
+        return time_left(likely, self.seconds_to_end(now_s, share=self.most))
+
+    def seconds_to_end(self, now_s: float, *, share: float = 1.0) -> float | None:
+        """Expected seconds to the end if so much of the work not begun is run; None while too little is done.
 
         That is the time left of the trial that runs longest, or, if it is larger, the seconds of all work left over the
         number of trials that run at once: those after the last start, or, in a store, which knows no starts, those with
@@ -106,7 +126,7 @@ class Pace:
             for trial in running
         ]
         begun = sum(trial.spec.optim.epochs * epoch_s(self._kind(trial.spec)) for trial in running)
-        waiting = max(self._work(epoch_s) - self._work_ended(epoch_s) - begun, 0.0)
+        waiting = share * max(self._work(epoch_s) - self._work_ended(epoch_s) - begun, 0.0)
         mean = (self._spent_s + sum(trial.whole_s for trial in running)) / now_s if now_s > 0 else 0.0
         at_once = max(len(running), self._at_once or mean)
         return max((waiting + sum(lefts)) / at_once, *lefts, 0.0) if at_once else None
@@ -127,12 +147,13 @@ class Pace:
 
     def _kind(self, spec: TrialSpec) -> Kind:
         if spec.trial_id not in self._kinds:
-            self._kinds[spec.trial_id] = (shape_key(spec), spec.train_size, spec.eval_every)
+            kind = self._kinds[spec.trial_id] = (shape_key(spec), spec.train_size, spec.eval_every)
+            self._passes.setdefault(kind, epoch_passes(spec))
         return self._kinds[spec.trial_id]
 
     def _epoch_s(self) -> Callable[[Kind], float]:
         """Seconds of an epoch by kind: of completed trials, set-up included; else of running ones; for a kind without
-        either by the mean time per sentence. Sentences, if nothing is timed.
+        either by the mean time of a pass through a layer. Passes, if nothing is timed.
         """
         timed: dict[Kind, tuple[float, float]] = {}
         for trial in list(self._running.values()):  # the display draws in a thread of its own
@@ -140,6 +161,6 @@ class Pace:
                 epochs, seconds = timed.get(kind := self._kind(trial.spec), (0.0, 0.0))
                 timed[kind] = (epochs + trial.epoch, seconds + trial.epochs_s)
         timed |= self._timed
-        sentences = sum(epochs * size for (_, size, _), (epochs, _) in timed.items())
-        a_sentence = sum(seconds for _, seconds in timed.values()) / sentences if sentences else 1.0
-        return lambda kind: timed[kind][1] / timed[kind][0] if kind in timed else kind[1] * a_sentence
+        passes = sum(epochs * self._passes[kind] for kind, (epochs, _) in timed.items())
+        a_pass = sum(seconds for _, seconds in timed.values()) / passes if passes else 1.0
+        return lambda kind: timed[kind][1] / timed[kind][0] if kind in timed else self._passes[kind] * a_pass

@@ -14,7 +14,7 @@ from orchestrator.analysis.further import Further
 from orchestrator.analysis.layer_strip import strip_and_word
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted, points
-from orchestrator.execution.trial_source import Order, Verdict
+from orchestrator.execution.trial_source import Chances, Order, Verdict
 from orchestrator.search.choose_depth import DepthAnswer, DepthGoal, Known, Losses, Spend, answer, decide, paired
 from orchestrator.search.trial_results import Floats, StoredTrials, TrialProgress, paired_loss
 from orchestrator.store.schema import State
@@ -111,6 +111,19 @@ class DepthSearch:
 
     def _end(self, spec: TrialSpec, trial: TrialProgress) -> None:
         self._ended[spec.trial_id], self._decided = trial, None
+
+    def chances(self) -> Chances:
+        """By the losses so far; what would exceed the budget is left out of the sum, not of single trials."""
+        decision, wanted = self._decision(), dict[str, float]()
+        for want in () if isinstance(decision, DepthAnswer) else decision.wants:
+            for spec in (self._depths.baseline[want.seed], self._depths.freezes[want.candidate][want.seed]):
+                wanted[spec.trial_id] = max(want.chance, wanted.get(spec.trial_id, 0.0))
+        trials = (spec for seeds in (self._depths.baseline, *self._depths.freezes) for spec in seeds.values())
+        ahead = [one for one in trials if one.trial_id not in self._ended and one.trial_id not in self._records]
+        left = None if self._budget is None else max(self._budget - len(self._used), 0)
+        likely = sum(wanted.get(one.trial_id, 0.0) for one in ahead)
+        share = 1.0 if left is None or likely <= left else left / likely
+        return Chances([(one, share * wanted.get(one.trial_id, 0.0)) for one in ahead], left)
 
     def answer(self) -> DepthAnswer:
         """The answer with the trials so far."""

@@ -102,6 +102,9 @@ class Race:
         if not self._from_store(spec):
             self.ended(spec, state)
 
+    def chances(self) -> None:
+        """Nobody can tell which settings will go on."""
+
     def found(self) -> list[str]:
         """The best cell of those that stayed to the end, and the number that left."""
         stayed = [cell for cell in self.cells if cell.cell_id not in self.left]

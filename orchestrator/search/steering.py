@@ -120,6 +120,9 @@ class Steering:
         if not self._from_store(cell, spec):
             self._settle(cell, spec, state, paused=False)
 
+    def chances(self) -> None:
+        """Nobody can tell which settings will go on."""
+
     def found(self) -> list[str]:
         """The best cells."""
         return result_lines(self.cells, self._objectives)

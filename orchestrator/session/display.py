@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 
@@ -17,6 +18,7 @@ from orchestrator.analysis.layer_strip import strip_and_word
 from orchestrator.config.console import SafeConsole
 from orchestrator.config.quantities import counted, duration, points
 from orchestrator.execution.events import Listener, last_line
+from orchestrator.execution.trial_source import Chances
 from orchestrator.forecast.live_curves import LiveCurves, expected_best
 from orchestrator.forecast.pace import Pace
 from orchestrator.store.schema import State
@@ -29,13 +31,19 @@ SAY_WORK_EVERY_S = 30.0
 
 
 class LiveDisplay(Listener):
-    """A `Listener` that shows the running sweep. Use it as a context manager."""
+    """A `Listener` that shows the running sweep. Use it as a context manager.
+
+    Attributes:
+        chances: What a search is likely to run from now on.
+        announce: Publishes the shares of the work that this is.
+    """
 
     def __init__(self, plan: Plan, console: Console) -> None:
         self._console, self._started = console, time.monotonic()
         self._total = len(plan.ahead)
         self._freezes = list(dict.fromkeys(map(_freeze, plan.ahead)))
         self._pace, self._curves = Pace(plan.ahead), LiveCurves()
+        self._pace.likely = 1.0 if plan.runs_all else None
         self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
         self._work: dict[str, SetUpWork] = {}  # of the trials whose set-up takes long
         self._said_work: dict[str, float] = {}  # when it was printed
@@ -46,6 +54,8 @@ class LiveDisplay(Listener):
         self._output = console.output if isinstance(console, SafeConsole) else None
         self._is_live = console.is_terminal or self._output is not None
         self._shown = ExitStack()
+        self.chances: Callable[[], Chances | None] = lambda: None
+        self.announce: Callable[..., None] = lambda likely, most: None
 
     def __enter__(self) -> LiveDisplay:
         if self._output is not None:
@@ -69,6 +79,7 @@ class LiveDisplay(Listener):
         """Show the trial as running."""
         self._curves.started(spec)
         self._pace.started(spec, self._elapsed_s())
+        self._weigh()
         self._running[spec.trial_id] = (spec, None)
         self._forget_work(spec)
 
@@ -107,6 +118,7 @@ class LiveDisplay(Listener):
         _, record = self._running.pop(spec.trial_id, (spec, None))
         self._ended += 1
         self._pace.ended(spec, is_complete=state is State.COMPLETED)
+        self._weigh()
         if state is State.COMPLETED and record is not None:
             score, key = self._scores.pop(spec.trial_id, record.score), (spec.data.name, _freeze(spec))
             self._best[key] = max(self._best.get(key, score), score)
@@ -137,9 +149,14 @@ class LiveDisplay(Listener):
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._started
 
+    def _weigh(self) -> None:
+        if chances := self.chances():
+            self._pace.weigh(chances)
+        if self._pace.likely != 1.0:
+            self.announce(likely=self._pace.likely, most=self._pace.most)
+
     def _eta(self) -> str:
-        left = self._pace.seconds_to_end(self._elapsed_s())
-        return "unknown" if left is None else duration(left)
+        return self._pace.time_left(self._elapsed_s())
 
     def _draw(self) -> RenderableType:
         head = Table.grid(padding=(0, 2))

@@ -111,6 +111,7 @@ class Running:
             watch.settled(state)
 
         self.source.settled = settled
+        display.chances, display.announce = self.source.chances, self.membership.announce
         try:
             if self.cluster.address == "inline":
                 self._inline(self.queue, listener, display)
@@ -154,7 +155,7 @@ class Running:
             say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
             if not sweep.checkpoint.is_off and (note := unshared_note(self.results.storage)):
                 say(f"note    {note}")
-            self.membership.announce(cluster.dashboard if cluster.dashboard.startswith("http") else "")
+            self.membership.announce(ray=cluster.dashboard if cluster.dashboard.startswith("http") else "")
             settings = WorkerSettings(
                 sweep.predictions,
                 self.results.address,

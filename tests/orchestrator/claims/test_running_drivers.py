@@ -23,7 +23,7 @@ def test_a_running_driver_is_found_and_tells_where_its_ray_is(tmp_path: Path) ->
     with join(storage, "s", say=print, timing=FAST) as membership:
         (found,) = running_drivers(storage, "s")
         assert (found.token, found.holder.ray, found.trials) == (membership.token, "", frozenset())
-        membership.announce("http://127.0.0.1:8265")
+        membership.announce(ray="http://127.0.0.1:8265")
         while not (drivers := running_drivers(storage, "s")) or not drivers[0].holder.ray:
             pass
         assert drivers[0].holder.ray == "http://127.0.0.1:8265"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from orchestrator.execution.trial_source import Chances
 from orchestrator.forecast.pace import Pace
 from tests.builders import make_record, make_spec
 from trials.spec import TrialSpec
@@ -29,7 +30,7 @@ def run_whole(pace: Pace, spec: TrialSpec, epoch_s: float, *, since: float = 0.0
 
 
 def test_before_any_has_ended_work_is_epochs_times_sentences() -> None:
-    small, large = spec_of(0, train_size=100), spec_of(0, train_size=300)
+    small, large = (spec_of(0, train_size=size, data={"sizes": None}) for size in (100, 300))
     pace = Pace([small, large])
     run(pace, small, 1.0)
     assert pace.share_done() == pytest.approx(0.25)
@@ -42,6 +43,27 @@ def test_a_frozen_cell_counts_by_its_own_pace_once_it_is_known() -> None:
         run(pace, spec, seconds)
         pace.ended(spec, is_complete=True)
     assert pace.share_done() == pytest.approx(11 / 12)
+
+
+def test_what_is_frozen_is_expected_to_be_faster_before_it_has_been_timed() -> None:
+    """The baseline comes first. By its pace alone, the frozen trials would take as long: 80 s."""
+    slow, *frozen = spec_of(0), *(spec_of(seed, freeze=FROZEN, frozen_dropout=False) for seed in range(8))
+    pace = Pace([slow, *frozen])
+    run_whole(pace, slow, 10.0 / 9)
+    left = pace.seconds_to_end(10.0)
+    assert left is not None
+    assert 3.0 < left < 20.0
+
+
+def test_a_search_states_what_it_is_likely_to_run_and_the_most_that_it_may() -> None:
+    """Ten trials of 90 s wait: two will run, two more with a chance of a half, and the budget is five."""
+    first, *others = (spec_of(seed) for seed in range(11))
+    pace = Pace([first, *others])
+    run_whole(pace, first, 10.0)
+    pace.weigh(Chances(list(zip(others, (1.0, 1.0, 0.5, 0.5, *[0.0] * 6), strict=True)), at_most=5))
+    assert pace.time_left(90.0) == "4 min 30 s, at most 7 min 30 s"
+    pace.likely, pace.most = None, 1.0  # a schedule: which trials go on is unknown
+    assert pace.time_left(90.0) == "at most 15 min 0 s"
 
 
 def test_a_trial_that_failed_is_over_but_tells_no_pace() -> None:

@@ -53,6 +53,16 @@ def searched(folder: Path, table: RecordedTrials, tolerance: float = 1.0) -> Dep
     return source
 
 
+def test_the_chances_of_its_trials_fall_with_depth_and_seed_and_end_with_the_search(tmp_path: Path) -> None:
+    """The first pair is certain; of deeper freezes and later seeds less is expected; a budget bounds the sum."""
+    source = DepthSearch(DepthGoalSpec(tolerance=1.0, trials=4), DEPTHS, nothing_known(tmp_path))
+    chances = source.chances()
+    likely = {(spec.freeze.depth, spec.seed): chance for spec, chance in chances.of_trials}
+    assert likely[0, 0] == likely[1, 0] > likely[1, 5] > likely[2, 5]
+    assert sum(likely.values()) == pytest.approx(4) == chances.at_most
+    assert {chance for _, chance in searched(tmp_path, trials()).chances().of_trials} == {0.0}
+
+
 def test_the_answer_is_over_seeds_and_sentences_and_says_what_it_rests_on(tmp_path: Path) -> None:
     lines = searched(tmp_path, trials()).found()
     assert lines[0] == (
