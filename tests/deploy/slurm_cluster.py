@@ -10,24 +10,23 @@ or written. Jobs are of this user (root), whose processes no cgroup holds togeth
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
 from tests.chaos.cluster import base_environment, namespaces_allowed
-from tests.chaos.processes import Process, end_all
+from tests.chaos.processes import end_all
+from tests.deploy.networks import Bridge
 
 NODES = ("n1", "n2")
 _PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "scontrol", "scancel", "unshare")
 _PATH = f"{os.environ['PATH']}{os.pathsep}/usr/sbin"
-_NUMBERS = itertools.count()
 _ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"}
 # A requeued job waits until the credentials of its first run have expired, two minutes by default.
 _CONF = """
@@ -69,23 +68,27 @@ class Slurm:
 
     Attributes:
         folder: Where everything is, and where jobs are submitted.
+        addresses: Of the controller and the nodes.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        number = next(_NUMBERS)
-        self._spaces = {name: f"slurm{os.getpid()}-{number}-{name}" for name in ("ctl", *NODES)}
-        network = f"10.{128 + os.getpid() // 250 % 64}.{os.getpid() % 250}"
-        self.addresses = {name: f"{network}.{i}" for i, name in enumerate(self._spaces, start=1)}
+        self.addresses: dict[str, str] = {}
+        self._spaces: dict[str, str] = {}
+        self._stack = ExitStack()
         environment = base_environment(folder) | {"SLURM_CONF": str(folder / "slurm.conf"), "RAY_worker_niceness": "0"}
         self._before = set(_job_folders())
         self._daemons: list[subprocess.Popen[bytes]] = []
         self._environment = environment | {"PATH": f"{environment['PATH']}{os.pathsep}/usr/sbin"}
 
     def __enter__(self) -> Slurm:
-        try:
+        with ExitStack() as stack:
+            bridge = stack.enter_context(Bridge(self.folder))
+            stack.callback(self._end)
+            self._spaces["ctl"], self.addresses["ctl"] = bridge.host, bridge.gateway
+            for name in NODES:
+                self._spaces[name], self.addresses[name] = bridge.attach()
             self._write_files()
-            self._join_networks()
             # It checks its key's owner and mode, and all folders above it.
             self._start("ctl", "munged", "--foreground", "--force", f"--socket={self.folder}/munge.socket",
                         f"--key-file={self.folder}/munge.key", f"--pid-file={self.folder}/munge.pid",
@@ -95,27 +98,13 @@ class Slurm:
                 self._start(name, "slurmd", "-D", "-N", name)
             while self.ask("sinfo", "--noheader", "--format=%T %D").split() != ["idle", str(len(NODES))]:
                 time.sleep(0.2)  # pytest's own limit ends what never becomes idle
-        except BaseException:
-            self.close()
-            raise
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End every process, and take the networks away."""
-        try:
-            end_all(self.folder)
-            for daemon in self._daemons:
-                daemon.wait()
-        finally:
-            for left in set(_job_folders()) - self._before:  # by jobs whose processes were killed
-                shutil.rmtree(left, ignore_errors=True)
-            for space in self._spaces.values():
-                subprocess.run(["ip", "netns", "delete", space], capture_output=True, check=False)
+        self._stack.close()
 
     def ask(self, *words: str) -> str:
         """What a command of Slurm's prints; empty while the controller does not answer."""
@@ -158,7 +147,7 @@ class Slurm:
         words = self.ask("scontrol", "--oneliner", "show", "job", str(number)).split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
-    def wait(self, number: int, state: str) -> dict[str, str]:
+    def wait(self, number: int | str, state: str) -> dict[str, str]:
         """What is said of a job when it has this state.
 
         Raises:
@@ -178,16 +167,7 @@ class Slurm:
         ):
             time.sleep(0.2)
 
-    def nodes_of(self, processes: list[Process]) -> set[str]:
-        """The nodes on which processes run."""
-        found = set()
-        for process in processes:
-            with contextlib.suppress(OSError):  # it has ended
-                network = Path(f"/proc/{process.pid}/ns/net").stat().st_ino
-                found |= {name for name in NODES if Path(f"/run/netns/{self._spaces[name]}").stat().st_ino == network}
-        return found
-
-    def log(self, number: int) -> str:
+    def log(self, number: int | str) -> str:
         """What a job has written."""
         path = self.folder / f"permafrost-{number}.log"
         return path.read_text(encoding="utf-8") if path.exists() else ""
@@ -197,7 +177,6 @@ class Slurm:
         self.ask("scontrol", "update", f"NodeName={name}", f"State={state}", "Reason=test")
 
     def _write_files(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "state").mkdir()
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
@@ -211,20 +190,6 @@ class Slurm:
         text = _CONF.format(controller=self.addresses["ctl"], folder=self.folder, nodes=nodes)
         (self.folder / "slurm.conf").write_text(text)
 
-    def _join_networks(self) -> None:
-        bridge, *others = self._spaces.values()
-        for space in self._spaces.values():
-            _ip("netns", "add", space)
-            _ip("-n", space, "link", "set", "lo", "up")
-        _ip("-n", bridge, "link", "add", "br0", "type", "bridge")
-        _ip("-n", bridge, "addr", "add", f"{self.addresses['ctl']}/24", "dev", "br0")
-        _ip("-n", bridge, "link", "set", "br0", "up")
-        for name, space in zip(NODES, others, strict=True):
-            _ip("-n", bridge, "link", "add", f"v{name}", "type", "veth", "peer", "name", "eth0", "netns", space)
-            _ip("-n", bridge, "link", "set", f"v{name}", "master", "br0", "up")
-            _ip("-n", space, "addr", "add", f"{self.addresses[name]}/24", "dev", "eth0")
-            _ip("-n", space, "link", "set", "eth0", "up")
-
     def _start(self, name: str, *words: str) -> None:
         with (self.folder / "daemons.log").open("ab") as log:
             daemon = subprocess.Popen(
@@ -233,10 +198,13 @@ class Slurm:
             )  # fmt: skip
         self._daemons.append(daemon)
 
+    def _end(self) -> None:
+        end_all(self.folder)
+        for daemon in self._daemons:
+            daemon.wait()
+        for left in set(_job_folders()) - self._before:  # by jobs whose processes were killed
+            shutil.rmtree(left, ignore_errors=True)
+
 
 def _job_folders() -> Iterator[Path]:
     return Path("/tmp").glob("permafrost-[0-9]*-*")
-
-
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
