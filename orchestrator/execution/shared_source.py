@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from orchestrator.claims import Membership, RemovedError
 from orchestrator.execution.shared_trials import SharedTrials
-from orchestrator.execution.trial_source import Chances, Order, Source, Verdict
+from orchestrator.execution.trial_source import Chances, Listed, Order, Source, Verdict
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from trials.record import EpochRecord
@@ -38,13 +38,13 @@ class SharedSource:
         membership: Membership,
         numbers: Mapping[str, int],
         *,
-        ahead: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Share the trials of a source; `ahead` of need, one is only claimed where the order depends on no result."""
+        """Share the trials of a source; ahead of need, one is only claimed where the order depends on no result."""
         self._source, self._trials = source, SharedTrials(store.storage, membership, numbers)
         self._claiming = threading.Lock()  # of the trials
-        self._ahead, self._timing, self._clock = ahead, membership.timing, clock
+        self._list = source if isinstance(source, Listed) else None
+        self._timing, self._clock = membership.timing, clock
         self.settled: Callable[[TrialSpec, State], None] = lambda spec, state: None
         self._looked_s = float("-inf")
         self._free: list[str] = []  # of the trials elsewhere, those whose driver has ended
@@ -163,7 +163,7 @@ class SharedSource:
     def _may_go_ahead(self) -> bool:
         """Whether trials are short, none is claimed ahead, and none that would be is known to be elsewhere."""
         is_short = self._trial_s < AHEAD_S and self._clock() - self._last_taken_s < AHEAD_S
-        return self._ahead and is_short and not self._claimed and not self._source.is_over
+        return self._list is not None and is_short and not self._claimed and not self._source.is_over
 
     def _work(self) -> None:
         if self._should_look():
@@ -215,6 +215,8 @@ class SharedSource:
             self._in_hand = None
             if number is None:
                 self._elsewhere[order.spec.trial_id] = order
+                if self._list is not None:
+                    self._list.jump()
             else:
                 self._claimed.append(order._replace(number=number))
             self._changed.notify_all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from random import Random
 from typing import NamedTuple, Protocol
 
 from orchestrator.store.schema import State
@@ -82,7 +83,7 @@ class Listed:
         """`start` is the share of the trials before the first one, from 0 to 1; these come last."""
         trials = list(specs)
         at = int(start * len(trials))
-        self._left = [*trials[at:], *trials[:at]][::-1]
+        self._left, self._chance = [*trials[at:], *trials[:at]][::-1], Random(start)  # noqa: S311
 
     @property
     def is_over(self) -> bool:
@@ -92,6 +93,11 @@ class Listed:
     def next(self) -> Order | None:
         """The next trial of the list."""
         return Order(self._left.pop()) if self._left else None
+
+    def jump(self) -> None:
+        """Go on at any trial that is left: two drivers that met would want the same one again and again."""
+        at = self._chance.randrange(len(self._left) or 1)
+        self._left = self._left[at:] + self._left[:at]
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
         """Every trial continues."""

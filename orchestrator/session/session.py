@@ -15,7 +15,7 @@ from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.shared_source import SharedSource
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.search.factory import is_list, source_of
+from orchestrator.search.factory import source_of
 from orchestrator.session.budget import Bounds, Meter, on_bounds
 from orchestrator.session.display import LiveDisplay
 from orchestrator.session.monitors import Watch, watched
@@ -58,7 +58,7 @@ class Running:
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
         decides = source_of(plan, results, before_write=membership.check, start=start)
-        source = SharedSource(decides, results, membership, plan.attempts, ahead=is_list(plan))
+        source = SharedSource(decides, results, membership, plan.attempts)
         queue = TrialQueue(source, {}, plan.sweep.limits, most=most, again=source.again)
         return cls(plan, cluster, results, membership, stop, source, queue)
 

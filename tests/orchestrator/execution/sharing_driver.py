@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,34 +16,46 @@ from orchestrator.claims.holder import this_process
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.shared_source import SharedSource
 from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import Listed
+from orchestrator.execution.trial_source import Listed, Source
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_record, make_spec
+from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 QUICK = Timing(beat_s=0.2, stale_s=3.0, poll_s=0.1)
 EVALUATIONS = 4
 
 
+def asleep(seconds: float) -> Callable[[TrialSpec], Iterator[EpochRecord]]:
+    """Trials that take so long."""
+
+    def records(spec: TrialSpec) -> Iterator[EpochRecord]:
+        for n in range(1, EVALUATIONS + 1):
+            time.sleep(seconds / EVALUATIONS)
+            yield make_record(step=n, epoch=n / EVALUATIONS, last=n == EVALUATIONS)
+
+    return records
+
+
 def drive(
     store: ResultStore,
     host: str,
-    specs: Sequence[TrialSpec],
+    make: Callable[[float], Source],
+    records: Callable[[TrialSpec], Iterable[EpochRecord]],
     *,
-    seconds: float,
     told: Callable[[str], None],
     timing: Timing = QUICK,
     state: State = State.COMPLETED,
-) -> None:
-    """Run trials with other drivers until all have ended, each in this state.
+) -> Source:
+    """Run trials with other drivers until all have ended, each in this state; the source, which knows all of them.
 
     Args:
         store: Where they are shared.
         host: The name of the machine that it says it is on; of another machine's process only heartbeats can be seen.
-        specs: The trials.
-        seconds: What each takes.
+        make: The source of the trials, from the share of a list that comes last.
+        records: What a trial yields.
         told: Receives `began SEED ATTEMPT` and `ended SEED` for each trial here, `settled SEED` for each elsewhere.
         timing: That of all drivers.
         state: How each trial ends.
@@ -52,7 +64,8 @@ def drive(
     with join(store.storage, say=print, timing=timing, me=replace(me, host=host or me.host)) as membership:
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
         numbers = {trial_id: n + 1 for trial_id, n in store.attempts().items()}
-        source = SharedSource(Listed(specs, start=start), store, membership, numbers, ahead=True)
+        inner = make(start)
+        source = SharedSource(inner, store, membership, numbers)
         source.settled = lambda spec, state: told(f"settled {spec.seed}")
         queue = TrialQueue(source, {}, Limits(alike=1000), again=source.again)
         recorder = Recorder(
@@ -67,15 +80,16 @@ def drive(
                 spec = attempt.spec
                 told(f"began {spec.seed} {attempt.number}")
                 recorder.started(spec, attempt.number)
-                for n in range(1, EVALUATIONS + 1):
-                    time.sleep(seconds / EVALUATIONS)
-                    recorder.evaluated(spec, make_record(step=n, epoch=n / EVALUATIONS, last=n == EVALUATIONS))
+                for record in records(spec):
+                    queue.evaluated(spec, record)
+                    recorder.evaluated(spec, record)
                 queue.ended(spec, state, None)
                 recorder.ended(spec, state, None)
                 told(f"ended {spec.seed}")
             recorder.close()
         finally:
             source.close()
+    return inner
 
 
 def main() -> None:
@@ -87,7 +101,8 @@ def main() -> None:
 
     try:
         specs = [make_spec(seed=int(seed)) for seed in seeds]
-        drive(open_store(Path(folder)), host, specs, seconds=float(seconds), told=told)
+        store = open_store(Path(folder))
+        drive(store, host, lambda start: Listed(specs, start=start), asleep(float(seconds)), told=told)
     except RemovedError:
         told("removed")
 

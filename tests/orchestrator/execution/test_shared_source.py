@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,8 @@ from orchestrator.store.contents import read_table
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
 from tests.builders import make_spec
-from tests.orchestrator.execution.sharing_driver import QUICK, drive
+from tests.drivers import running
+from tests.orchestrator.execution.sharing_driver import QUICK, asleep, drive
 from tests.orchestrator.store.rows import trial
 from tests.s3_faults import Faults
 from tests.s3_server import ENVIRONMENT, S3Process
@@ -54,7 +56,8 @@ def drive_all(store: ResultStore, parts: Sequence[range], *, state: State = Stat
     def run(n: int) -> None:
         try:
             specs = [SPECS[i] for i in parts[n]]
-            drive(ResultStore(store.storage), "", specs, seconds=0.04, told=told[n].append, state=state)
+            shared, made = ResultStore(store.storage), lambda start: Listed(specs, start=start)
+            drive(shared, "", made, asleep(0.04), told=told[n].append, state=state)
         except Exception as error:
             errors.append(error)
 
@@ -180,9 +183,21 @@ def test_a_trial_that_was_claimed_ahead_and_did_not_start_is_given_up(store: Res
         assert other.claim("t") == 3
 
 
+def test_a_driver_that_meets_another_one_goes_on_elsewhere_in_the_list_and_leaves_none_out(store: ResultStore) -> None:
+    with (
+        running(store.storage, "s", SPECS[0].trial_id),
+        join(store.storage, "s", say=print, timing=QUICK) as membership,
+    ):
+        source = SharedSource(Listed(SPECS), store, membership, {})
+        found = [order.spec.seed for order in islice(iter(source.next, "never"), 60) if order is not None]
+        source.close()
+    assert found[0] > 1
+    assert sorted(found) == list(range(1, 24))
+
+
 def test_a_queue_of_it_can_be_pickled_as_tune_does(store: ResultStore) -> None:
     with join(store.storage, "s", say=print) as membership:
-        source = SharedSource(Listed(SPECS), store, membership, {}, ahead=True)
+        source = SharedSource(Listed(SPECS), store, membership, {})
         queue = TrialQueue(source, {}, Limits(), again=source.again)
         assert isinstance(pickle.loads(pickle.dumps(queue)), TrialQueue)  # our own bytes
         source.close()
@@ -194,7 +209,7 @@ def test_an_error_of_the_storage_ends_the_driver(store: ResultStore, monkeypatch
 
     monkeypatch.setattr(SharedTrials, "look", broken)
     with join(store.storage, "s", say=print) as membership:
-        source = SharedSource(Listed(SPECS), store, membership, {}, ahead=True)
+        source = SharedSource(Listed(SPECS), store, membership, {})
         with pytest.raises(OSError, match="broken"):
             list(iter(source.next, "never"))
         source.close()
