@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
 from io import BufferedIOBase, BytesIO
@@ -87,6 +88,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         url = urlsplit(self.path)
+        time.sleep(self.server.delay_s)
         bucket, _, key = unquote(url.path).lstrip("/").partition("/")
         query = dict(parse_qsl(url.query, keep_blank_values=True))
         self.send(self.server.objects.answer(Asked(self.command, bucket, key, query, headers, body)))
@@ -112,11 +114,11 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class S3Server(QuietServer):
-    """Answers from its `objects`."""
+    """Answers from its `objects`, each time after `delay_s`."""
 
-    def __init__(self, page: int, *, has_conditions: bool) -> None:
+    def __init__(self, page: int, delay_s: float, *, has_conditions: bool) -> None:
         super().__init__(Handler)
-        self.objects = Objects(page, has_conditions=has_conditions)
+        self.delay_s, self.objects = delay_s, Objects(page, has_conditions=has_conditions)
 
 
 class S3Process:
@@ -126,8 +128,8 @@ class S3Process:
         url: Where it listens.
     """
 
-    def __init__(self, page: int = 1000, *, has_conditions: bool = True) -> None:
-        self._words = ["--page", str(page), *([] if has_conditions else ["--ignore-conditions"])]
+    def __init__(self, page: int = 1000, *, has_conditions: bool = True, delay_s: float = 0.0) -> None:
+        self._words = [f"--page={page}", f"--delay-s={delay_s}", *([] if has_conditions else ["--ignore-conditions"])]
         self.url = ""
 
     def __enter__(self) -> Self:
@@ -152,9 +154,10 @@ class S3Process:
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--page", type=int, default=1000)
+    options.add_argument("--delay-s", type=float, default=0.0)
     options.add_argument("--ignore-conditions", action="store_true")
     given = options.parse_args()
-    with S3Server(given.page, has_conditions=not given.ignore_conditions) as server:
+    with S3Server(given.page, given.delay_s, has_conditions=not given.ignore_conditions) as server:
         sys.stdout.write(f"{server.server_port}\n")
         sys.stdout.flush()
         sys.stdin.read()
