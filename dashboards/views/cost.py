@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,14 +26,16 @@ from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis, layout
 from dashboards.views.view import SHARED_CONTROLS, View
 from orchestrator.analysis.describe import describe_cells
+from orchestrator.analysis.layer_strip import layer_strip
 from orchestrator.analysis.pareto import pareto
 from orchestrator.analysis.savings import CONSTANT
 from orchestrator.analysis.trial_frame import MEMORY
 
 UNITS = {**savings.UNITS, "train_s": ("optimiser steps (s)", 1.0)}
 _LOG_FROM = 20.0  # largest by smallest cost; beyond it a linear axis crowds the small ones
-_NEAR = 0.2  # an end of the axis, as a share of it
-_MAX_NAMED = 12  # markers that have room for their names
+# Pixels: where markers and names stand on the narrowest screen of each kind, and what they take.
+_ROOM, _NARROW_ROOM, _HIGH, _LETTER, _SQUARE, _LINE, _MARKER = 820, 290, 330, 7.0, 11.5, 16, 8
+_SIDES = ("right", "left", "center")
 
 
 class Costed(NamedTuple):
@@ -119,36 +122,66 @@ def draw_params(info: Costed, look: Look) -> Figure:
 
 
 def _figure(info: Costed, look: Look, before: list[dict[str, Any]]) -> Figure:
-    named = len(info.table) <= _MAX_NAMED
-    data = before + [_marker(row, info, look, named=named) for row in info.table.itertuples()]
     costs = info.table["cost"]
     wide = len(costs) > 1 and costs.min() > 0 and costs.max() / costs.min() > _LOG_FROM
     title, most = UNITS[info.cost][0], info.table[["cost", "cost_high"]].max().max()
     x = log_axis(title, costs) if wide else axis(title, range=[0, 1.1 * most])
+    sides = _sides(info.table, np.log10(costs) if wide else costs, x["range"], look)
+    data = before + [_marker(row, info, look, sides.get(row.cell)) for row in info.table.itertuples()]
+    named = len(sides) == len(info.table)
     drawn = layout(look, x=x, y=axis(f"{info.value_name} (%)"), height=440, showlegend=not named or bool(before))
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 
-def _side(row: Any, info: Costed) -> str:
-    """Where a name has room: beside a marker that is near the left or the right end."""
-    costs = info.table["cost"]
-    place = (row.cost - costs.min()) / ((costs.max() - costs.min()) or 1.0)
-    return "right" if place < _NEAR else "left" if place > 1 - _NEAR else "center"
+Box = tuple[float, float, float, float]  # left, right, bottom, top
 
 
-def _marker(row: Any, info: Costed, look: Look, *, named: bool) -> dict[str, Any]:
+def _sides(table: pd.DataFrame, costs: pd.Series, ends: list[float], look: Look) -> dict[str, str]:
+    """Where the name of each cell stands, as `textposition`; a cell whose name would cover another has none."""
+    width = _NARROW_ROOM if look.narrow else _ROOM
+    at_x = width * (costs - ends[0]) / (ends[1] - ends[0])
+    low, high = table[["mean", "low"]].min().min(), table[["mean", "high"]].max().max()
+    at_y = _HIGH * (table["mean"] - low) / ((high - low) or 1.0)
+    taken: list[Box] = [(x - _MARKER, x + _MARKER, y - _MARKER, y + _MARKER) for x, y in zip(at_x, at_y, strict=True)]
+    found = {}
+    for row, x, y in zip(table.itertuples(), at_x, at_y, strict=True):
+        words = cell_name(row, several=False)
+        squares = layer_strip(str(row.freeze), int(row.n_layers))
+        letters = 0 if look.narrow and squares else len(words) - len(squares)
+        wide = _SQUARE * len(squares) + _LETTER * letters
+        for place, box in _places(x, y, wide):
+            if box[0] >= 0 and box[1] <= width and not any(_overlap(box, other) for other in taken):
+                found[row.cell] = place
+                taken.append(box)
+                break
+    return found
+
+
+def _places(x: float, y: float, wide: float) -> Iterator[tuple[str, Box]]:
+    """The places beside, above and below a marker, those first that its intervals do not cross."""
+    starts = {"right": x + _MARKER / 2, "left": x - _MARKER / 2 - wide, "center": x - wide / 2}
+    for side in _SIDES:
+        for up, bottom in (("top", y + _MARKER), ("bottom", y - _MARKER - _LINE)):
+            yield f"{up} {side}", (starts[side], starts[side] + wide, bottom, bottom + _LINE)
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+
+
+def _marker(row: Any, info: Costed, look: Look, side: str | None) -> dict[str, Any]:
     words, unit = cell_name(row, several=False), UNITS[info.cost][0]
     score = pd.DataFrame({"mean": [row.mean], "low": [row.low], "high": [row.high]})
     cost = pd.DataFrame({"mean": [row.cost], "low": [row.cost_low], "high": [row.cost_high]})
     return {
         "type": "scatter",
-        "mode": "markers+text" if named else "markers",
+        "mode": "markers+text" if side else "markers",
         "name": words,
-        "showlegend": not named,
+        "showlegend": side is None,
         "x": numbers([row.cost]),
         "y": numbers([row.mean], 100),
         "text": [words],
-        "textposition": f"{'bottom' if row.embeddings else 'top'} {_side(row, info)}",  # these two lie close
+        "textposition": side or "top center",
         "cliponaxis": False,
         "error_x": interval_bars(cost, look.muted, thickness=1),
         "error_y": interval_bars(score, look.muted, scale=100, thickness=1),

@@ -70,6 +70,15 @@ def test_markers_carry_words_and_intervals(tmp_path: Path) -> None:
     assert "type" not in figure["layout"]["xaxis"]
 
 
+def test_names_of_settings_that_stand_close_dodge_and_what_finds_no_room_is_in_the_legend(tmp_path: Path) -> None:
+    info = cost.prepare_pareto(made(tmp_path / "s", QUIET))
+    at_one_place = info._replace(table=info.table.assign(cost=1.0, cost_high=2.0, mean=0.9, low=0.9, high=0.9))
+    markers = strictly(cost.draw_params(at_one_place, LIGHT))["data"]
+    named = [trace["textposition"] for trace in markers if trace["mode"] == "markers+text"]
+    assert len(named) == len(set(named)) == 4
+    assert [trace["showlegend"] for trace in markers] == [False] * 4 + [True]
+
+
 def test_an_axis_is_logarithmic_only_where_costs_span_much(tmp_path: Path) -> None:
     info = cost.prepare_params(made(tmp_path / "s"))
     wide = info._replace(table=info.table.assign(cost=np.geomspace(1, 1000, 5)))
