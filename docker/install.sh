@@ -59,13 +59,23 @@ else
   "$venv/bin/python" -m pip install --quiet --no-compile "$@" "$root"
   packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') compiled=$packages
   if [ -n "$slim" ]; then
-    # Packages' own tests, what extensions are built with, Java's workers, sources' maps, and below names for debuggers.
-    find "$packages" \( -path '*/tests/*' -o -path '*/torch/test/*' -o -path '*/torch/include/*' \
-      -o -path '*/torch/bin/*' ! -name torch_shm_manager -o -path '*/ray/jars/*' \
-      -o -path '*/pyarrow/*flight*' -o -name '*.dev.js' \
-      -o -name '*.h' -o -name '*.a' -o -name '*.pyx' -o -name '*.map' \) -delete
-    find "$packages"/torch/lib "$packages"/ray "$packages"/pyarrow -type f \
-      \( -name '*.so*' -o -name raylet -o -name gcs_server \) -exec strip --strip-unneeded {} +
+    # Packages' own tests and data, what extensions are built with or notebooks show, Java's workers, sources' maps and
+    # templates, parts that nothing here imports, second names of libraries, and pip.
+    find "$venv" \( -path '*/tests/*' -o -path '*/torch/test/*' -o -path '*/torch/include/*' \
+      -o -path '*/torch/bin/*' ! -name torch_shm_manager -o -path '*/ray/jars/*' -o -path '*/ray/rllib/*' \
+      -o -path '*/ray/llm/*' -o -path '*/pyarrow/*flight*' \
+      -o -path '*/pyarrow/lib*.so' ! -path '*/lib.*' -o -path '*/pyarrow/lib*.so.*.*.*' -o -path '*/share/jupyter/*' \
+      -o -path '*/plotly/labextension/*' -o -name widgetbundle.js -o -path '*/statsmodels/datasets/*.csv' \
+      -o -path '*/statsmodels/tsa/*' -o -path '*/transformers/models/*/modular_*.py' -o -name '*_test.so' \
+      -o -path "$packages/pip[/-]*" -o -path "$venv/bin/pip*" -o -name '*.dev.js' -o -name '*.[achf]' -o -name '*.cpp' \
+      -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' -o -name '*.hpp' -o -name '*.px[di]' -o -name '*.pyx' \
+      -o -name '*.pyi' -o -name '*.map' \) -delete
+    # Of Amazon's services those of stores, their credentials, and Ray's autoscaler.
+    find "$packages/botocore/data" -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts ! -name 'sso*' ! -name signin \
+      ! -name ec2 ! -name iam -exec rm -r {} +
+    # Names for debuggers; libraries in *.libs were laid out anew by another tool, and strip would spoil them.
+    find "$packages" -type f \( -name '*.so' -o -name '*.so.*' -o -name raylet -o -name gcs_server \) \
+      ! -path '*.libs/*' ! -path '*/nvidia/*' -exec strip --strip-unneeded {} +
     # What this program imports, and Ray's own processes: a third of all bytecode, and starts are as fast as with all.
     compiled=$("$venv/bin/python" -P - "$packages" <<'END'
 import importlib, pkgutil, sys

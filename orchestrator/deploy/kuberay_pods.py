@@ -22,7 +22,7 @@ def template(asked: KubeRay, role: str, resources: Manifest, gpus: int = 0) -> M
     head = role == "ray-head"
     spec = _pod() | {
         "containers": [_container(asked, role, resources)],
-        "volumes": _volumes(asked, head=head),
+        "volumes": _volumes(asked, head=head, gpus=gpus),
         "terminationGracePeriodSeconds": asked.grace_s + _ENDING_S,
     }
     if not head:
@@ -61,10 +61,11 @@ _PLACES = {
 }
 
 
-def _volumes(asked: KubeRay, *, head: bool) -> list[Manifest]:
+def _volumes(asked: KubeRay, *, head: bool, gpus: int = 0) -> list[Manifest]:
+    shared = "10Gi" if gpus else "2Gi"  # 30 % of the pod's memory, or Ray keeps its objects in /tmp
     found: list[Manifest] = [
         {"name": "tmp", "emptyDir": {}},
-        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shared}},
         {"name": "cache", "emptyDir": {}},
     ]
     if asked.volume:

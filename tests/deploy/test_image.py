@@ -4,113 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import secrets
-import shutil
 import subprocess
-import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.chaos import compare
-from tests.chaos.cluster import CHECKOUT, namespaces_allowed
 from tests.deploy.container import Container, Mount, Setup
+from tests.deploy.image import IMAGE_MARKS, Image
 from tests.deploy.networks import Bridge
-from tests.deployments import DEPLOYMENT
-from tests.pip_settings import as_file, local_folders, pip_settings
 
-RELEASE, MIRROR = "bookworm", "http://deb.debian.org/debian"
-MOST_BYTES, MOST_LAYERS = 1.65e9, 4
+MOST_BYTES, MOST_LAYERS = 1.5e9, 4
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(1800),
-    DEPLOYMENT,
-    pytest.mark.skipif(not namespaces_allowed(), reason="containers need root and network namespaces"),
-    pytest.mark.skipif(not all(map(shutil.which, ("buildah", "debootstrap"))), reason="tests/deploy/prepare.sh"),
-]
-
-
-class Buildah:
-    """Debian's buildah with a storage of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.storage = folder / "storage"
-        self._words = ["buildah", f"--root={self.storage}", f"--runroot={folder / 'run'}", "--storage-driver=overlay"]
-        self._environment = os.environ | {"TMPDIR": str(folder), "BUILDAH_ISOLATION": "chroot"}
-
-    def __call__(self, *words: str) -> str:
-        told = subprocess.run(
-            [*self._words, *words], cwd=CHECKOUT, env=self._environment, capture_output=True, text=True, check=False
-        )
-        assert told.returncode == 0, told.stderr[-3000:]
-        return told.stdout.strip()
-
-
-@dataclass(frozen=True)
-class Image:
-    """What two builds of it gave.
-
-    Attributes:
-        secret: A word of the pip.conf that the build was given.
-        storage: All layers of all stages, and their histories.
-        files: Where its files are mounted.
-        about: As `buildah inspect` tells.
-        ids: Of the first and the second build.
-        seconds: What each took.
-    """
-
-    secret: str
-    storage: Path
-    files: Path
-    about: dict[str, Any]
-    ids: list[str]
-    seconds: list[float]
-
-
-@pytest.fixture(scope="module")
-def image() -> Iterator[Image]:
-    with tempfile.TemporaryDirectory(prefix="image-", dir="/var/tmp") as name:
-        folder, settings, secret = Path(name), pip_settings(), secrets.token_hex(16)
-        buildah = Buildah(folder)
-        try:
-            make_base(buildah, settings["PIP_CERT"])
-            places = f"{settings.get('PIP_FIND_LINKS', '')} /opt/{secret}"
-            (folder / "pip.conf").write_text(as_file(settings | {"PIP_FIND_LINKS": places}))
-            words = ["--layers", "--format=docker", "--pull-never", "--file=docker/Dockerfile", "--target=cpu"]
-            words += [f"--secret=id=pip.conf,src={folder}/pip.conf"]
-            words += [f"--volume={place}:{place}:ro" for place in local_folders(settings)]
-            words += [f"--build-arg=PYTORCH_INDEX={url}" for url in settings.get("PIP_EXTRA_INDEX_URL", "").split()[:1]]
-            ids, seconds = [], []
-            for _ in range(2):
-                began = time.monotonic()
-                ids.append(buildah("build", "--quiet", *words, "."))
-                seconds.append(time.monotonic() - began)
-            made = buildah("from", "--pull-never", ids[0])
-            about = json.loads(buildah("inspect", "--type=image", ids[0]))
-            yield Image(secret, buildah.storage, Path(buildah("mount", made)), about, ids, seconds)
-        finally:
-            buildah("rm", "--all")
-
-
-def make_base(buildah: Buildah, certificates: str) -> None:
-    """An image of the name that the Dockerfile begins with, without what Docker's slim images leave out as well."""
-    found = re.search(r"PYTHON_TAG=(\S+)", (CHECKOUT / "docker" / "Dockerfile").read_text())
-    assert found
-    container = buildah("from", "scratch")
-    root = Path(buildah("mount", container))
-    words = ["debootstrap", "--variant=minbase", "--include=python3,python3-venv,ca-certificates", RELEASE]
-    subprocess.run([*words, str(root), MIRROR], check=True, stdout=subprocess.DEVNULL)
-    for part in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
-        shutil.rmtree(root / part)
-    shutil.copy(certificates, root / certificates.lstrip("/"))
-    buildah("commit", "--quiet", container, f"docker.io/library/python:{found[1]}")
-
+pytestmark = IMAGE_MARKS
 
 Run = Callable[..., str]
 
@@ -118,18 +25,17 @@ Run = Callable[..., str]
 @pytest.fixture
 def run(image: Image, tmp_path: Path) -> Iterator[Run]:
     """Runs a command in the image to its end, as its user, without rights and network, on a root that is read-only."""
-    results, config = tmp_path / "results", image.about["Docker"]["config"]
+    results, config = tmp_path / "results", image.config
     results.mkdir()
     os.chown(results, *map(int, config["User"].split(":")))
     mounts = [Mount("/results", results), Mount("/tmp"), Mount("/var/cache/permafrost")]
-    environment = dict(variable.split("=", 1) for variable in config["Env"])
     started: list[Container] = []
 
     with Bridge(tmp_path) as bridge:
 
         def one(*words: str, seconds: float = 240) -> str:
             setup = Setup(
-                image.files, [*config["Entrypoint"], *words], environment, config["User"], mounts=mounts,
+                image.files, [*config["Entrypoint"], *words], image.environment, config["User"], mounts=mounts,
                 working_directory=config["WorkingDir"], space=bridge.apart(),
             )  # fmt: skip
             started.append(Container(setup, tmp_path / f"c{len(started)}"))
