@@ -40,7 +40,7 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A folder, a file, a bundled sample, ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION.",
+        help="A folder, a file, a bundled sample, ud:NAME@RELEASE or hub:OWNER/NAME@REVISION (NAME/CONFIG of several).",
     ),
 ]
 ToleranceOption = Annotated[float, typer.Option("--tolerance", help="Acceptable loss of quality in points.")]

@@ -52,7 +52,7 @@ _MOST_LABELS = 60  # of the table
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME]...", help="ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION."),
+    typer.Argument(metavar="[NAME]...", help="ud:NAME@RELEASE or hub:OWNER/NAME@REVISION (NAME/CONFIG of several)."),
 ]
 SweepOption = Annotated[
     Path | None, typer.Option("--sweep", metavar="FILE", help="Also fetch all data and models of this sweep.")
