@@ -12,12 +12,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+_CGROUPS = Path("/sys/fs/cgroup")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
-_BEFORE = (b"", b"ip", b"unshare", b"chroot", b"setpriv", b"env")  # what process 1 is before it is the container's own
+_BEFORE = (b"", b"unshare", b"chroot", b"setpriv", b"env")  # what process 1 is before it is the container's own
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Setup:
         space: Network namespace; None is the machine's.
         nameserver: Address that resolves names.
         shm: Size of /dev/shm, as mount takes it.
+        limits: What it may use, by file of cgroups of version 1 (`pids/pids.max`); nothing where a machine has others.
     """
 
     root: Path
@@ -60,6 +62,7 @@ class Setup:
     space: str | None = None
     nameserver: str = ""
     shm: str = "64m"
+    limits: Mapping[str, str] = field(default_factory=dict)
 
 
 class Container:
@@ -71,6 +74,7 @@ class Container:
 
     def __init__(self, setup: Setup, folder: Path) -> None:
         self.setup, self._folder, self.log = setup, folder, folder / "log"
+        self._group = f"{setup.space}-{setup.hostname}"
         for part in ("root", "etc"):
             (folder / part).mkdir(parents=True)
         for name, text in self._etc().items():
@@ -79,7 +83,8 @@ class Container:
 
     def start(self) -> None:
         """Start process 1; what was written to the root before is gone, as after `docker compose up`."""
-        enter = ["ip", "netns", "exec", self.setup.space] if self.setup.space else []
+        # `ip netns exec` would lay a new /sys over the machine's, and with it hide its cgroups.
+        enter = ["nsenter", f"--net=/run/netns/{self.setup.space}"] if self.setup.space else []
         spaces = ["--mount", "--pid", "--ipc", "--uts"]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -149,6 +154,16 @@ class Container:
         self._process.kill()
         self._process.wait()
 
+    def remove(self) -> None:
+        """End it and take its limits away."""
+        self.kill()
+        for group in _CGROUPS.glob(f"*/{self._group}"):
+            for _ in range(100):  # while its last process is still ending
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+                    break
+                time.sleep(0.05)
+
     def said(self, characters: int = 3000) -> str:
         """The end of its log."""
         return self.log.read_text(encoding="utf-8", errors="replace")[-characters:]
@@ -174,6 +189,7 @@ class Container:
         lines += [f"mount -t overlay overlay -o {options} {root}", f"mount -t proc proc {root}/proc"]
         lines += [f"mount -t sysfs -o ro sysfs {root}/sys", f"mount -t tmpfs -o mode=755 tmpfs {root}/dev"]
         lines += [f"touch {root}/dev/{name}; mount --bind /dev/{name} {root}/dev/{name}" for name in _DEVICES]
+        lines += self._limited(root)
         lines += [f"mkdir {root}/dev/shm", f"ln -s /proc/self/fd {root}/dev/fd"]
         own = [Mount("/dev/shm", None, f"mode=1777,size={self.setup.shm}")]
         own += [Mount(f"/etc/{name}", self._folder / "etc" / name, "ro") for name in self._etc()]
@@ -183,6 +199,18 @@ class Container:
             lines.append(f"mount -o remount,ro {root}")
         lines.append(shlex.join(["exec", "chroot", str(root), *self._unprivileged(), *self.setup.words]))
         return "\n".join(lines)
+
+    def _limited(self, root: Path) -> list[str]:
+        """Join groups with its limits, and show those to the container where it looks for its own."""
+        if not (_CGROUPS / "pids").is_dir():
+            return []
+        lines, shown = [f"mount -t tmpfs tmpfs {root}/sys/fs/cgroup"], f"{root}/sys/fs/cgroup"
+        for file, limit in self.setup.limits.items():
+            controller, _, name = file.partition("/")
+            group = _CGROUPS / controller / self._group
+            lines += [f"mkdir -p {group} {shown}/{controller}", f"echo {limit} >{group}/{name}"]
+            lines += [f"echo 0 >{group}/cgroup.procs", f"mount --bind -o ro {group} {shown}/{controller}"]
+        return lines
 
     def _unprivileged(self) -> list[str]:
         setup = self.setup

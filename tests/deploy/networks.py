@@ -67,7 +67,15 @@ class Bridge:
         Raises:
             subprocess.CalledProcessError: It failed.
         """
-        entered = ["ip", "netns", "exec", self.host, *words]
+        return self.inside(self.host, *words)
+
+    def inside(self, space: str, *words: str) -> str:
+        """What a command prints that runs in the network of a namespace.
+
+        Raises:
+            subprocess.CalledProcessError: It failed.
+        """
+        entered = ["ip", "netns", "exec", space, *words]
         return subprocess.run(entered, check=True, capture_output=True, text=True).stdout
 
     def attach(self, *names: str) -> tuple[str, str]:
