@@ -141,8 +141,8 @@ def prediction_summary(curves: pd.DataFrame, tolerance: float) -> pd.DataFrame:
     """One row a predictor that is known somewhere, over corpora: settings of one corpus are averaged first.
 
     Columns: `predictor`, `corpora`, `settings`; `over_depths`, `over_steps` and `error` as of `rank_correlations` and
-    `predicted_depths`, each with `_low` and `_high` of its 95 % interval over corpora (Student's t; NaN for fewer than
-    three).
+    `predicted_depths`, each with `_low` and `_high` of its 95 % interval over corpora (Student's t, cut at what is
+    possible: correlations at -1 and 1, errors at 0; NaN for fewer than three).
 
     Args:
         curves: As of `layer_curves`, of any number of sweeps.
@@ -156,16 +156,17 @@ def prediction_summary(curves: pd.DataFrame, tolerance: float) -> pd.DataFrame:
         if len(of_ranks):
             row = {"predictor": predictor, "corpora": of_ranks["corpus"].nunique(), "settings": len(of_ranks)}
             for name, table in (("over_depths", of_ranks), ("over_steps", of_ranks), ("error", of_depths)):
-                mean, low, high = _over_corpora(table, name)
+                mean, ends = _over_corpora(table, name)
+                low, high = np.clip(ends, *((0, None) if name == "error" else (-1, 1)))
                 row |= {name: mean, f"{name}_low": low, f"{name}_high": high}
             rows.append(row)
     columns = [f"{name}{end}" for name in ("over_depths", "over_steps", "error") for end in ("", "_low", "_high")]
     return pd.DataFrame(rows, columns=["predictor", "corpora", "settings", *columns])
 
 
-def _over_corpora(table: pd.DataFrame, name: str) -> tuple[float, float, float]:
+def _over_corpora(table: pd.DataFrame, name: str) -> tuple[float, tuple[float, float]]:
     values: npt.NDArray[np.float64] = table.groupby("corpus")[name].mean().to_numpy(dtype=np.float64)
     if len(values) < 3:
-        return (float(values.mean()) if len(values) else np.nan), np.nan, np.nan
+        return (float(values.mean()) if len(values) else np.nan), (np.nan, np.nan)
     low, high = t_ends(sample_moments(values), 0.95)
-    return float(values.mean()), float(low[0]), float(high[0])
+    return float(values.mean()), (float(low[0]), float(high[0]))

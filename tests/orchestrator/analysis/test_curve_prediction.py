@@ -91,7 +91,8 @@ def test_a_summary_is_over_corpora_with_an_interval_from_three_on() -> None:
     assert found.index.tolist() == ["depth", "drift"]
     row = found.loc["drift"]
     assert (row["corpora"], row["settings"]) == (3, 3)
-    assert row["over_steps_low"] < row["over_steps"] < row["over_steps_high"]
+    assert -1 <= row["over_steps_low"] < row["over_steps"] < row["over_steps_high"] <= 1
+    assert (found["error_low"] >= 0).all()
     again = pd.concat([three, three.assign(probe_id=three["probe_id"] + "2", train_size=400)])
     assert prediction_summary(again, 0.01).set_index("predictor").loc["drift", "over_steps"] == row["over_steps"]
     two = three[three["corpus"] != "c"]
