@@ -35,7 +35,7 @@ test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, auto
 test-browser: .venv/ready ## every promise of the dashboard in a Chromium (apt install chromium)
 	$(BIN)/python -m pytest -m browser
 
-test-deploy: .venv/ready .venv/servers/ready ## the cpu image built and run, containers, Ray with TLS, the Slurm script; run as root; installs Debian packages
+test-deploy: .venv/ready .venv/servers/ready ## the cpu image built and run, compose.yaml as a whole, Ray with TLS, sweeps on Slurm; run as root; installs Debian packages
 	tests/deploy/prepare.sh
 	PERMAFROST_DEPLOY=1 $(BIN)/python -m pytest tests/docker tests/deploy
 

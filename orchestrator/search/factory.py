@@ -29,10 +29,10 @@ def is_shared(plan: Plan) -> bool:
     A schedule and an adaptive search depend on the order in which results come, which one driver at a time sees.
     """
     sweep = plan.sweep
-    return sweep.goal is not None or sweep.racing is not None or (plan.runs_all and not sweep.search.is_adaptive)
+    return sweep.goal is not None or sweep.racing is not None or _is_list(plan)
 
 
-def is_list(plan: Plan) -> bool:
+def _is_list(plan: Plan) -> bool:
     """Whether the order of the trials does not depend on results."""
     return plan.runs_all and not plan.sweep.search.is_adaptive
 
@@ -59,7 +59,7 @@ def source_of(
         return DepthSearch(sweep.goal.choose_depth, Depths.of(plan.trials), StoredTrials(store))
     if sweep.racing is not None:
         return Race(list(by_cell(plan.trials).values()), sweep.racing, StoredTrials(store))
-    if is_list(plan):
+    if _is_list(plan):
         return Listed(plan.to_run, start=start)
     if sweep.search.is_adaptive:
         suggester = adaptive_cells(plan, store.suggestions(sweep.name), record)

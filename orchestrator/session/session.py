@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from functools import partial
@@ -144,7 +145,8 @@ class Running:
 
         sweep, where = self.plan.sweep, self.cluster
         # Ray starts a worker per core. If each of them runs trials, they may import what these need at once.
-        each_works = sweep.resources.cpus == 1 and not sweep.resources.gpus and where.concurrency is None
+        one_each = sweep.resources.cpus == 1 and not sweep.resources.gpus and where.concurrency is None
+        each_works = one_each and len(self.plan.ahead) >= (os.cpu_count() or 1)
         ray = own_cluster if where.address == "auto" else partial(local_cluster, preload=each_works)
         # Signals after Ray, which installs its own SIGTERM handler.
         with ray(job_metadata(sweep.name, self.results.address)) as cluster, self.stop.on_signals(say):

@@ -134,7 +134,7 @@ def stack(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[De
 
 @pytest.fixture(scope="module")
 def undisturbed(stack: Deployment) -> compare.Tables:
-    """The tables of a sweep that nothing befell, which the dashboard then shows."""
+    """The tables of an undisturbed sweep, which the dashboard then shows."""
     sweep = stack.submit("results")
     assert sweep.wait(300) == 0, sweep.said() + stack.containers["head"][0].said()
     return compare.tables(compare.read_rows(open_store(stack.fetched("results"))))
