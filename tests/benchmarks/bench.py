@@ -49,7 +49,6 @@ def main(argv: list[str] | None = None) -> None:
         print(json.dumps(_peer(args.contender, args.treebank, args.model, args.seeds)))
         return
     results = json.loads(args.out.read_text(encoding="utf-8")) if args.out.exists() else {}
-    results["machine"] = _machine()
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "work": lambda: _work(args.treebank, args.rounds, model_path()),
         "larger": lambda: _larger(args.treebank, args.rounds),
@@ -58,7 +57,7 @@ def main(argv: list[str] | None = None) -> None:
         "overhead": overhead.measure,
     }
     for name in [args.only] if args.only else parts:
-        results[name] = parts[name]()
+        results[name] = {"machine": _machine(), **parts[name]()}
     args.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(results, indent=1))
 
