@@ -214,26 +214,45 @@
     },
   });
 
-  // Layer strips: in the grid of trials as elements; in other tables, which are one component of plain text, a cell that
-  // begins with squares is given their words.
+  // Layer strips in the grid of trials, as elements.
   const components = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
   components.LayerStrip = (props) => {
     const row = props.data || {}, make = window.React.createElement;
     const strip = row.squares && make("span", { className: "strip", role: "img", title: row.heard, "aria-label": row.heard }, row.squares);
     return make("span", null, strip, props.value);
   };
-  const label = () => document.querySelectorAll("table[data-strips]").forEach((table) => {
-    const words = JSON.parse(table.dataset.strips);
-    table.querySelectorAll("td").forEach((cell) => {
-      const text = cell.textContent, strip = Object.keys(words).find((squares) => text.startsWith(squares + " "));
-      if (strip) cell.setAttribute("aria-label", words[strip] + ": " + text.slice(strip.length + 1));
-      else cell.removeAttribute("aria-label");
-    });
-  });
-  let labelling = 0;
+  // Tables without links arrive as one component with their text, as React takes long over thousands of cells.
+  const fill = (table) => {
+    const { caption, head, body } = JSON.parse(table.dataset.rows);
+    table.replaceChildren();
+    if (caption) table.createCaption().textContent = caption;
+    const heads = table.createTHead().insertRow();
+    for (const name of head) {
+      const cell = heads.appendChild(document.createElement("th"));
+      cell.scope = "col";
+      cell.textContent = name;
+    }
+    const rows = table.createTBody();
+    for (const words of body) {
+      const row = rows.insertRow();
+      for (const word of words) {
+        const cell = row.insertCell(), [text, heard] = Array.isArray(word) ? word : [word];
+        cell.textContent = text;
+        if (heard) cell.setAttribute("aria-label", heard);
+      }
+    }
+  };
+  const filled = new WeakMap();
+  let filling = 0;
   new MutationObserver(() => {
-    if (!labelling) labelling = requestAnimationFrame(() => { labelling = 0; label(); });
-  }).observe(document.documentElement, { childList: true, subtree: true });
+    filling = filling || requestAnimationFrame(() => {
+      filling = 0;
+      document.querySelectorAll("table[data-rows]").forEach((table) => {
+        if (filled.get(table) !== table.dataset.rows) fill(table);
+        filled.set(table, table.dataset.rows);
+      });
+    });
+  }).observe(document.documentElement, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-rows"] });
 
   // On a phone the filters open on demand.
   document.addEventListener("click", (event) => {

@@ -121,7 +121,8 @@ def table(drawn: Drawn) -> Any:
 def frame_table(frame: pd.DataFrame) -> Any:
     """The first rows of a frame; trial ids link to their pages.
 
-    With links, every cell is a component, for which Dash takes a millisecond each, so fewer rows are shown.
+    With links, every cell is a component, for which Dash takes a millisecond each, so fewer rows are shown. Without,
+    the browser makes the cells from `data-rows`.
     """
     linked = [name for name in frame.columns if name in _TRIALS]
     most = MAX_LINKED_ROWS if linked else MAX_ROWS
@@ -129,26 +130,21 @@ def frame_table(frame: pd.DataFrame) -> Any:
     cut = f"The first {most} of {len(frame):,} rows; the CSV has all." if len(frame) > most else None
     sides = [f"n{n}" for n, name in enumerate(frame.columns, 1) if pd.api.types.is_numeric_dtype(frame[name])]
     words = [f"w{n}" for n, name in enumerate(frame.columns, 1) if name in _WRAPPED]
-    look = {
-        "striped": True,
-        "withTableBorder": True,
-        "fz": "sm",
-        "captionSide": "top",
-        "className": " ".join(sides + words),
-    }
+    look = " ".join(["plain", *sides, *words])
+    names = [str(name) for name in frame.columns]
     if not linked:
-        heard = {cell.squares: cell.heard for row in rows for cell in row if isinstance(cell, FreezeName)}
-        body = [[_with_squares(cell) for cell in row] for row in rows]
-        data = {"caption": cut, "head": [str(name) for name in frame.columns], "body": body}
-        return dmc.Table(data=data, **look, **{"data-strips": json.dumps(heard)})
-    head = html.Thead(html.Tr([html.Th(name, scope="col") for name in frame.columns]))
-    body = html.Tbody([html.Tr([_cell(*each) for each in zip(frame.columns, row, strict=True)]) for row in rows])
-    return dmc.Table([*([html.Caption(cut)] if cut else []), head, body], **look)
+        body = [[_plain(cell) for cell in row] for row in rows]
+        return html.Table(className=look, **{"data-rows": json.dumps({"caption": cut, "head": names, "body": body})})
+    head = html.Thead(html.Tr([html.Th(name, scope="col") for name in names]))
+    body = html.Tbody([html.Tr([_cell(*each) for each in zip(names, row, strict=True)]) for row in rows])
+    return html.Table([*([html.Caption(cut)] if cut else []), head, body], className=look)
 
 
-def _with_squares(cell: str) -> str:
-    """Text with its layer strip; the browser gives such a cell the words for those who hear it (`data-strips`)."""
-    return f"{cell.squares} {cell}" if isinstance(cell, FreezeName) and cell.squares else cell
+def _plain(cell: str) -> str | list[str]:
+    """Text; with its layer strip, also the words for those who hear it."""
+    if not isinstance(cell, FreezeName) or not cell.squares:
+        return cell
+    return [f"{cell.squares} {cell}", f"{cell.heard}: {cell}"]
 
 
 def _cell(column: str, word: str) -> Any:
