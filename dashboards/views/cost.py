@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,7 +127,7 @@ def _figure(info: Costed, look: Look, before: list[dict[str, Any]]) -> Figure:
     wide = len(costs) > 1 and costs.min() > 0 and costs.max() / costs.min() > _LOG_FROM
     title, most = UNITS[info.cost][0], info.table[["cost", "cost_high"]].max().max()
     x = log_axis(title, costs) if wide else axis(title, range=[0, 1.1 * most])
-    sides = _sides(info.table, np.log10(costs) if wide else costs, x["range"], look)
+    sides = _sides(info.table, np.log10(costs) if wide else costs, x["range"], look, stepped=bool(before))
     data = before + [_marker(row, info, look, sides.get(row.cell)) for row in info.table.itertuples()]
     named = len(sides) == len(info.table)
     drawn = layout(look, x=x, y=axis(f"{info.value_name} (%)"), height=440, showlegend=not named or bool(before))
@@ -136,13 +137,19 @@ def _figure(info: Costed, look: Look, before: list[dict[str, Any]]) -> Figure:
 Box = tuple[float, float, float, float]  # left, right, bottom, top
 
 
-def _sides(table: pd.DataFrame, costs: pd.Series, ends: list[float], look: Look) -> dict[str, str]:
-    """Where the name of each cell stands, as `textposition`; a cell whose name would cover another has none."""
+def _sides(table: pd.DataFrame, costs: pd.Series, ends: list[float], look: Look, *, stepped: bool) -> dict[str, str]:
+    """Where the name of each cell stands, as `textposition`.
+
+    A cell whose name would cover another, or the Pareto front, if it is `stepped` through, has none.
+    """
     width = _NARROW_ROOM if look.narrow else _ROOM
     at_x = width * (costs - ends[0]) / (ends[1] - ends[0])
     low, high = table[["mean", "low"]].min().min(), table[["mean", "high"]].max().max()
     at_y = _HIGH * (table["mean"] - low) / ((high - low) or 1.0)
     taken: list[Box] = [(x - _MARKER, x + _MARKER, y - _MARKER, y + _MARKER) for x, y in zip(at_x, at_y, strict=True)]
+    front = sorted(zip(at_x[table["on_front"]], at_y[table["on_front"]], strict=True)) if stepped else []
+    for (x, y), (next_x, next_y) in pairwise(front):
+        taken += [(x, next_x, y, y), (next_x, next_x, min(y, next_y), max(y, next_y))]
     found = {}
     for row, x, y in zip(table.itertuples(), at_x, at_y, strict=True):
         words = cell_name(row, several=False)

@@ -79,6 +79,18 @@ def test_names_of_settings_that_stand_close_dodge_and_what_finds_no_room_is_in_t
     assert [trace["showlegend"] for trace in markers] == [False] * 4 + [True]
 
 
+def test_names_stand_clear_of_the_pareto_front(tmp_path: Path) -> None:
+    info = cost.prepare_pareto(made(tmp_path / "s", QUIET))
+    rising = info.table.assign(cost=[1.0, 1.1, 1.2, 1.3, 4.0], mean=[0.1, 0.11, 0.12, 0.9, 0.91], on_front=True)
+    info = info._replace(table=rising.assign(low=np.nan, high=np.nan, cost_low=np.nan, cost_high=np.nan))
+    free, stepped = (
+        [trace.get("textposition") for trace in strictly(draw(info, LIGHT))["data"] if "markers" in trace["mode"]]
+        for draw in (cost.draw_params, cost.draw_pareto)
+    )
+    assert free[2].endswith("right")
+    assert stepped[2] != free[2]  # the steep step stands where the name would
+
+
 def test_an_axis_is_logarithmic_only_where_costs_span_much(tmp_path: Path) -> None:
     info = cost.prepare_params(made(tmp_path / "s"))
     wide = info._replace(table=info.table.assign(cost=np.geomspace(1, 1000, 5)))
