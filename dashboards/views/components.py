@@ -134,7 +134,9 @@ def frame_table(frame: pd.DataFrame) -> Any:
     names = [str(name) for name in frame.columns]
     if not linked:
         body = [[_plain(cell) for cell in row] for row in rows]
-        return html.Table(className=look, **{"data-rows": json.dumps({"caption": cut, "head": names, "body": body})})
+        return html.Table(
+            key="rows", className=look, **{"data-rows": json.dumps({"caption": cut, "head": names, "body": body})}
+        )  # with a key, as React must not put the cells of a linked table behind these
     head = html.Thead(html.Tr([html.Th(name, scope="col") for name in names]))
     body = html.Tbody([html.Tr([_cell(*each) for each in zip(names, row, strict=True)]) for row in rows])
     return html.Table([*([html.Caption(cut)] if cut else []), head, body], className=look)
