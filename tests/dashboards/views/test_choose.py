@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def test_what_cannot_be_decided_says_how_many_seeds_would_do(tmp_path: Path) -> 
 
 def test_a_page_has_the_sentence_on_its_card_only_and_files_in_the_table(tmp_path: Path) -> None:
     info = choose.prepare_answers(made(tmp_path / "s", CLEAR, trials=specs(seeds=range(5))))
-    on_page = choose.answers_body(info).data["head"]
+    on_page = json.loads(getattr(choose.answers_body(info), "data-rows"))["head"]
     assert [*choose.answers_table(info).columns] == [*on_page, "answer", "YAML snippet"]
 
 
