@@ -27,7 +27,7 @@ from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, broken
 from dashboards.data.followed import FollowedPlans, FollowedTable, PlanFrame
 from dashboards.data.spec_columns import SpecReader
 from orchestrator.analysis.trial_frame import with_collapses, with_costs
-from orchestrator.claims.running_drivers import RunningDriver, running_drivers
+from orchestrator.claims.running_drivers import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart
 from orchestrator.store.follower import Follower
@@ -266,7 +266,7 @@ class Frames:
 
     def _sweep(self, plan: PlanFrame, ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:
         drivers = self._drivers.get(plan.name, ())
-        since = min((at for driver in drivers if (at := driver.holder.since_unix_s) is not None), default=None)
+        since = began_at(drivers)
         ray = next((driver.holder.ray for driver in drivers if driver.holder.ray), "")
         trials = plan.trials.merge(ended.drop(columns=["cell", "seed", "trial_id"]), on="t", how="left")
         begun = trials["t"].map(dict(zip(active["t"], active["attempt"], strict=True)))
@@ -283,7 +283,7 @@ class Frames:
             since,
             last,
             tuple(map(str, drivers)),
-            next(((driver.holder.likely, driver.holder.most) for driver in drivers), (1.0, 1.0)),
+            likely_shares(drivers),
         )
 
     def _everything(self, sweeps: Sequence[Sweep], ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from html import unescape
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from dashboards.views.theme import STATES, Figure, Look, axis, layout
 from dashboards.views.view import View
 from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.pace import Pace
+from orchestrator.forecast.time_left import TRIAL_COLUMNS, Begun, time_left
 from orchestrator.store.schema import State
 from trials.settings import Seeds
 
@@ -187,22 +186,17 @@ def _left(selection: Selection) -> str | None:
     sweep = selection.sweep
     if sweep is None or sweep.running_since is None:
         return None
-    since = pd.Timestamp(sweep.running_since, unit="s", tz="UTC")
-    ahead = sweep.trials[sweep.trials["time"].isna() | (sweep.trials["time"] >= since)]
-    snapshot = selection.snapshot
-    pace = Pace(snapshot.specs[cell] for cell in ahead["cell"])  # of any seed, which does not matter here
-    pace.likely, pace.most = sweep.likely
-    for row in ahead[ahead["time"].notna()].fillna({"last_epoch": 0.0}).itertuples():
-        paid_s = row.prefix_s if pd.isna(row.prefix_paid_s) else row.prefix_paid_s
-        seconds = np.nansum([row.setup_s, paid_s, row.train_s, row.eval_s])
-        complete = row.state == State.COMPLETED.value
-        pace.add_ended(snapshot.specs[row.cell], float(row.last_epoch), float(seconds), is_complete=complete)
-    rows = snapshot.epochs(ahead[ahead["state"] == "running"])
-    for (cell, seed), epochs in rows.groupby(["cell", "seed"], sort=False):
-        seconds = np.nansum(epochs[["train_s", "eval_s"]].to_numpy())
-        at_s = (epochs["time"].max() - since).total_seconds()
-        pace.add_running(snapshot.spec(cell, int(seed)), float(epochs["epoch"].max()), float(seconds), at_s)
-    return pace.time_left(time.time() - sweep.running_since)
+    since, specs = sweep.running_since, selection.snapshot.specs  # of a cell: of any seed, which does not matter here
+    ahead = sweep.trials[~(sweep.trials["time"] < pd.Timestamp(since, unit="s", tz="UTC"))]
+    rows = ahead.loc[ahead["time"].notna(), ["cell", *TRIAL_COLUMNS]].astype(object)
+    ended = rows.where(rows.notna(), None).to_dict("records")
+    newest = selection.snapshot.epochs(ahead[ahead["state"] == "running"]).groupby(["cell", "seed"], sort=False)
+    sums = newest.agg({"epoch": "max", "train_s": "sum", "eval_s": "sum", "time": "max"}).itertuples()
+    begun = [
+        Begun(selection.snapshot.spec(*of.Index), of.epoch, of.train_s + of.eval_s, of.time.timestamp()) for of in sums
+    ]
+    planned = (specs[cell] for cell in ahead["cell"])
+    return time_left(since, sweep.likely, planned, ((specs[row["cell"]], row) for row in ended), begun)
 
 
 def first_glance(selection: Selection) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -56,6 +57,16 @@ def running_drivers(store: Storage, sweep: str | None = None) -> list[RunningDri
         for token, holder in holders.items()
     ]
     return sorted(found, key=lambda driver: (driver.holder.since, driver.holder.host, driver.holder.pid))
+
+
+def began_at(drivers: Iterable[RunningDriver]) -> float | None:
+    """Unix time at which the first of some drivers started, by that one's clock; None if none runs."""
+    return min((at for driver in drivers if (at := driver.holder.since_unix_s) is not None), default=None)
+
+
+def likely_shares(drivers: Iterable[RunningDriver]) -> tuple[float | None, float]:
+    """Shares of the work not begun that drivers of one sweep are likely to run (None: unknown), and that they may."""
+    return next(((driver.holder.likely, driver.holder.most) for driver in drivers), (1.0, 1.0))
 
 
 def _is_fresh(holder: Holder) -> bool:

@@ -29,6 +29,7 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.config.quantities import counted, points
+from orchestrator.forecast import time_left
 from orchestrator.forecast.live_curves import expected_best
 from orchestrator.forecast.running_trials import Unfinished, unfinished_trials
 from orchestrator.session.follow import follow_store
@@ -76,7 +77,8 @@ def status(
         if each_trial:
             _list_trials(results, results.trials().to_pylist(), as_json=as_json)
             return
-        trials = results.trials([*TRIAL_COLUMNS, "checkpoint_error"]).to_pylist()
+        columns = dict.fromkeys([*TRIAL_COLUMNS, *time_left.TRIAL_COLUMNS, "checkpoint_error"])
+        trials = results.trials(list(columns)).to_pylist()
         sweeps = [(plan, summarise(planned_specs(plan), trials)) for plan in results.sweeps()]
         if as_json:
             print(
@@ -88,9 +90,11 @@ def status(
             counts = _counts(plan, cells)
             states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
             stdout.print(f"sweep {plan.name}: {counted(counts['planned'], 'trial')}, {states}")
-            for driver in drivers:
-                if driver.holder.sweep == plan.name:
-                    stdout.print_line(f"driver  {driver}")
+            of_sweep = [driver for driver in drivers if driver.holder.sweep == plan.name]
+            for driver in of_sweep:
+                stdout.print_line(f"driver  {driver}")
+            if left := time_left.stored_time_left(results, plan, trials, of_sweep):
+                stdout.print_line(f"time left: {left}")
             for table in cell_tables(cells):
                 stdout.print(table)
             for note in [*cut_off_notes(planned_specs(plan), trials), *_checkpoint_notes(plan, trials)]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from dashboards.data.frames import Frames
+from dashboards.data.page_query import PageQuery
+from dashboards.data.selection import select
+from dashboards.views.overview import prepare_progress
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
@@ -83,6 +88,18 @@ def test_only_its_newest_attempt_counts_and_a_trial_is_listed_once(store: Result
     lines = status(store.root, "--trials").stdout.splitlines()
     assert len(lines) == 2
     assert lines[-1].endswith(f"interrupted     70.00  {FAILED.label}  epoch 1/5")
+
+
+def test_while_a_driver_runs_the_time_left_is_shown(store: ResultStore) -> None:
+    """The one trial that runs takes a minute an epoch; its fourth of five has just ended."""
+    just_now = int((time.time() + 3600) * 1e6)  # not past while the test runs, however slow
+    rows = [epoch(LATER.trial_id, 1, n, epoch=float(n), train_s=50.0, eval_s=10.0, time=just_now) for n in range(1, 5)]
+    store.append("epochs", rows)
+    assert "time left" not in status(store.root).stdout
+    with running(store.storage, "mine", LATER.trial_id):
+        assert "\ntime left: 1 min 0 s\n" in status(store.root).stdout
+        expected = prepare_progress(select(Frames(store).refresh(), PageQuery())).left
+    assert expected == "1 min 0 s"  # on the dashboard as well
 
 
 def test_a_sweep_is_shown_with_its_states(store: ResultStore) -> None:
