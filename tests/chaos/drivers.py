@@ -1,11 +1,14 @@
 """Drivers that share a sweep through a bucket, under seeded harm, each run compared with an undisturbed one.
 
 python -m tests.chaos.drivers --runs 50 --seed 0 --drivers 5 --out drivers.jsonl
+python -m tests.chaos.drivers --runs 10 --cluster local
 
-Each driver is a `permafrost launch --cluster inline` in a network of its own and on a small disk of its own. The S3, a
-moto server, is in another network, and each driver's way there is a proxy that delays answers, loses some, refuses, and
-can be cut: then what is under way arrives when it is joined again. Without the right to make networks and mount disks
-all share loopback. A line of JSON a run; exit code 0 if each kept what is promised.
+Each driver is a `permafrost launch` in a network of its own and on a small disk of its own. With `--cluster local` each
+has a Ray that runs one trial at a time and lies on another disk; as two cores carry few of these, three drivers share 8
+trials, where inline five share 20. The S3, a moto server, is in another network, and each driver's way there is a proxy
+that delays answers, loses some, refuses, and can be cut: then what is under way arrives when it is joined again.
+Without the right to make networks and mount disks all share loopback. A line of JSON a run; exit code 0 if each kept
+what is promised.
 """
 
 from __future__ import annotations
@@ -49,8 +52,9 @@ from tests.s3_objects import BUCKET
 from tests.s3_server import ENVIRONMENT
 from tests.server_programs import free_port, server_program, wait_for
 
-N_TRIALS, N_EPOCHS = 20, 4
-DISK_MB, RUN_S, PAUSE_S = 32, 120.0, 1.5
+N_DRIVERS, N_TRIALS, N_EPOCHS = {"inline": 5, "local": 3}, {"inline": 20, "local": 8}, 4
+DISK_MB, PAUSE_S = 32, 1.5
+RUN_S = {"inline": 120.0, "local": 300.0}  # a Ray takes 10 s and more to start, and a trial on it longer
 _POLL_S = 0.02
 _CLAIM = re.compile(r"claims/(\w+)-(\d+)\.json")
 
@@ -140,8 +144,8 @@ class Driver:
         lines: What was said last.
     """
 
-    def __init__(self, folder: Path, prefix: Sequence[str], link: Link, *, own_disk: bool) -> None:
-        self.folder, self.link, self.own_disk = folder, link, own_disk
+    def __init__(self, folder: Path, prefix: Sequence[str], link: Link, cluster: str, *, own_disk: bool) -> None:
+        self.folder, self.link, self.cluster, self.own_disk = folder, link, cluster, own_disk
         self.disk = folder / "disk"
         self.clock = WallClock(folder) if compiler() else None
         self.pid = 0
@@ -165,7 +169,8 @@ class Driver:
         """Start a driver."""
         assert self._launcher.stdin
         address = f"s3://{BUCKET}/{store}?endpoint_override={self.link.url}"
-        words = ["--sweep", str(sweep), "--store", address, "--cluster", "inline", "--offline", "--json"]
+        words = ["--sweep", str(sweep), "--store", address, "--cluster", self.cluster, "--offline", "--json"]
+        words += ["--set", f"resources.cpus={os.cpu_count()}"] if self.cluster == "local" else []
         words += ["--set", "trial.frozen_dropout=true"]  # no cached states: without room for them the last bits differ
         self._launcher.stdin.write(f"{json.dumps(words)}\n".encode())
         self.pid = self._told()
@@ -277,7 +282,7 @@ class Run:
             while due or any(driver.pid for driver in self._drivers):
                 time.sleep(_POLL_S)
                 self._look(due)
-                if time.monotonic() - started > RUN_S:
+                if time.monotonic() - started > RUN_S[self._drivers[0].cluster]:
                     self.told.gave_up = True
                     break
         finally:
@@ -353,11 +358,16 @@ class Fleet:
 
 @contextlib.contextmanager
 def fleet(
-    folder: Path, n: int, url: str, host: str = "127.0.0.1", prefixes: Sequence[Sequence[str]] = ()
+    folder: Path,
+    n: int,
+    url: str,
+    host: str = "127.0.0.1",
+    prefixes: Sequence[Sequence[str]] = (),
+    cluster: str = "inline",
 ) -> Iterator[Fleet]:
     """Drivers with links from a host's address to the S3 at a URL; each prefix enters a driver's network."""
     sweep = write_work(
-        folder, train=40, epochs=N_EPOCHS, seeds=N_TRIALS, freeze="{strategy: all_encoder, embeddings: true}"
+        folder, train=40, epochs=N_EPOCHS, seeds=N_TRIALS[cluster], freeze="{strategy: all_encoder, embeddings: true}"
     )
     with contextlib.ExitStack() as stack:
         drivers = []
@@ -365,7 +375,7 @@ def fleet(
             place = folder / f"driver{number}"
             own_disk = stack.enter_context(small_disk(place / "disk", DISK_MB))
             link = stack.enter_context(Link(url, seed=str(number), host=host))
-            drivers.append(Driver(place, prefixes[number] if prefixes else (), link, own_disk=own_disk))
+            drivers.append(Driver(place, prefixes[number] if prefixes else (), link, cluster, own_disk=own_disk))
             stack.callback(drivers[-1].close)
         yield Fleet(drivers, url, sweep, folder)
 
@@ -406,22 +416,24 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--first", type=int, default=0, help="number of the first run, to see one again")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--drivers", type=int, default=5)
+    parser.add_argument("--drivers", type=int, help="5, or 3 with a Ray each")
+    parser.add_argument("--cluster", choices=tuple(RUN_S), default="inline")
     parser.add_argument("--out", type=Path, help="a file for the lines, and the summary as its last one")
     args = parser.parse_args(argv)
+    n_drivers = args.drivers or N_DRIVERS[args.cluster]
     leave_on_sigterm()
     os.environ |= ENVIRONMENT
     found: list[tuple[Told, bool]] = []
     with (
         tempfile.TemporaryDirectory(prefix="drivers-", ignore_cleanup_errors=True) as name,
-        networks(Path(name), args.drivers) as (host, prefixes),
+        networks(Path(name), n_drivers) as (host, prefixes),
         moto() as url,
-        fleet(Path(name), args.drivers, url, host, prefixes) as drivers,
+        fleet(Path(name), n_drivers, url, host, prefixes, args.cluster) as drivers,
     ):
         drivers.undisturbed()
         for number in range(args.first, args.first + args.runs):
             seed = f"{args.seed} {number}"
-            moments = plan(Random(seed), list(HARMS), most=4, n_rows=N_TRIALS - 4)
+            moments = plan(Random(seed), list(HARMS), most=4, n_rows=N_TRIALS[args.cluster] - 4)
             told, twice = drivers.run(moments, seed)
             found.append((told, is_ok(told)))
             planned = [f"{m.harm} at trial {m.rows} + {m.delay_s} s" for m in moments]
