@@ -52,7 +52,7 @@ def run_sweep(
         tune.Tuner(
             tune.with_resources(trainable, _resources),
             tune_config=tune.TuneConfig(
-                search_alg=PlannedTrials(queue, slots, settings.for_share, stop),
+                search_alg=PlannedTrials(queue, slots, settings.for_share, stop, listener.tick),
                 scheduler=KeepOrderScheduler(),
                 num_samples=-1,  # until the queue is over
                 reuse_actors=True,

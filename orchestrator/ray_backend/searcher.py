@@ -21,11 +21,23 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
     """A Tune searcher that only takes from a queue. Tune keeps asking while there may be another attempt."""
 
     def __init__(
-        self, queue: TrialQueue, slots: Slots, worker_config: Callable[[Share], dict[str, Any]], stop: StopRequest
+        self,
+        queue: TrialQueue,
+        slots: Slots,
+        worker_config: Callable[[Share], dict[str, Any]],
+        stop: StopRequest,
+        tick: Callable[[], None],
     ) -> None:
-        """`worker_config` makes the part of a config that is the same for all trials with the same share."""
+        """`worker_config` makes the part of a config that is the same for all trials with the same share; `tick` is
+        called when there is no attempt. While none runs either, Tune asks for one for up to ten minutes and does
+        nothing else, and rows not committed yet may be what another driver waits for, as this one does for its rows.
+        """
         super().__init__()
+        self._tick = tick
         self._queue, self._slots, self._worker_config, self._stop = queue, slots, worker_config, stop
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Tune pickles its searcher into a snapshot that nothing reads
 
     def suggest(self, trial_id: str) -> Any:
         """The next attempt's config; None if there is none or no room now; FINISHED if there will be none."""
@@ -34,6 +46,7 @@ class PlannedTrials(Searcher):  # type: ignore[misc]  # Ray has no types here
         kind = self._slots.free_kind()
         attempt = None if kind is None else self._queue.take()
         if attempt is None or kind is None:
+            self._tick()
             return None
         spec = attempt.spec
         share = self._slots.take(spec.trial_id, kind)

@@ -1,13 +1,17 @@
-"""Old finished trials are removed from Tune; running and pending ones stay."""
+"""Waiting for a trial stops nothing else; old finished trials are removed from Tune; running and pending ones stay."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from ray.tune.execution.tune_controller import TuneController
 
-from orchestrator.ray_backend.searcher import N_KEPT, forget_finished
+from orchestrator.execution.slots import ANY, Node, Share, Slots
+from orchestrator.execution.stop_request import StopRequest
+from orchestrator.ray_backend.searcher import N_KEPT, PlannedTrials, forget_finished
 
 STATES = ("waiting", "running", "leaving", "stopped", "failed")
 
@@ -22,6 +26,17 @@ def controller(states: list[str]) -> SimpleNamespace:
         _trial_to_actor=dict.fromkeys(of["running"] | of["leaving"]),
         _trials_to_cache=set(range(len(states))),
     )
+
+
+def test_what_finished_is_committed_while_tune_waits_for_a_trial_and_does_nothing_else() -> None:
+    committed: list[bool] = []
+    elsewhere: Any = SimpleNamespace(is_over=False, take=lambda: None)  # another driver has the trials that are left
+    slots = Slots({ANY: Share()}, lambda: [Node("cpu", 2, 0)])
+    search = PlannedTrials(elsewhere, slots, lambda share: {}, StopRequest(), lambda: committed.append(True))
+    waits = SimpleNamespace(next_trial=lambda: search.suggest("any"))
+    tune = SimpleNamespace(_search_alg=waits, is_finished=lambda: len(committed) > 1)
+    TuneController._update_trial_queue(tune, blocking=True, timeout=3)
+    assert tune.is_finished()
 
 
 @given(st.lists(st.sampled_from(STATES), max_size=6 * N_KEPT).map(lambda some: some * 3))
