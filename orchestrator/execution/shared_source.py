@@ -57,7 +57,7 @@ class SharedSource:
         self._news: deque[tuple[TrialSpec, State]] = deque()
         self._over: set[str] = set()
         self._taken_s: dict[str, float] = {}
-        self._last_taken_s = self._trial_s = float("inf")
+        self._last_taken_s = self._trial_s = self._claimed_s = float("inf")
         self._is_wanted, self._is_closed = False, False
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="claims", daemon=True)
@@ -171,7 +171,7 @@ class SharedSource:
         with self._changed:
             wanted = self._is_wanted or self._may_go_ahead()
             over, self._over = self._over, set()
-            idle = bool(self._claimed) and not wanted and self._clock() - self._last_taken_s > AHEAD_S
+            idle = bool(self._claimed) and not wanted and self._clock() - self._claimed_s > AHEAD_S
             order = self._claimed.popleft() if idle else None
             if order is not None:
                 self._elsewhere[order.spec.trial_id] = order
@@ -219,5 +219,6 @@ class SharedSource:
                     self._list.jump()
             else:
                 self._claimed.append(order._replace(number=number))
+                self._claimed_s = self._clock()  # Tune asks once a second, when the last trial may be long ago
             self._changed.notify_all()
         return number is not None

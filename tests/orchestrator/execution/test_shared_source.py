@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.claims import Claims, join
+from orchestrator.execution import shared_source
 from orchestrator.execution.shared_source import SharedSource
 from orchestrator.execution.shared_trials import SharedTrials
 from orchestrator.execution.trial_queue import TrialQueue
@@ -181,6 +183,23 @@ def test_a_trial_that_was_claimed_ahead_and_did_not_start_is_given_up(store: Res
         one.release("t")
         assert other.look(["t"]) == ({}, ["t"])
         assert other.claim("t") == 3
+
+
+def test_a_claim_that_came_after_it_was_asked_for_is_kept_for_the_next_asking(
+    store: ResultStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_source, "_WAIT_S", 0.0)
+    now = [0.0]
+    with join(store.storage, "s", say=print, timing=QUICK) as membership:
+        source = SharedSource(Listed(SPECS[:2]), store, membership, {}, clock=lambda: now[0])
+        assert next(filter(None, iter(source.next, "never")))
+        now[0] = 100.0  # the trial took long, so the next one is not claimed ahead
+        assert source.next() is None
+        time.sleep(10 * QUICK.poll_s)
+        order = source.next()
+        source.close()
+    assert order is not None
+    assert order.number == 1
 
 
 def test_a_driver_that_meets_another_one_goes_on_elsewhere_in_the_list_and_leaves_none_out(store: ResultStore) -> None:
