@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from orchestrator.claims.claims import SEARCH
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from tests.builders import write_sweep, write_tagged_treebank
+from tests.drivers import running
 from tests.end_to_end.conftest import TIMES, Command, Here
 from tests.examples import first
 
@@ -77,6 +79,17 @@ def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, here:
     assert rows(stores[0]) == rows(stores[1])
     assert states(stores[0]) == states(stores[1])
     assert not is_kept(folder / "cut")
+
+
+@pytest.mark.parametrize("text", [TPE, ASHA], ids=["tpe", "asha"])
+def test_a_second_driver_of_a_search_or_a_schedule_is_refused(folder: Path, here: Here, text: str) -> None:
+    store = ResultStore(folder / "store")
+    store.create()
+    with running(store.storage, "search", f"{SEARCH}search"):
+        second = here("launch", "--sweep", sweep(folder, text), "--cluster", "inline", "--store", folder / "store")
+    assert second.exit_code == 3
+    assert "one driver at a time runs it. Wait until it ends, or stop that process." in " ".join(second.stderr.split())
+    assert not states(store)
 
 
 @pytest.mark.cluster
