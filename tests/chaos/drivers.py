@@ -40,7 +40,7 @@ from orchestrator.store import open_store
 from orchestrator.store.check import check_store
 from tests.chaos import compare
 from tests.chaos.cluster import base_environment, namespaces_allowed, small_disk
-from tests.chaos.endure import Moment, Told, as_json, is_ok, plan, say, summary
+from tests.chaos.endure import STUCK_AFTER_CLOCK_S, Moment, Told, as_json, is_ok, plan, say, summary
 from tests.chaos.events import Ongoing, filled, no_more_bytes
 from tests.chaos.processes import end_all, leave_on_sigterm, send
 from tests.chaos.subject import Verdict, write_work
@@ -54,7 +54,7 @@ from tests.server_programs import free_port, server_program, wait_for
 
 N_DRIVERS, N_TRIALS, N_EPOCHS = {"inline": 5, "local": 3}, {"inline": 20, "local": 8}, 4
 DISK_MB, PAUSE_S = 32, 1.5
-RUN_S = {"inline": 120.0, "local": 300.0}  # a Ray takes 10 s and more to start, and a trial on it longer
+RUN_S = {"inline": 120.0, "local": 120.0 + STUCK_AFTER_CLOCK_S}  # Ray's processes take timers from the wall clock
 _POLL_S = 0.02
 _CLAIM = re.compile(r"claims/(\w+)-(\d+)\.json")
 
