@@ -12,7 +12,6 @@ from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
 CLAIMS = "claims"  # the folder
-SEARCH = "search-"  # before the name of a sweep: a claim to decide what is tried next
 _NAME = re.compile(r"(.+)-(\d{6,})\.json")
 
 
@@ -82,18 +81,20 @@ class Claims:
         """Delete one's own newest claim to a trial that turned out to have ended. Raises StoreError."""
         self._folder.delete(_name(trial_id, self._newest.pop(trial_id)))
 
-    def delete(self, newest_own: Mapping[str, int]) -> None:
-        """Delete the claims to trials that this driver has ended and whose rows are committed, up to its own newest.
+    def delete(self, ended: Mapping[str, int]) -> None:
+        """Delete the claims to trials that this driver has ended and whose rows are committed, up to that attempt.
 
-        A later one is of a driver that took the trial over: without it a third driver could use that number, too.
+        A later one is of a driver that took the trial over, or resumes it: without it a third driver could use that
+        number, too.
 
         Raises:
             StoreError: the storage does not answer.
         """
-        names = listed(self._folder) if newest_own else []
-        names = [name for name in names if _number(name) <= newest_own.get(trial_of(name), 0)]
-        for trial_id in newest_own:
-            self._newest.pop(trial_id, None)
+        names = listed(self._folder) if ended else []
+        names = [name for name in names if _number(name) <= ended.get(trial_of(name), 0)]
+        for trial_id, number in ended.items():
+            if self._newest.get(trial_id, 0) <= number:
+                self._newest.pop(trial_id, None)
         self._folder.each(self._folder.delete, names)
 
     def _driver(self, name: str) -> str:

@@ -26,6 +26,7 @@ from orchestrator.config.quantities import counted
 from orchestrator.search.cell import Cell
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.decisions import suggested
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.samplers import points_of
 from orchestrator.sweeps.space import LayersError, Point, again
@@ -71,7 +72,7 @@ def past_cells(sweep: SweepSpec, results: ResultStore, lookup: Lookup) -> Iterat
 
     stored, n_layers, written = StoredTrials(results), layers_of(sweep, lookup), set[str]()
     adaptive = sweep.search.is_adaptive
-    found = results.suggestions(sweep.name) if adaptive else points_of(sweep.search, sweep.space, n_layers)
+    found = suggested(results.decisions(sweep.name)) if adaptive else points_of(sweep.search, sweep.space, n_layers)
     for parameters in (one.parameters for one in found):
         axes = dict[str, Axis]()
         point = again(sweep.space, parameters, n_layers, axes.__setitem__)

@@ -107,7 +107,7 @@ def compact(store: StoreOption = DEFAULT_STORE, debug: DebugOption = False) -> N
         results = open_store(store)
         before = _parts(results.storage)
         with alone(results.storage, "compact", say=say):
-            results.compact()
+            results.compact(alone=True)
         after = _parts(results.storage)
         for name, n in before.items():
             _line(f"{name}: {counted(n, 'part')} before, {after[name]:,} now")

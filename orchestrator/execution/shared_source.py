@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from orchestrator.claims import Membership, RemovedError
 from orchestrator.execution.shared_trials import SharedTrials
@@ -28,7 +28,7 @@ class SharedSource:
     """A `Source` that hands out what this driver has claimed. Close it, also after an error.
 
     Attributes:
-        settled: Called from `next` with each trial that another driver has ended, and its state.
+        settled: Called from `next` with each trial that is over as another driver has ended it, and its state.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SharedSource:
         self._in_hand: Order | None = None  # being claimed
         self._elsewhere: dict[str, Order] = {}
         self._news: deque[tuple[TrialSpec, State]] = deque()
-        self._over: set[str] = set()
+        self._over: dict[str, int] = {}  # trials that ended here, and their attempts
         self._taken_s: dict[str, float] = {}
         self._last_taken_s = self._trial_s = self._claimed_s = float("inf")
         self._is_wanted, self._is_closed = False, False
@@ -112,10 +112,10 @@ class SharedSource:
             self._trial_s = self._clock() - self._taken_s.pop(spec.trial_id, float("-inf"))
             self._source.ended(spec, state)
 
-    def settle(self, spec: TrialSpec, state: State) -> None:
+    def settle(self, spec: TrialSpec, state: State) -> bool:
         """Forward that another driver has ended the trial."""
         with self._changed:
-            self._source.settle(spec, state)
+            return self._source.settle(spec, state)
 
     def chances(self) -> Chances | None:
         """Those of the source."""
@@ -129,10 +129,10 @@ class SharedSource:
 
     # --- With other drivers
 
-    def committed(self, trial_ids: Iterable[str]) -> None:
-        """The rows of these trials, which ended here, are committed: their claims are not needed any more."""
+    def committed(self, attempts: Mapping[str, int]) -> None:
+        """The rows of these trials' attempts, which ended here, are committed: their claims are not needed any more."""
         with self._changed:
-            self._over |= set(trial_ids)
+            self._over |= attempts
 
     def close(self) -> None:
         """End the thread and delete what claims are not needed any more."""
@@ -170,7 +170,7 @@ class SharedSource:
             self._look()
         with self._changed:
             wanted = self._is_wanted or self._may_go_ahead()
-            over, self._over = self._over, set()
+            over, self._over = self._over, {}
             idle = bool(self._claimed) and not wanted and self._clock() - self._claimed_s > AHEAD_S
             order = self._claimed.popleft() if idle else None
             if order is not None:
@@ -199,8 +199,8 @@ class SharedSource:
         with self._changed:
             for trial_id, state in ended.items():
                 spec = self._elsewhere.pop(trial_id).spec
-                self._source.settle(spec, state)
-                self._news.append((spec, state))
+                if self._source.settle(spec, state):
+                    self._news.append((spec, state))
 
     def _following(self) -> Order | None:
         """What to claim next: what a driver that has ended left, else the next trial of the source."""

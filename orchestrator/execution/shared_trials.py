@@ -5,6 +5,8 @@ Two rules make that exact, whatever happens between their steps:
 - Rows are read, then claims are listed. A trial with a new ended attempt and without a claim has ended for good, as a
   claim is deleted only after the row that ends its trial is committed.
 - A trial is claimed, then rows are read. If the claim was free because the trial has just ended, its row is there.
+
+A trial that a schedule paused has ended, too, until it is wanted again: the next attempt resumes it, with any driver.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ class SharedTrials:
     """The trials of a store, as one driver shares them. Not for several threads at once."""
 
     def __init__(self, store: Storage, membership: Membership, numbers: Mapping[str, int]) -> None:
-        """`numbers` are those of each trial's next attempt, if that is not 1, as of the start of this launch: a later
-        attempt that has ended ends the trial for this launch, whoever made it.
+        """`numbers` are those of each trial's next attempt, if that is not 1, as of the start of this launch: it or a
+        later one ends the trial for this launch, whoever makes it.
         """
-        self._membership, self._numbers = membership, numbers
+        self._membership, self._numbers = membership, dict(numbers)
         self._claims = Claims(store, membership)
         self._rows = Follower(store, "trials", ("trial_id", "attempt", "state"))
         self._ended: dict[str, tuple[int, State]] = {}  # a completed attempt of each trial, else the newest
@@ -47,11 +49,13 @@ class SharedTrials:
         ended, free = {}, []
         for trial_id in waiting:
             attempt, state = self._ended.get(trial_id, (0, None))
-            is_over = attempt >= self._numbers.get(trial_id, 1) and not self._claims.is_claimed(trial_id)
+            is_new = attempt >= max(self._numbers.get(trial_id, 1), self._mine.get(trial_id, 0) + 1)
+            is_over = is_new and (state is State.PRUNED or not self._claims.is_claimed(trial_id))
+            self._known[trial_id] = attempt
             if state is not None and (state is State.COMPLETED or is_over):
                 ended[trial_id] = state
+                self._numbers[trial_id] = attempt + 1
                 continue
-            self._known[trial_id] = attempt
             if self._claims.is_free(trial_id):
                 free.append(trial_id)
         return ended, free
@@ -81,9 +85,9 @@ class SharedTrials:
         """Give up a trial that was claimed and has not begun. Raises StoreError."""
         self._claims.release(trial_id)
 
-    def forget(self, trial_ids: Iterable[str]) -> None:
-        """Delete the claims to trials that ended here and whose rows are committed. Raises StoreError."""
-        self._claims.delete({trial_id: self._mine[trial_id] for trial_id in trial_ids})
+    def forget(self, attempts: Mapping[str, int]) -> None:
+        """Delete the claims to trials' attempts that ended here and whose rows are committed. Raises StoreError."""
+        self._claims.delete(attempts)
 
     def _newest_known(self, trial_id: str) -> int:
         """The newest attempt that may have rows: from before this launch, or one that did not end the trial."""

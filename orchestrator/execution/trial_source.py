@@ -63,8 +63,11 @@ class Source(Protocol):
         """A trial no longer runs: pruned after a verdict to pause or stop, otherwise as its state says."""
         ...
 
-    def settle(self, spec: TrialSpec, state: State) -> None:
-        """A trial that was handed out never ran here: another driver has ended it, and its rows are in the store."""
+    def settle(self, spec: TrialSpec, state: State) -> bool:
+        """A trial that was handed out never ran here: another driver has ended it, and its rows are in the store.
+
+        Returns whether that ends it for this source; one that was pruned for another sweep may be handed out again.
+        """
         ...
 
     def chances(self) -> Chances | None:
@@ -106,8 +109,11 @@ class Listed:
     def ended(self, spec: TrialSpec, state: State) -> None:
         """Nothing to learn from it."""
 
-    def settle(self, spec: TrialSpec, state: State) -> None:
-        """Nothing to learn from it."""
+    def settle(self, spec: TrialSpec, state: State) -> bool:
+        """A trial that another sweep's schedule pruned comes again."""
+        if state is State.PRUNED:
+            self._left.append(spec)
+        return state is not State.PRUNED
 
     def chances(self) -> None:
         """Everything will run."""

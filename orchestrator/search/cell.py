@@ -19,6 +19,8 @@ class Cell:
     Attributes:
         specs: The replicates, one per seed.
         until: The epoch at which they pause; None to run to the end.
+        pauses: All of these epochs so far.
+        ranked: How many of these the scheduler knows of that the trials have come to.
         over: Ended trials with their state.
         waiting: Trials that are paused at `until`.
     """
@@ -26,6 +28,8 @@ class Cell:
     specs: Sequence[TrialSpec]
     progress: dict[str, TrialProgress] = field(default_factory=dict)
     until: float | None = None
+    pauses: list[float] = field(default_factory=list)
+    ranked: int = 0
     over: dict[str, State] = field(default_factory=dict)
     waiting: set[str] = field(default_factory=set)
 

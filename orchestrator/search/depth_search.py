@@ -103,11 +103,13 @@ class DepthSearch:
             trial.complete(records)
         self._end(spec, trial)
 
-    def settle(self, spec: TrialSpec, state: State) -> None:
+    def settle(self, spec: TrialSpec, state: State) -> bool:
         """Take its results from the store."""
         self._stored.look_for(spec.trial_id)
         del self._records[spec.trial_id]
-        self._end(spec, self._stored.of(spec.trial_id))
+        if state is not State.PRUNED:
+            self._end(spec, self._stored.of(spec.trial_id))
+        return state is not State.PRUNED
 
     def _end(self, spec: TrialSpec, trial: TrialProgress) -> None:
         self._ended[spec.trial_id], self._decided = trial, None

@@ -94,13 +94,16 @@ class Race:
         if state is not State.COMPLETED:
             self.left.add(cell.cell_id)
 
-    def settle(self, spec: TrialSpec, state: State) -> None:
+    def settle(self, spec: TrialSpec, state: State) -> bool:
         """Take its results from the store."""
         self._stored.look_for(spec.trial_id)
         self._records.pop(spec.trial_id, None)
         self._running.discard(spec.trial_id)
-        if not self._from_store(spec):
+        if state is State.PRUNED:
+            self._ready.append(spec)
+        elif not self._from_store(spec):
             self.ended(spec, state)
+        return state is not State.PRUNED
 
     def chances(self) -> None:
         """Nobody can tell which settings will go on."""

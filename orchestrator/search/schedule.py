@@ -7,7 +7,7 @@ only cells of one group are ranked against each other.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.sweeps.search_spec import ScheduleSpec
@@ -20,18 +20,21 @@ class NoEarlyStopping:
         """The time at which the trials of a cell pause next; None if they run to their `end`."""
         return None
 
-    def reached(self, cell: str, score: float) -> None:
-        """All replicates of a cell have paused, with this mean of their best scores."""
+    def reached(self, cell: str, level: int, score: float) -> None:
+        """All replicates of a cell came to a pause, the first being level 0, with this mean of their best scores."""
 
-    def promoted(self) -> str | None:
-        """A paused cell that resumes now; None if there is none."""
+    def best(self) -> str | None:
+        """A paused cell that may resume now; None if there is none."""
         return None
+
+    def promote(self, cell: str) -> None:
+        """A cell goes on to its next pause."""
 
     def closed(self) -> None:
         """No further cells will come."""
 
-    def left(self, cell: str) -> None:
-        """A cell will not reach its pause: its trials failed or ended before."""
+    def left(self, cell: str, level: int) -> None:
+        """A cell will not come to a pause: its trials failed or ended before."""
 
     def continues(self, cell: str, group: Hashable, seed: int, time: float, score: float) -> bool:
         """Whether a trial continues; called at each of its evaluations."""
@@ -40,15 +43,19 @@ class NoEarlyStopping:
 
 @dataclass
 class _Rung:
-    """A rung: scores of the cells that have reached it, cells on their way to it, and cells promoted from it."""
+    """A rung: scores of the cells that have reached it, cells on their way to it, and cells promoted from it.
+
+    Of equal scores the first cell to be suggested is the best, so that the order in which results come does not matter.
+    """
 
     scores: dict[str, float] = field(default_factory=dict)
     on_the_way: set[str] = field(default_factory=set)
     promoted: set[str] = field(default_factory=set)
 
-    def best(self, n: int) -> Iterator[str]:
-        """The best `n` cells without those that are promoted; of equal scores the first to come."""
-        ranked = sorted(self.scores, key=lambda cell: -self.scores[cell])[:n]
+    def best(self, n: int, order: Mapping[str, object]) -> Iterator[str]:
+        """The best `n` cells without those that are promoted."""
+        scores = {cell: self.scores[cell] for cell in order if cell in self.scores}
+        ranked = sorted(scores, key=lambda cell: -scores[cell])[:n]
         return (cell for cell in ranked if cell not in self.promoted)
 
 
@@ -77,31 +84,32 @@ class Asha(NoEarlyStopping):
         self._rung(group, level).on_the_way.add(cell)
         return time
 
-    def reached(self, cell: str, score: float) -> None:
+    def reached(self, cell: str, level: int, score: float) -> None:
         """Rank the cell in its rung."""
-        rung = self._rung(self._groups[cell], self._level[cell])
+        rung = self._rung(self._groups[cell], level)
         rung.on_the_way.discard(cell)
         rung.scores[cell] = score
 
-    def left(self, cell: str) -> None:
+    def left(self, cell: str, level: int) -> None:
         """The rung no longer waits for the cell."""
-        if cell in self._level:
-            self._rung(self._groups[cell], self._level[cell]).on_the_way.discard(cell)
+        self._rung(self._groups[cell], level).on_the_way.discard(cell)
 
     def closed(self) -> None:
         """No more cells reach the lowest rung."""
         self._closed = True
 
-    def promoted(self) -> str | None:
+    def best(self) -> str | None:
         """The best cell that may be promoted, from the highest rung down."""
         levels = [(level, rung) for rungs in self._rungs.values() for level, rung in rungs.items()]
-        for level, rung in sorted(levels, key=lambda one: -one[0]):
-            cell = next(rung.best(self._quota(rung)), None)
-            if cell is not None:
-                rung.promoted.add(cell)
-                self._level[cell] = level + 1
-                return cell
-        return None
+        found = (
+            next(rung.best(self._quota(rung), self._level), None) for _, rung in sorted(levels, key=lambda one: -one[0])
+        )
+        return next(filter(None, found), None)
+
+    def promote(self, cell: str) -> None:
+        """It leaves its rung for the next one."""
+        self._rung(self._groups[cell], self._level[cell]).promoted.add(cell)
+        self._level[cell] += 1
 
     def _quota(self, rung: _Rung) -> int:
         """Number of cells to promote from a rung."""

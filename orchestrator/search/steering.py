@@ -1,8 +1,10 @@
 """A search and a scheduler as one source of trials.
 
 A cell is all replicates of one setting. It is suggested, its trials run until the scheduler pauses them, it is ranked
-when all have paused, and reported to the search when all have ended. Trials in the store are replayed from there
-instead of run, in the same way: so a new launch makes the same decisions and then resumes.
+when all have paused, and reported to the search when all have ended. Which cell is suggested, which one is promoted,
+and which trial is stopped early are decisions (`Decisions`): whatever drivers share the search, each is made once, and
+all of them follow it. What a search knows is a function of its decisions and of the evaluations of its trials. Those in
+the store are taken from there instead of run, so a new launch, or another driver, knows the same and then resumes.
 """
 
 from __future__ import annotations
@@ -16,30 +18,50 @@ from orchestrator.execution.trial_source import Order, Verdict
 from orchestrator.search.cell import Cell
 from orchestrator.search.findings import result_lines
 from orchestrator.search.schedule import NoEarlyStopping
+from orchestrator.search.shared_decisions import Decisions, OwnDecisions
 from orchestrator.search.trial_results import Evaluation, StoredTrials, TrialProgress
+from orchestrator.store.decisions import Choice, Promoted, Stopped, Suggested
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import ScheduleSpec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
+_EPS = 1e-9  # of an epoch
+
 
 class Suggester(Protocol):
-    """Suggests cells."""
+    """Suggests cells.
 
-    def suggest(self, past: Sequence[Cell]) -> Sequence[TrialSpec] | None:
-        """The replicates of the next cell, given those suggested before; None if there are no more."""
+    Attributes:
+        is_adaptive: Whether its suggestions depend on results, and are decisions.
+    """
+
+    is_adaptive: bool
+
+    def suggest(self, past: Sequence[Cell]) -> tuple[Suggested, Sequence[TrialSpec]] | None:
+        """The next cell and its replicates, given those before; None if there are no more."""
+        ...
+
+    def add(self, suggested: Suggested) -> Sequence[TrialSpec] | None:
+        """The replicates of a suggestion that is followed; None if it is no new cell of the space."""
         ...
 
 
 class FixedCells:
     """The cells of a plan, in its order."""
 
-    def __init__(self, trials: Iterable[TrialSpec]) -> None:
-        self._left = list(by_cell(trials).values())[::-1]
+    is_adaptive = False
 
-    def suggest(self, past: Sequence[Cell]) -> Sequence[TrialSpec] | None:
+    def __init__(self, trials: Iterable[TrialSpec]) -> None:
+        self._cells = list(by_cell(trials).values())
+
+    def suggest(self, past: Sequence[Cell]) -> tuple[Suggested, Sequence[TrialSpec]] | None:
         """The next cell, independent of the results."""
-        return self._left.pop() if self._left else None
+        return (Suggested(len(past), {}), self._cells[len(past)]) if len(past) < len(self._cells) else None
+
+    def add(self, suggested: Suggested) -> Sequence[TrialSpec]:
+        """The replicates of a cell."""
+        return self._cells[suggested.number]
 
 
 class Steering:
@@ -56,69 +78,74 @@ class Steering:
         by: ScheduleSpec,
         stored: StoredTrials,
         objectives: Sequence[str] = ("score",),
+        decisions: Decisions | None = None,
     ) -> None:
-        self._objectives = objectives
+        """Without `decisions` nobody shares or records them."""
+        self._objectives, self._decisions = objectives, decisions or OwnDecisions()
         self._suggester, self._scheduler, self._by, self._stored = suggester, scheduler, by, stored
         self.cells: list[Cell] = []
         self._cell_of: dict[str, Cell] = {}  # by trial id
         self._by_id: dict[str, Cell] = {}
         self._ready: deque[TrialSpec] = deque()
+        self._out: dict[str, float | None] = {}  # trials that were handed out, and the epoch at which they pause
         self._records: dict[str, list[EpochRecord]] = {}
         self._verdicts: dict[str, Verdict] = {}
+        self._stopped: set[str] = set()
         self._is_closed = False
-        self._n_running = 0
 
     @property
     def is_over(self) -> bool:
         """Whether no trial will follow, provided that none is running."""
-        if not self._is_closed or self._ready or self._n_running:
-            return False
-        self._promote()
-        return not self._ready
+        return self._is_closed and not (self._ready or self._out) and not self._decide(look=True)
 
     def next(self) -> Order | None:
         """A promoted trial, else the next replicate, else the first trial of a new cell."""
-        while True:
-            if not self._ready:
-                self._promote()
-            if not self._ready and not self._suggest():
-                return None
+        while self._ready or self._decide():
             while self._ready:
                 spec = self._ready.popleft()
                 cell = self._cell_of[spec.trial_id]
                 if spec.trial_id not in cell.over and not self._from_store(cell, spec):
-                    self._n_running += 1
+                    self._out[spec.trial_id] = cell.until
                     self._records[spec.trial_id] = []
                     return Order(spec, cell.until)
+        return None
 
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> Verdict:
         """Record an evaluation and decide whether the trial continues."""
         self._records[spec.trial_id].append(record)
-        cell = self._cell_of[spec.trial_id]
+        trial = self._cell_of[spec.trial_id].progress[spec.trial_id]
         evaluation = Evaluation(record.epoch, record.examples_seen, record.score)
         if record.last:
-            cell.progress[spec.trial_id].add(evaluation)
-            cell.progress[spec.trial_id].complete(self._records[spec.trial_id])
+            trial.add(evaluation)
+            trial.complete(self._records[spec.trial_id])
             return Verdict.CONTINUE
-        verdict = self._verdict(cell, spec, evaluation)
+        verdict = self._verdict(spec, evaluation)
         if verdict is not Verdict.CONTINUE:
             self._verdicts[spec.trial_id] = verdict
         return verdict
 
     def ended(self, spec: TrialSpec, state: State) -> None:
         """The trial is paused or has ended."""
-        cell = self._cell_of[spec.trial_id]
-        self._n_running -= 1
+        del self._out[spec.trial_id]
         verdict = self._verdicts.pop(spec.trial_id, None)
-        self._settle(cell, spec, state, paused=state is State.PRUNED and verdict is Verdict.PAUSE)
+        if state is State.PRUNED and verdict is Verdict.PAUSE:
+            self._paused(spec)
+        else:
+            self._over(spec, state)
 
-    def settle(self, spec: TrialSpec, state: State) -> None:
+    def settle(self, spec: TrialSpec, state: State) -> bool:
         """Take its evaluations from the store."""
         cell = self._cell_of[spec.trial_id]
-        self._n_running -= 1
+        del self._out[spec.trial_id], self._records[spec.trial_id]
         self._stored.look_for(spec.trial_id)
+        if state is State.PRUNED:  # another driver may have stopped it
+            self._catch_up()
         if not self._from_store(cell, spec):
-            self._settle(cell, spec, state, paused=False)
+            if state is State.PRUNED:  # by a schedule that pauses it earlier
+                self._ready.append(spec)
+            else:
+                self._over(spec, state)
+        return spec.trial_id in cell.over
 
     def chances(self) -> None:
         """Nobody can tell which settings will go on."""
@@ -127,73 +154,143 @@ class Steering:
         """The best cells."""
         return result_lines(self.cells, self._objectives)
 
-    def _verdict(self, cell: Cell, spec: TrialSpec, evaluation: Evaluation) -> Verdict:
-        is_new = cell.progress[spec.trial_id].add(evaluation)
-        if cell.until is not None and evaluation.epoch >= cell.until - 1e-9:
-            return Verdict.PAUSE
-        time = evaluation.epoch if self._by.by == "epochs" else float(evaluation.examples)
-        score = evaluation.score
-        if is_new and not self._scheduler.continues(cell.cell_id, cell.group, spec.seeds.key, time, score):
-            return Verdict.STOP
-        return Verdict.CONTINUE
+    # --- Decisions
 
-    def _settle(self, cell: Cell, spec: TrialSpec, state: State, *, paused: bool) -> None:
-        if paused:
-            cell.waiting.add(spec.trial_id)
-        else:
-            cell.over[spec.trial_id] = state
-            cell.progress[spec.trial_id].state = state
-        if len(cell.waiting) + len(cell.over) < len(cell.specs):
-            return
-        score = cell.mean_best(float("inf") if cell.until is None else cell.until)
-        if cell.waiting and score is not None:
-            self._scheduler.reached(cell.cell_id, score)
-        else:
-            self._scheduler.left(cell.cell_id)
+    def _decide(self, *, look: bool = False) -> bool:
+        """Follow the next decision, or make it; whether there was one."""
+        choice = self._decisions.following(look=look)
+        if choice is None:
+            choice = self._choice()
+        if choice is not None:
+            self._follow(choice)
+        return choice is not None
 
-    def _from_store(self, cell: Cell, spec: TrialSpec) -> bool:
-        """Replay a trial from the store as if it had just run; False if the store does not have it as far as needed."""
-        stored, trial = self._stored.of(spec.trial_id), cell.progress[spec.trial_id]
-        for evaluation in stored.evaluations:
-            is_last = stored.results is not None and evaluation is stored.evaluations[-1]
-            if not is_last and evaluation.epoch > (trial.evaluations[-1].epoch if trial.evaluations else 0.0) + 1e-9:
-                verdict = self._verdict(cell, spec, evaluation)
-                if verdict is not Verdict.CONTINUE:
-                    self._settle(cell, spec, State.PRUNED, paused=verdict is Verdict.PAUSE)
-                    return True
-        if stored.results is None:
-            return False
-        cell.progress[spec.trial_id] = stored
-        self._settle(cell, spec, State.COMPLETED, paused=False)
-        return True
-
-    def _promote(self) -> None:
-        """Make the trials of every promoted cell ready."""
-        while (cell_id := self._scheduler.promoted()) is not None:
-            cell = self._by_id[cell_id]
-            cell.waiting.clear()
-            self._extend(cell, cell.alive)
-
-    def _suggest(self) -> bool:
-        """Ask for another cell; whether any trial is ready now."""
-        if self._is_closed:
-            return False
-        specs = self._suggester.suggest(self.cells)
-        if specs is None:
+    def _choice(self) -> Choice | None:
+        """What is decided now, by this driver or by another one that was first; None if there is nothing to decide."""
+        best = self._scheduler.best()
+        if best is not None:
+            until = self._by_id[best].until
+            assert until is not None
+            return self._decisions.make(Promoted(best, until))
+        found = None if self._is_closed else self._suggester.suggest(self.cells)
+        if found is not None:
+            return self._decisions.make(*found) if self._suggester.is_adaptive else found[0]
+        if not self._is_closed:
             self._is_closed = True
             self._scheduler.closed()
-            self._promote()
-            return bool(self._ready)
-        cell = Cell(specs, {spec.trial_id: TrialProgress() for spec in specs})
-        self.cells.append(cell)
-        self._by_id[cell.cell_id] = cell
-        self._cell_of |= {spec.trial_id: cell for spec in specs}
-        self._extend(cell, specs)
-        return True
+            return self._choice()
+        return None
 
-    def _extend(self, cell: Cell, specs: Sequence[TrialSpec]) -> None:
+    def _catch_up(self) -> None:
+        while (choice := self._decisions.following(look=True)) is not None:
+            self._follow(choice)
+
+    def _follow(self, choice: Choice) -> None:
+        match choice:
+            case Suggested():
+                self._add(choice)
+            case Promoted(cell_id, beyond):
+                self._promote(cell_id, beyond)
+            case Stopped(trial_id):
+                self._stopped.add(trial_id)
+
+    def _add(self, suggested: Suggested) -> None:
+        specs = self._suggester.add(suggested)
+        if specs is not None:
+            cell = Cell(specs, {spec.trial_id: TrialProgress() for spec in specs})
+            self.cells.append(cell)
+            self._by_id[cell.cell_id] = cell
+            self._cell_of |= {spec.trial_id: cell for spec in specs}
+            self._extend(cell)
+            self._ready.extend(specs)
+
+    def _promote(self, cell_id: str, beyond: float) -> None:
+        """A cell goes on, unless it does not pause by that epoch any more, as the sweep's schedule was changed."""
+        while cell_id not in self._by_id and not self._suggester.is_adaptive:
+            found = self._suggester.suggest(self.cells)
+            if found is None:  # the sweep no longer has it
+                return
+            self._add(found[0])
+        cell = self._by_id.get(cell_id)
+        if cell is None or cell.until is None or cell.until > beyond + _EPS:
+            return
+        self._scheduler.promote(cell_id)
+        self._extend(cell)
+        self._ready.extend(spec for spec in cell.specs if spec.trial_id in cell.waiting)
+        cell.waiting.clear()
+
+    def _extend(self, cell: Cell) -> None:
+        """Ask the scheduler for the next pause of a cell."""
         first, counts_epochs = cell.specs[0], self._by.by == "epochs"
         end = first.optim.epochs * (1 if counts_epochs else first.train_size)
         until = self._scheduler.until(cell.cell_id, cell.group, end)
         cell.until = until if until is None or counts_epochs else until / first.train_size
-        self._ready.extend(specs)
+        if cell.until is not None:
+            cell.pauses.append(cell.until)
+
+    # --- Evaluations
+
+    def _verdict(self, spec: TrialSpec, evaluation: Evaluation) -> Verdict:
+        until = self._out[spec.trial_id]
+        is_new = self._note(spec, evaluation)
+        if until is not None and evaluation.epoch >= until - _EPS:
+            return Verdict.PAUSE
+        if is_new and not self._continues(spec, evaluation) and spec.trial_id not in self._stopped:
+            while (choice := self._decisions.make(Stopped(spec.trial_id))) != Stopped(spec.trial_id):
+                self._follow(choice)
+            self._follow(choice)
+        return Verdict.STOP if spec.trial_id in self._stopped else Verdict.CONTINUE
+
+    def _note(self, spec: TrialSpec, evaluation: Evaluation) -> bool:
+        return self._cell_of[spec.trial_id].progress[spec.trial_id].add(evaluation)
+
+    def _continues(self, spec: TrialSpec, evaluation: Evaluation) -> bool:
+        cell = self._cell_of[spec.trial_id]
+        time = evaluation.epoch if self._by.by == "epochs" else float(evaluation.examples)
+        return self._scheduler.continues(cell.cell_id, cell.group, spec.seeds.key, time, evaluation.score)
+
+    def _paused(self, spec: TrialSpec) -> None:
+        """A trial came to a pause: to that of its cell, or to an earlier one, as the cell was promoted meanwhile."""
+        cell = self._cell_of[spec.trial_id]
+        if cell.until is None or not cell.progress[spec.trial_id].has_reached(cell.until):
+            self._ready.append(spec)
+        else:
+            cell.waiting.add(spec.trial_id)
+        self._rank(cell)
+
+    def _over(self, spec: TrialSpec, state: State) -> None:
+        cell = self._cell_of[spec.trial_id]
+        cell.over[spec.trial_id] = cell.progress[spec.trial_id].state = state
+        self._rank(cell)
+
+    def _rank(self, cell: Cell) -> None:
+        """Tell the scheduler of each pause that all trials of a cell have come to, or ended before."""
+        for level, until in enumerate(cell.pauses[cell.ranked :], cell.ranked):
+            came = [trial_id for trial_id, trial in cell.progress.items() if trial.has_reached(until)]
+            if len(set(came) | cell.over.keys()) < len(cell.specs):
+                return
+            cell.ranked = level + 1
+            score = cell.mean_best(until) if came else None
+            if score is None:
+                self._scheduler.left(cell.cell_id, level)
+            else:
+                self._scheduler.reached(cell.cell_id, level, score)
+
+    def _from_store(self, cell: Cell, spec: TrialSpec) -> bool:
+        """Take a trial from the store as if it had just run; False if the store does not have it as far as needed."""
+        stored, trial = self._stored.of(spec.trial_id), cell.progress[spec.trial_id]
+        for evaluation in stored.evaluations:
+            is_last = stored.results is not None and evaluation is stored.evaluations[-1]
+            if not is_last and self._note(spec, evaluation):
+                self._continues(spec, evaluation)
+                if cell.until is not None and trial.has_reached(cell.until):
+                    self._paused(spec)
+                    return True
+        if stored.results is not None:
+            cell.progress[spec.trial_id] = stored
+            self._over(spec, State.COMPLETED)
+        elif stored.state is State.PRUNED and spec.trial_id in self._stopped:
+            self._over(spec, State.PRUNED)
+        else:
+            self._rank(cell)  # by pauses that the cell has gone beyond
+        return spec.trial_id in cell.over

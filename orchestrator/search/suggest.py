@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
 from orchestrator.search.cell import Cell
 from orchestrator.search.optuna_search import Distributions, OptunaPoints, PastCell, distribution_of
+from orchestrator.store.decisions import Suggested
 from orchestrator.store.schema import State
-from orchestrator.store.suggested import Suggested
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.samplers import at_random
 from orchestrator.sweeps.search_spec import Layers, SearchSpec
@@ -21,72 +22,54 @@ MOST_REPEATS = 25  # repeated suggestions in a row before a random point is draw
 
 
 class AdaptiveCells:
-    """Cells suggested by a sampler, those of an earlier launch first."""
+    """Cells suggested by a sampler: this driver's, and those of other drivers and earlier launches."""
 
-    def __init__(
-        self,
-        search: SearchSpec,
-        space: Space,
-        resolve: Resolve,
-        n_layers: Layers,
-        *,
-        before: Sequence[Suggested] = (),
-        record: Callable[[Suggested, Sequence[TrialSpec]], None] = lambda suggestion, specs: None,
-    ) -> None:
-        """`before`: suggestions of earlier launches; `record` is called with each new one before it runs."""
+    is_adaptive = True
+
+    def __init__(self, search: SearchSpec, space: Space, resolve: Resolve, n_layers: Layers) -> None:
         assert search.cells is not None
         self._search, self._space, self._resolve, self._n_layers = search, space, resolve, n_layers
-        self._n_cells, self._before, self._record = search.cells, list(before)[::-1], record
         self._points = OptunaPoints(search, space, n_layers)
         self._suggested: dict[str, tuple[dict[str, int | float], Distributions]] = {}  # by cell id
         self._number = 0
 
-    def suggest(self, past: Sequence[Cell]) -> Sequence[TrialSpec] | None:
+    def suggest(self, past: Sequence[Cell]) -> tuple[Suggested, Sequence[TrialSpec]] | None:
         """The next cell not suggested before; None if there are enough, or no new one is found."""
-        if len(past) >= self._n_cells:
+        if self._is_full:
             return None
-        while self._before:
-            suggestion = self._before.pop()
-            specs = self._repeat(suggestion)
-            if specs is not None:
-                self._number = max(self._number, suggestion.number + 1)
-                return specs
         for repeats in range(10 * MOST_REPEATS):
             number, self._number = self._number, self._number + 1
             if repeats < MOST_REPEATS:
                 known = [past_cell(cell, *self._suggested[cell.cell_id], self._search.objectives) for cell in past]
-                point, distributions = self._points.suggest(number, known)
+                point, _ = self._points.suggest(number, known)
             else:
-                point, distributions = self._random(number)
-            specs = self._fresh(point, distributions)
-            if specs is not None:
-                self._record(Suggested(number, point.parameters), specs)
-                return specs
+                point = self._random(number)
+            if self._is_new(specs := self._resolve(point)):
+                return Suggested(number, point.parameters), specs
         return None
 
-    def _random(self, number: int) -> tuple[Point, Distributions]:
-        distributions: Distributions = {}
-        draw = at_random(np.random.default_rng([self._search.seed, number]))
-
-        def take(name: str, axis: Axis) -> tuple[int | None, object]:
-            distributions[name] = distribution_of(axis)
-            return draw(name, axis)
-
-        return walk(self._space, take, self._n_layers), distributions
-
-    def _repeat(self, suggestion: Suggested) -> Sequence[TrialSpec] | None:
-        """A recorded cell; None if the space has changed and no longer contains it."""
+    def add(self, suggested: Suggested) -> Sequence[TrialSpec] | None:
+        """The replicates; None if there are enough cells, or the space has changed and no longer contains it."""
         axes: dict[str, Axis] = {}
-        point = again(self._space, suggestion.parameters, self._n_layers, axes.__setitem__)
-        distributions = {name: distribution_of(axis) for name, axis in axes.items()}
-        return None if point is None else self._fresh(point, distributions)
-
-    def _fresh(self, point: Point, distributions: Distributions) -> Sequence[TrialSpec] | None:
-        specs = self._resolve(point)
-        if not specs or specs[0].cell_id in self._suggested:
+        point = again(self._space, suggested.parameters, self._n_layers, axes.__setitem__)
+        specs = None if point is None or self._is_full else self._resolve(point)
+        if point is None or not self._is_new(specs):
             return None
+        distributions = {name: distribution_of(axis) for name, axis in axes.items()}
         self._suggested[specs[0].cell_id] = point.parameters, distributions
+        self._number = max(self._number, suggested.number + 1)
         return specs
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._suggested) >= (self._search.cells or 0)
+
+    def _is_new(self, specs: Sequence[TrialSpec] | None) -> TypeGuard[Sequence[TrialSpec]]:
+        return specs is not None and bool(specs) and specs[0].cell_id not in self._suggested
+
+    def _random(self, number: int) -> Point:
+        draw = at_random(np.random.default_rng([self._search.seed, number]))
+        return walk(self._space, draw, self._n_layers)
 
 
 def past_cell(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from orchestrator.store import ResultStore
-from orchestrator.store.evidence import Contributions, stored_contributions
+from orchestrator.store.evidence import Contributions
+from orchestrator.store.follower import Changes, Follower
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS
+from trials.errors import StoreError
 from trials.record import EpochRecord, loss_fall, trial_totals
 
 UNSELECTED = ("test_score", "constant_score", "loss_fall")  # results that no search may have as an objective
@@ -67,6 +69,10 @@ class TrialProgress:
         self.evaluations.append(evaluation)
         return True
 
+    def has_reached(self, until: float) -> bool:
+        """Whether it was evaluated at epoch `until` or later."""
+        return bool(self.evaluations) and self.evaluations[-1].epoch >= until - 1e-9
+
     def best(self, until: float = float("inf")) -> float:
         """The best score up to the first evaluation at or after epoch `until`, where a trial pauses."""
         n = sum(evaluation.epoch < until - 1e-9 for evaluation in self.evaluations)
@@ -115,46 +121,76 @@ def results_of(records: Sequence[EpochRecord]) -> Results:
 
 
 class StoredTrials:
-    """The trials of a store, read on first use, and again where `look_for` finds that a trial has ended since.
+    """The trials of a store, read on first use; what came since is read where `look_for` wants it.
 
     Contributions are read when a complete trial is first asked for.
     """
 
     def __init__(self, store: ResultStore) -> None:
-        self._store = store
-        self._forget()
+        columns = ("trial_id", "attempt", "state", "best_score", "best_metrics", *UNSELECTED, *COSTS)
+        self._trials = Follower(store.storage, "trials", columns)
+        self._epochs = Follower(
+            store.storage, "epochs", ("trial_id", "attempt", "step", "epoch", "examples_seen", "score")
+        )
+        self._contributions = Follower(store.storage, "contributions", ("trial_id", "attempt", "split", "values"))
+        self._is_read = self._has_contributions = False
+        self._rows: dict[str, dict[str, Any]] = {}  # of each trial's newest ended attempt
+        self._evaluations: dict[tuple[str, int], dict[int, Evaluation]] = {}  # of each attempt, by step
+        self._values: dict[tuple[str, int], dict[str, npt.NDArray[np.float32]]] = {}  # of each attempt, by split
 
     def look_for(self, trial_id: str) -> None:
-        """Read the store again, unless what was read has the trial's results. For a trial that has ended meanwhile."""
-        if self.of(trial_id).results is None:
-            self._forget()
-
-    def _forget(self) -> None:
-        self._trials: dict[str, dict[str, Any]] | None = None
-        self._evaluations: dict[str, list[Evaluation]] = {}
-        self._contributions: dict[str, Contributions] | None = None
+        """Read what is new, unless the trial's results are known. For a trial that has ended meanwhile."""
+        if self._state_of(trial_id) is not State.COMPLETED:
+            self._read()
 
     def of(self, trial_id: str) -> TrialProgress:
         """The progress of a trial; a new value on each call."""
-        if self._trials is None:
-            self._trials = self._read()
-        row, evaluations = self._trials.get(trial_id), self._evaluations.get(trial_id, [])
+        if not self._is_read:
+            self._read()
+        row = self._rows.get(trial_id)
         if row is None:
             return TrialProgress()  # a running or killed trial resumes from its checkpoint and repeats its evaluations
-        state = State(row["state"])
-        if state is not State.COMPLETED:
-            return TrialProgress(list(evaluations), state=state)
-        if self._contributions is None:
-            self._contributions = stored_contributions(self._store)
-        return TrialProgress(list(evaluations), _stored(row), self._contributions.get(trial_id, {}), state)
+        key = (trial_id, row["attempt"])
+        evaluations = [evaluation for _, evaluation in sorted(self._evaluations.get(key, {}).items())]
+        if row["state"] != State.COMPLETED:
+            return TrialProgress(evaluations, state=State(row["state"]))
+        if key not in self._values and not self._has_contributions:
+            self._read_contributions()
+        return TrialProgress(evaluations, _stored(row), self._values.setdefault(key, {}), State.COMPLETED)
 
-    def _read(self) -> dict[str, dict[str, Any]]:
-        epochs = self._store.epochs().select(["trial_id", "epoch", "examples_seen", "score"])
-        for row in epochs.to_pylist():
+    def _state_of(self, trial_id: str) -> State | None:
+        return State(self._rows[trial_id]["state"]) if trial_id in self._rows else None
+
+    def _read(self) -> None:
+        """Trials first, as they are written last: the other rows of what they name are there."""
+        self._is_read, self._has_contributions = True, False
+        trials, epochs = self._trials.poll(), self._epochs.poll()
+        if trials.reset:
+            self._rows = {}
+        if epochs.reset:
+            self._evaluations = {}
+        for row in _rows_of(trials):
+            if row["attempt"] >= self._rows.get(row["trial_id"], row)["attempt"]:
+                self._rows[row["trial_id"]] = row
+        for row in _rows_of(epochs):
             evaluation = Evaluation(row["epoch"], row["examples_seen"], row["score"])
-            self._evaluations.setdefault(row["trial_id"], []).append(evaluation)
-        rows = self._store.trials(["state", "best_score", "best_metrics", *UNSELECTED, *COSTS]).to_pylist()
-        return {row["trial_id"]: row for row in rows}
+            self._evaluations.setdefault((row["trial_id"], row["attempt"]), {})[row["step"]] = evaluation
+
+    def _read_contributions(self) -> None:
+        changes, self._has_contributions = self._contributions.poll(), True
+        if changes.reset:
+            self._values = {}
+        for row in _rows_of(changes):
+            values = np.array(row["values"], np.float32)
+            self._values.setdefault((row["trial_id"], row["attempt"]), {})[row["split"]] = values
+
+
+def _rows_of(changes: Changes) -> Iterator[dict[str, Any]]:
+    """The new rows. Raises StoreError: a part cannot be read."""
+    for part in changes.broken:
+        raise StoreError(f"{part.name}: {part.wrong}. Run `permafrost store verify`.")
+    for table in changes.rows:
+        yield from table.to_pylist()
 
 
 def _stored(row: Mapping[str, Any]) -> Results:

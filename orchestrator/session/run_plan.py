@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from orchestrator.claims import BusyStoreError, Claims, Membership, join, running_drivers
-from orchestrator.claims.claims import SEARCH
+from orchestrator.claims import join, running_drivers
 from orchestrator.config.console import say
 from orchestrator.execution.stop_request import StopRequest, leaving_on_sigterm
 from orchestrator.forecast.archive import save_forecast
 from orchestrator.forecast.values import Forecast
-from orchestrator.search.factory import is_shared
+from orchestrator.search.factory import decides
 from orchestrator.session.budget import Bounds, hourly_price
 from orchestrator.session.outcome import Outcome, outcome_of
 from orchestrator.session.session import Running
@@ -53,7 +52,7 @@ def run_plan(
         began: Start of the launch on the monotonic clock.
 
     Raises:
-        BusyStoreError: Another driver runs the sweep, or works on the store, and cannot share it.
+        BusyStoreError: Another process has the store alone.
         StoreError: The store cannot be read or written.
     """
     stop = StopRequest()
@@ -63,8 +62,6 @@ def run_plan(
         say("note    this storage ignores a condition that claims need, so one driver at a time works on the store.")
     with leaving_on_sigterm(), join(results.storage, plan.sweep.name, say=say, alone=not honours) as membership:
         remove_temporary_files(results.storage, membership)
-        if not is_shared(plan):
-            _claim_decisions(plan, results, membership)
         results.add_plan(plan.declared())
         plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
         running = Running.of(plan, cluster, results, membership, stop, most=bounds.trials or None)
@@ -72,21 +69,11 @@ def run_plan(
             _run(running, bounds, forecast, began)
         finally:
             running.close()
+            if decides(plan) and not membership.others():
+                results.join_decisions(plan.sweep.name)
     outcome = outcome_of(plan, results, time.monotonic() - began, dry_run=False)
     bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
     return Ended(plan, outcome, stop, tuple(running.source.found()))
-
-
-def _claim_decisions(plan: Plan, results: ResultStore, membership: Membership) -> None:
-    """Be the one driver that decides what a search tries next. Raises BusyStoreError: another driver is."""
-    claims = Claims(results.storage, membership)
-    claims.refresh()
-    if claims.take(f"{SEARCH}{plan.sweep.name}") is None:
-        others = "; ".join(map(str, running_drivers(results.storage, plan.sweep.name))) or "another driver"
-        raise BusyStoreError(
-            f"{results.address}: {others} runs sweep {plan.sweep.name}. What a search or a schedule decides depends on "
-            "the order of its results, so one driver at a time runs it. Wait until it ends, or stop that process."
-        )
 
 
 def _run(running: Running, bounds: Bounds, forecast: Forecast | None, began: float) -> None:

@@ -24,13 +24,13 @@ from orchestrator.storage.storage import Storage
 from orchestrator.store.check_records import check_recorded_weights
 from orchestrator.store.check_rows import check_rows
 from orchestrator.store.contents import TableContents, read_contents
+from orchestrator.store.decisions import decoded_decisions, is_decision, newest_plan
 from orchestrator.store.names import CHECKPOINTS, WRONG_DIGEST, is_intact, promised
-from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_forecast, is_plan, is_suggestion
+from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_forecast, is_plan
 from orchestrator.store.report import Counted, Report
 from orchestrator.store.results import MARKER, check_marker, holds_rows
 from orchestrator.store.schema import TABLES, State
 from orchestrator.store.specs import checked_spec
-from orchestrator.store.suggested import decoded_suggestions, newest_plan
 from orchestrator.store.weights import FILE as WEIGHTS_FILE
 from orchestrator.store.weights import WEIGHTS, weights_of
 from trials.errors import StoreError
@@ -126,13 +126,13 @@ def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
     newest = []
     for sweep in storage.at(SWEEPS).folders():
         folder, plans, suggested = storage.at(SWEEPS).at(sweep), list[SweepPlan](), list[SweepPlan]()
-        for name in filter(lambda name: is_plan(name) or is_suggestion(name), folder.files()):
+        for name in filter(lambda name: is_plan(name) or is_decision(name), folder.files()):
             try:
                 path, content = f"{folder}/{name}", folder.read(name)
                 if is_plan(name):
                     found = [decoded_plan(path, content)]
                 else:
-                    found = [one.plan for one in decoded_suggestions(path, content)]
+                    found = [one.plan for one in decoded_decisions(path, content)]
             except FileNotFoundError:
                 continue
             except (OSError, BrokenError) as error:

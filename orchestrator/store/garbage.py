@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from orchestrator.claims.claims import CLAIMS, SEARCH, listed, trial_of
+from orchestrator.claims.claims import CLAIMS, listed, trial_of
 from orchestrator.claims.membership import Membership
 from orchestrator.claims.roster import DRIVERS
 from orchestrator.storage.storage import TEMPORARY_FILE, FolderStorage, Storage
@@ -89,10 +89,9 @@ def _weights(storage: Storage, completed: set[str]) -> Iterator[StoredFile]:
 
 
 def _claims(storage: Storage, completed: set[str]) -> Iterator[StoredFile]:
-    """Those of killed drivers and ended searches. Those to other trials say which attempts there were."""
+    """Those of killed drivers. Those to other trials say which attempts there were."""
     folder = storage.at(CLAIMS)
     sizes = folder.files()
     for name in listed(folder):
-        if trial_of(name) in completed or name.startswith(SEARCH):
-            why = "claim to a completed trial" if trial_of(name) in completed else "claim to the decisions of a search"
-            yield StoredFile((CLAIMS,), name, why, sizes.get(name, 0))
+        if trial_of(name) in completed:
+            yield StoredFile((CLAIMS,), name, "claim to a completed trial", sizes.get(name, 0))

@@ -1,7 +1,7 @@
 """The plans of sweeps in a store: one file per launch that declared something new, and cells that a search suggested.
 
     <store>/sweeps/<sweep>/plan-<time>-<digest>.json           all trials known at that time
-    <store>/sweeps/<sweep>/suggested-<time>-<digest>.json      more cells, with the sampler's parameters (`suggested`)
+    <store>/sweeps/<sweep>/suggested-<time>-<digest>.json      more cells, with the sampler's parameters (`decisions`)
 
 The trials of a sweep are those of its newest plan and of the cells suggested after it. The times in their names and in
 the plans never go back, even if the machine's clock is set back.
@@ -29,22 +29,19 @@ class SweepPlan:
         time: Unix time of the launch.
         source: The YAML file it came from.
         trials: (trial_id, spec as JSON values) in the sweep's order.
+        decisions: Number of the first decision of its search that it does not include.
     """
 
     name: str
     time: float
     source: str
     trials: tuple[tuple[str, dict[str, Any]], ...]
+    decisions: int = 0
 
 
 def is_plan(name: str) -> bool:
     """Whether a file of this name is a plan."""
     return name.startswith("plan-") and name.endswith(".json")
-
-
-def is_suggestion(name: str) -> bool:
-    """Whether a file of this name is a suggested cell."""
-    return name.startswith("suggested-") and name.endswith(".json")
 
 
 def is_forecast(name: str) -> bool:
@@ -61,7 +58,8 @@ def write_plan(folder: Storage, plan: SweepPlan, *, after_ns: int = 0) -> None:
 
 def as_json(plan: SweepPlan) -> dict[str, Any]:
     """A plan as its file has it."""
-    return {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
+    found = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
+    return found | ({"decisions": plan.decisions} if plan.decisions else {})
 
 
 def stamped_plan(folder: Storage, plan: SweepPlan, after_ns: int = 0) -> tuple[int, SweepPlan]:
@@ -76,7 +74,8 @@ def stamped_plan(folder: Storage, plan: SweepPlan, after_ns: int = 0) -> tuple[i
 
 def newest_stamp(folder: Storage) -> int:
     """The time of the newest plan or suggested cell in a sweep's folder, in nanoseconds; 0 if there is none."""
-    return max((stamp_of(name) for name in folder.files() if is_plan(name) or is_suggestion(name)), default=0)
+    kinds = ("plan-", "suggested-")
+    return max((stamp_of(name) for name in folder.files() if name.startswith(kinds)), default=0)
 
 
 def read_plan(folder: Storage, name: str) -> SweepPlan:
@@ -110,7 +109,8 @@ DECODING_ERRORS = (ValueError, KeyError, TypeError, AttributeError, OverflowErro
 def plan_of(found: Any) -> SweepPlan:
     """A plan from JSON values. Raises one of `DECODING_ERRORS`."""
     trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
-    return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials)
+    decisions = int(found.get("decisions", 0))
+    return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials, decisions)
 
 
 def broken_plan(path: str, error: Exception) -> BrokenError:

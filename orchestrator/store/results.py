@@ -9,7 +9,7 @@ store.trials(), store.epochs()      # Arrow tables
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,10 @@ from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.contents import latest
+from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
 from orchestrator.store.parts import PartFolder, is_part
 from orchestrator.store.plans import SWEEPS, SweepPlan, newest_stamp, write_plan
 from orchestrator.store.schema import ALL_TABLES, KEYS, SCHEMA_VERSION, State
-from orchestrator.store.suggested import Suggested, SuggestionLog, join_suggestions, newest_plan, recorded
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
 
@@ -42,7 +42,6 @@ class ResultStore:
     def __init__(self, storage: Storage | Path) -> None:
         self.storage = FolderStorage(storage) if isinstance(storage, Path) else storage
         self._parts = {name: PartFolder(self.storage.at(name), schema) for name, schema in ALL_TABLES.items()}
-        self._logs: dict[str, SuggestionLog] = {}  # of this driver, by sweep
 
     @property
     def address(self) -> str:
@@ -121,13 +120,13 @@ class ResultStore:
         self.create()
         self._parts[table].append(rows)
 
-    def compact(self) -> None:
-        """Merge the small parts of each table, and the suggestions of each sweep."""
+    def compact(self, *, alone: bool = False) -> None:
+        """Merge the small parts of each table, and the decisions of each search; all of these where no driver runs."""
         for parts in self._parts.values():
             parts.compact()
         sweeps = self.storage.at(SWEEPS)
         for name in sweeps.folders():
-            join_suggestions(sweeps.at(name))
+            join_decisions(sweeps.at(name), alone=alone)
 
     def sweeps(self) -> list[SweepPlan]:
         """The newest plan of every sweep, the oldest sweep first."""
@@ -150,15 +149,17 @@ class ResultStore:
                 folder, plan, after_ns=max(newest_stamp(sweeps.at(name)) for name in (plan.name, *sweeps.folders()))
             )
 
-    def add_suggestion(self, plan: SweepPlan, number: int, parameters: Mapping[str, int | float]) -> None:
-        """Add a cell that a search suggested; `plan` contains its trials only. Raises as `add_plan` does."""
-        self.create()
-        log = self._logs.setdefault(plan.name, SuggestionLog(self._folder_of(plan.name)))
-        log.add(plan, Suggested(number, dict(parameters)))
+    def decision_log(self, sweep: str, *, before_write: Callable[[], None] = lambda: None) -> DecisionLog:
+        """The decisions of a sweep's search, for a driver that runs it. Raises BrokenError, or as `add_plan` does."""
+        return DecisionLog(self._folder_of(sweep), before_write=before_write)
 
-    def suggestions(self, sweep: str) -> list[Suggested]:
-        """The cells that a search suggested, in all its launches and in their order. Raises BrokenError."""
-        return [one.suggested for one in recorded(self._folder_of(sweep))]
+    def decisions(self, sweep: str) -> list[Decision]:
+        """What a search decided, in all its launches and in order. Raises BrokenError."""
+        return recorded(self._folder_of(sweep))
+
+    def join_decisions(self, sweep: str) -> None:
+        """Write the decisions of a sweep that no driver runs in as few objects as possible. Raises BrokenError."""
+        join_decisions(self._folder_of(sweep), alone=True)
 
     def _folder_of(self, sweep: str) -> Storage:
         if not is_plain(sweep):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from orchestrator.config.yaml_document import Document
 from orchestrator.store import ResultStore
+from orchestrator.store.decisions import next_number, suggested
 from orchestrator.store.plans import SweepPlan
 from orchestrator.sweeps.plan_notes import plan_notes
 from orchestrator.sweeps.search_checks import check_search
@@ -30,6 +31,7 @@ class Plan:
         attempts: Number of the next attempt of each trial that was tried before; 1 for others.
         notes: Sentences about the data and the models that the user should read.
         stand_ins: For an adaptive search: trials of random cells, as many as it may still suggest.
+        decisions: Number of the first decision of its search that it does not include.
     """
 
     sweep: SweepSpec
@@ -39,6 +41,7 @@ class Plan:
     attempts: dict[str, int]
     notes: tuple[str, ...] = ()
     stand_ins: tuple[TrialSpec, ...] = ()
+    decisions: int = 0
     lookup: Lookup = field(default_factory=Lookup, repr=False)
 
     @property
@@ -73,7 +76,7 @@ class Plan:
 
     def declared(self) -> SweepPlan:
         """The plan as it is stored."""
-        return self.sweep_plan(self.trials)
+        return replace(self.sweep_plan(self.trials), decisions=self.decisions)
 
     def sweep_plan(self, trials: Iterable[TrialSpec]) -> SweepPlan:
         """Some of its trials as a stored plan."""
@@ -108,8 +111,9 @@ def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:
 def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
     """The plan with earlier suggestions that are still in the space, and stand-ins for the rest."""
     sweep, found, n_layers = plan.sweep, dict[str, TrialSpec](), layers_of(plan.sweep, plan.lookup)
-    for suggested in store.suggestions(sweep.name):
-        point = again(sweep.space, suggested.parameters, n_layers, lambda name, axis: None)
+    decisions = store.decisions(sweep.name)
+    for one in suggested(decisions):
+        point = again(sweep.space, one.parameters, n_layers, lambda name, axis: None)
         if point is not None:
             found |= {spec.trial_id: spec for spec in replicates(sweep, point, plan.lookup)}
     assert sweep.search.cells is not None
@@ -117,7 +121,8 @@ def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
     cells = dict.fromkeys(spec.cell_id for spec in plan.stand_ins if spec.trial_id not in found)
     wanted = set(list(cells)[: max(left, 0)])
     stand_ins = tuple(spec for spec in plan.stand_ins if spec.cell_id in wanted)
-    return replace(plan, trials=tuple(found.values()), stand_ins=stand_ins)
+    trials = tuple(found.values())
+    return replace(plan, trials=trials, stand_ins=stand_ins, decisions=next_number(decisions))
 
 
 def as_neighbours(specs: Iterable[TrialSpec]) -> list[TrialSpec]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.claims.claims import SEARCH
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.contents import read_table
+from orchestrator.store.decisions import Choice
 from orchestrator.store.schema import State
 from tests.builders import write_sweep, write_tagged_treebank
-from tests.drivers import running
 from tests.end_to_end.conftest import TIMES, Command, Here
 from tests.examples import first
 
@@ -55,6 +56,10 @@ def rows(store: ResultStore) -> list[dict[str, Any]]:
     return found
 
 
+def choices(store: ResultStore) -> list[Choice]:
+    return [one.choice for one in store.decisions("search")]
+
+
 def is_kept(store: Path) -> bool:
     return any((store / "checkpoints").glob("*"))
 
@@ -75,21 +80,37 @@ def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, here:
     cut = here("launch", *shared, folder / "cut")
     assert (whole.exit_code, cut.exit_code) == (0, 0), cut.stderr
     stores = open_store(folder / "whole"), open_store(folder / "cut")
-    assert stores[0].suggestions("search") == stores[1].suggestions("search")
+    assert choices(stores[0]) == choices(stores[1])
     assert rows(stores[0]) == rows(stores[1])
     assert states(stores[0]) == states(stores[1])
     assert not is_kept(folder / "cut")
 
 
 @pytest.mark.parametrize("text", [TPE, ASHA], ids=["tpe", "asha"])
-def test_a_second_driver_of_a_search_or_a_schedule_is_refused(folder: Path, here: Here, text: str) -> None:
-    store = ResultStore(folder / "store")
-    store.create()
-    with running(store.storage, "search", f"{SEARCH}search"):
-        second = here("launch", "--sweep", sweep(folder, text), "--cluster", "inline", "--store", folder / "store")
-    assert second.exit_code == 3
-    assert "one driver at a time runs it. Wait until it ends, or stop that process." in " ".join(second.stderr.split())
-    assert not states(store)
+def test_two_launches_of_a_search_share_it_and_decide_once(
+    folder: Path, permafrost: Command, here: Here, text: str
+) -> None:
+    words = ("launch", "--sweep", sweep(folder, text), "--store", folder / "s", "--cluster", "inline")
+    with ThreadPoolExecutor(2) as pool:
+        done = [future.result() for future in [pool.submit(permafrost, *words) for _ in range(2)]]
+    assert [one.returncode for one in done] == [0, 0], [one.stderr for one in done]
+    found = [[line for line in one.stdout.splitlines() if line.startswith("best")] for one in done]
+    assert found[0] == found[1] != []
+    store = open_store(folder / "s")
+    ended = read_table(store.storage.at("trials"), "trials").rows.select(["trial_id", "attempt"]).to_pylist()
+    assert len({tuple(row.values()) for row in ended}) == len(ended)
+    assert set(states(store).values()) <= {State.COMPLETED, State.PRUNED}
+    assert not is_kept(folder / "s")
+    assert {name.partition("-")[0] for name in store.storage.at("sweeps").at("search").files()} <= {
+        "plan",
+        "suggested",
+        "forecast",
+    }
+    assert here("store", "verify", "--store", folder / "s").exit_code == 0
+    before = states(store)
+    again = here(*words)
+    assert "nothing to do: " in again.stderr
+    assert states(store) == before
 
 
 @pytest.mark.cluster

@@ -136,7 +136,7 @@ def driver(
         rows.append([trial("t", attempt)])
         room.finished = True
         del room.running[program.name]
-        trials.forget(["t"])
+        trials.forget({"t": attempt})
 
     return body
 

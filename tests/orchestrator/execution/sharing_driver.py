@@ -15,8 +15,8 @@ from orchestrator.claims import RemovedError, Timing, join
 from orchestrator.claims.holder import this_process
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.shared_source import SharedSource
-from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import Listed, Source
+from orchestrator.execution.trial_queue import Attempt, TrialQueue
+from orchestrator.execution.trial_source import Listed, Source, Verdict
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
@@ -80,16 +80,25 @@ def drive(
                 spec = attempt.spec
                 told(f"began {spec.seed} {attempt.number}")
                 recorder.started(spec, attempt.number)
-                for record in records(spec):
-                    queue.evaluated(spec, record)
-                    recorder.evaluated(spec, record)
-                queue.ended(spec, state, None)
-                recorder.ended(spec, state, None)
+                run(attempt, records(spec), queue, recorder, state)
                 told(f"ended {spec.seed}")
             recorder.close()
         finally:
             source.close()
     return inner
+
+
+def run(attempt: Attempt, records: Iterable[EpochRecord], queue: TrialQueue, recorder: Recorder, state: State) -> None:
+    """Run an attempt to its state, or until its source pauses or stops it."""
+    spec = attempt.spec
+    for record in records:
+        verdict = queue.evaluated(spec, record)
+        recorder.evaluated(spec, record)
+        if not record.last and verdict is not Verdict.CONTINUE:
+            state = State.PRUNED
+            break
+    report = recorder.ended if queue.ended(spec, state, None) is None else recorder.retried
+    report(spec, state, None)
 
 
 def main() -> None:

@@ -144,7 +144,7 @@ def test_a_trial_that_ended_between_a_look_and_its_claim_does_not_run(store: Res
         for trial_id, state in (("complete", "completed"), ("failed", "failed")):
             assert one.claim(trial_id) == 1
             store.append("trials", [trial(trial_id, 1, state)])
-            one.forget([trial_id])
+            one.forget({trial_id: 1})
             assert other.claim(trial_id) is None
         assert store.storage.at("claims").files() == {}
         assert other.look(["complete", "failed"])[0] == {"complete": State.COMPLETED, "failed": State.FAILED}
@@ -161,6 +161,30 @@ def test_a_trial_of_a_driver_that_left_goes_on_under_the_next_number(store: Resu
         assert (one.claim("t"), other.claim("t")) == (4, None)
 
 
+def test_a_trial_that_was_paused_goes_on_with_another_driver_and_ends_for_those_that_wait(store: ResultStore) -> None:
+    with two(store) as (one, other):
+        one.look([])
+        other.look([])
+        assert one.claim("t") == 1
+        store.append("trials", [trial("t", 1, "pruned")])
+        assert other.look(["t"]) == ({"t": State.PRUNED}, [])  # also before its claim is deleted
+        one.forget({"t": 1})
+        assert other.look(["t"]) == ({}, ["t"])
+        assert (other.claim("t"), one.claim("t"), one.look(["t"])) == (2, None, ({}, []))
+        store.append("trials", [trial("t", 2)])
+        assert one.look(["t"]) == ({"t": State.COMPLETED}, [])
+
+
+def test_a_driver_that_resumed_a_paused_trial_keeps_that_claim_when_the_pause_is_committed(store: ResultStore) -> None:
+    with two(store) as (one, other):
+        one.look([])
+        assert (one.claim("t"), one.claim("t")) == (1, 2)
+        store.append("trials", [trial("t", 1, "pruned")])
+        one.forget({"t": 1})
+        assert list(store.storage.at("claims").files()) == ["t-000002.json"]
+        assert (other.look([]), other.claim("t")) == (({}, []), None)
+
+
 def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the_next_one(store: ResultStore) -> None:
     with join(store.storage, "s", say=print) as removed:
         late = SharedTrials(store.storage, removed, {})
@@ -170,7 +194,7 @@ def test_a_driver_that_ends_a_trial_after_it_was_removed_leaves_the_claim_of_the
         one.look([])
         assert one.claim("t") == 2
         store.append("trials", [trial("t", 1, "failed")])
-        late.forget(["t"])
+        late.forget({"t": 1})
         assert list(store.storage.at("claims").files()) == ["t-000002.json"]
         assert other.look(["t"]) == ({}, [])
 

@@ -24,6 +24,13 @@ SPECS = [make_spec(seed=seed) for seed in range(5)]
 SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 
 
+def promoted_by(scheduler: Asha) -> str | None:
+    """The cell that it promotes next."""
+    if (cell := scheduler.best()) is not None:
+        scheduler.promote(cell)
+    return cell
+
+
 @given(scores=SCORES, factor=st.integers(2, 5))
 def test_asha_promotes_only_cells_of_the_best_share_at_that_time_and_none_twice(
     scores: list[float], factor: int
@@ -32,8 +39,8 @@ def test_asha_promotes_only_cells_of_the_best_share_at_that_time_and_none_twice(
     promoted: list[str] = []
     for i, score in enumerate(scores):
         assert asha.until(str(i), "group", 100) == 1.0
-        asha.reached(str(i), score)
-        while (cell := asha.promoted()) is not None:
+        asha.reached(str(i), 0, score)
+        while (cell := promoted_by(asha)) is not None:
             promoted.append(cell)
             better = sum(other > scores[int(cell)] for other in scores[: i + 1])
             assert better < (i + 1) // factor
@@ -45,13 +52,15 @@ def test_at_the_end_of_asha_something_has_run_to_its_end(scores: list[float]) ->
     asha, at_end = Asha(ScheduleSpec(kind="asha")), 0
     for i, score in enumerate(scores):
         asha.until(str(i), "group", 9)
-        asha.reached(str(i), score)
+        asha.reached(str(i), 0, score)
     asha.closed()
-    while (cell := asha.promoted()) is not None:
+    levels = dict.fromkeys(map(str, range(len(scores))), 0)
+    while (cell := promoted_by(asha)) is not None:
+        levels[cell] += 1
         if asha.until(cell, "group", 9) is None:
             at_end += 1
         else:
-            asha.reached(cell, scores[int(cell)])
+            asha.reached(cell, levels[cell], scores[int(cell)])
     assert at_end >= 1
 
 
@@ -60,19 +69,19 @@ def test_a_rung_of_halving_waits_for_all_its_cells_and_for_no_more_to_come() -> 
     for cell in "abcd":
         halving.until(cell, "group", 9)
     for cell, score in zip("abc", (0.3, 0.9, 0.6), strict=True):
-        halving.reached(cell, score)
+        halving.reached(cell, 0, score)
     halving.closed()
-    assert halving.promoted() is None
-    halving.left("d")  # it failed
-    assert [halving.promoted(), halving.promoted()] == ["b", None]
+    assert promoted_by(halving) is None
+    halving.left("d", 0)  # it failed
+    assert [promoted_by(halving), promoted_by(halving)] == ["b", None]
 
 
 def test_cells_of_different_groups_are_not_ranked_against_each_other() -> None:
     asha = Asha(ScheduleSpec(kind="asha", factor=2))
     for cell, group, score in (("a", "x", 0.9), ("b", "x", 0.8), ("c", "y", 0.2), ("d", "y", 0.1)):
         asha.until(cell, group, 9)
-        asha.reached(cell, score)
-    assert [asha.promoted(), asha.promoted(), asha.promoted()] == ["a", "c", None]
+        asha.reached(cell, 0, score)
+    assert [promoted_by(asha), promoted_by(asha), promoted_by(asha)] == ["a", "c", None]
 
 
 def test_the_median_rule_waits_for_three_others_and_for_its_first_time() -> None:

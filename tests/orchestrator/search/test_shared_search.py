@@ -1,7 +1,8 @@
-"""Drivers that share a race or a choice of depth decide what one decides, and so does one that reads their rows."""
+"""Drivers that share a search decide what one decides, and so does one that reads their rows."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,27 +13,38 @@ import pytest
 from orchestrator.execution.trial_source import Source
 from orchestrator.search.depth_search import DepthSearch
 from orchestrator.search.race import Race
+from orchestrator.search.schedule import NoEarlyStopping, scheduler_of
+from orchestrator.search.shared_decisions import SharedDecisions
 from orchestrator.search.simulate import RecordedTrials, simulate
+from orchestrator.search.steering import FixedCells, Steering
+from orchestrator.search.suggest import AdaptiveCells
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
+from orchestrator.store.contents import read_table
+from orchestrator.store.decisions import Choice, Promoted, Stopped, Suggested
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import State
-from orchestrator.sweeps.search_spec import DepthGoalSpec, RacingSpec
+from orchestrator.sweeps.axis import Axis
+from orchestrator.sweeps.search_spec import DepthGoalSpec, RacingSpec, ScheduleSpec, SearchSpec
 from tests.benchmarks.choose_depth import normal
 from tests.orchestrator.execution.sharing_driver import drive
 from tests.orchestrator.execution.test_shared_source import committed
 from tests.orchestrator.search.test_depth_search import DEPTHS, trials
 from tests.orchestrator.search.test_race import CELLS, drawn, table_of
-from tests.orchestrator.search.worlds import nothing_known
+from tests.orchestrator.search.worlds import RATES, SIX_LAYERS, grid_of, nothing_known, resolver, table
+from trials.spec import TrialSpec
 
-Make = Callable[[StoredTrials], Source]
+Make = Callable[[ResultStore], Source]
+SEEDS = (0, 1)
+SPACE = {"freeze.depth": Axis(choice=[*range(7)]), "optim.lr": Axis(choice=list(RATES))}
 
 
-def race(stored: StoredTrials) -> Source:
-    return Race(CELLS[:4], RacingSpec(), stored)
+def race(store: ResultStore) -> Source:
+    return Race(CELLS[:4], RacingSpec(), StoredTrials(store))
 
 
-def choice(stored: StoredTrials) -> Source:
-    return DepthSearch(DepthGoalSpec(tolerance=1.0), DEPTHS, stored)
+def choice(store: ResultStore) -> Source:
+    return DepthSearch(DepthGoalSpec(tolerance=1.0), DEPTHS, StoredTrials(store))
 
 
 def scores() -> RecordedTrials:
@@ -46,8 +58,7 @@ def share(make: Make, table: RecordedTrials, store: ResultStore, n: int) -> list
 
     def run() -> Source:
         own = ResultStore(store.storage)
-        made = make(StoredTrials(own))
-        return drive(own, "", lambda start: made, lambda spec: table[spec.trial_id], told=lambda line: None)
+        return drive(own, "", lambda start: make(own), lambda spec: table[spec.trial_id], told=lambda line: None)
 
     store.create()
     with ThreadPoolExecutor(n) as pool:
@@ -58,20 +69,120 @@ def share(make: Make, table: RecordedTrials, store: ResultStore, n: int) -> list
 def test_two_drivers_conclude_what_one_concludes_and_run_each_trial_once(
     tmp_path: Path, make: Make, table: RecordedTrials
 ) -> None:
-    store, alone = ResultStore(tmp_path / "shared"), make(nothing_known(tmp_path))
+    store, alone = ResultStore(tmp_path / "shared"), make(ResultStore(tmp_path / "nothing"))
     simulate(alone, table)
     sources = share(make, table, store, 2)
     assert set(committed(store).values()) == {1}
-    later = make(StoredTrials(store))
+    later = make(store)
     assert later.next() is None
     # The rest of the lines counts seeds, of which two slots may have run some that one would not have needed.
     assert [source.found()[0] for source in (*sources, later)] == [alone.found()[0]] * 3
 
 
 def test_a_trial_that_failed_with_another_driver_fails_here(tmp_path: Path) -> None:
-    source = race(nothing_known(tmp_path))
+    source = race(ResultStore(tmp_path))
     order = source.next()
     assert order is not None
-    source.settle(order.spec, State.FAILED)
+    assert source.settle(order.spec, State.FAILED)
     assert isinstance(source, Race)
     assert source.left == {order.spec.cell_id}
+
+
+@pytest.mark.parametrize("make", [race, choice])
+def test_a_trial_that_another_sweep_paused_is_handed_out_again(tmp_path: Path, make: Make) -> None:
+    source = make(ResultStore(tmp_path))
+    order = source.next()
+    assert order is not None
+    assert not source.settle(order.spec, State.PRUNED)
+    handed_out = {following.spec.trial_id for following in iter(source.next, None)}
+    assert order.spec.trial_id in handed_out
+
+
+# --- Decisions that depend on the order of results
+
+
+def planned(specs: object) -> SweepPlan:
+    return SweepPlan("s", 1.0, "s.yaml", ())
+
+
+def steered(kind: str, store: ResultStore) -> Steering:
+    """A search of 49 cells by a schedule, or of 16 of them by TPE, with or without one."""
+    schedule = ScheduleSpec.model_validate({} if kind == "tpe" else {"kind": kind.removeprefix("tpe ")})
+    search = SearchSpec(kind="tpe", cells=16, startup=5)
+    cells = AdaptiveCells(search, SPACE, resolver(SEEDS), SIX_LAYERS) if "tpe" in kind else FixedCells(grid_of(SEEDS))
+    decisions = SharedDecisions(store.decision_log("s"), planned)
+    return Steering(cells, scheduler_of(schedule), schedule, StoredTrials(store), decisions=decisions)
+
+
+def known(source: Source) -> dict[str, tuple[object, ...]]:
+    """What a search knows of each of its cells."""
+    assert isinstance(source, Steering)
+    return {
+        cell.cell_id: (cell.until, cell.ranked, cell.over, cell.waiting, cell.mean_best(), cell.mean("score"))
+        for cell in source.cells
+    }
+
+
+def choices(store: ResultStore) -> list[Choice]:
+    return [one.choice for one in store.decisions("s")]
+
+
+# Optuna's warnings are silenced by a means of Python that is not safe for threads, as which drivers run here.
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("kind", ["tpe", "asha", "halving", "median", "tpe asha"])
+def test_three_drivers_know_at_their_end_what_one_knows_that_reads_their_rows(tmp_path: Path, kind: str) -> None:
+    store, found = ResultStore(tmp_path / "shared"), table(SEEDS)
+    sources = share(lambda own: steered(kind, own), found, store, 3)
+    later = steered(kind, store)
+    assert later.next() is None
+    assert later.is_over
+    assert [known(source) for source in sources] == [known(later)] * 3
+    assert [source.found() for source in sources] == [later.found()] * 3
+    assert len(later.cells) == (16 if "tpe" in kind else 49)
+    rows = read_table(store.storage.at("trials"), "trials").rows.select(["trial_id", "attempt", "state"]).to_pylist()
+    assert max(Counter((row["trial_id"], row["attempt"]) for row in rows).values()) == 1
+    assert set(committed(store).values()) == {1}
+    made = choices(store)
+    assert len({str(one) for one in made}) == len(made)
+    kinds = {"tpe": {Suggested}, "median": {Stopped}, "tpe asha": {Suggested, Promoted}}
+    assert {type(one) for one in made} == kinds.get(kind, {Promoted})
+
+
+@pytest.mark.timeout(200)
+def test_three_drivers_promote_the_cells_that_one_promotes_where_rungs_wait_for_all(tmp_path: Path) -> None:
+    store, one = ResultStore(tmp_path / "shared"), ResultStore(tmp_path / "one")
+    share(lambda own: steered("halving", own), table(SEEDS), store, 3)
+    simulate(steered("halving", one), table(SEEDS), slots=3)
+    assert set(choices(store)) == set(choices(one))
+    assert Counter(choice.beyond for choice in choices(one) if isinstance(choice, Promoted)) == {1.0: 17, 3.0: 6}
+
+
+def test_a_driver_promotes_nothing_that_another_one_did(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "store")
+    store.create()
+    one, other = steered("asha", store), steered("asha", store)
+    for source in (one, other):
+        for _ in range(6):  # three cells with two seeds each
+            order = source.next()
+            assert order is not None
+            finish(source, order.spec)
+    promoted = one.next()
+    assert promoted is not None
+    assert promoted.until == 3.0
+    assert choices(store) == [Promoted(promoted.spec.cell_id, 1.0)]
+    following = [other.next(), other.next(), other.next()]
+    assert [one is not None and one.until for one in following] == [3.0, 3.0, 1.0]
+    assert len(choices(store)) == 1
+
+
+def finish(source: Source, spec: TrialSpec) -> None:
+    """Run a trial to its first evaluation, where it pauses."""
+    source.evaluated(spec, table(SEEDS)[spec.trial_id][0])
+    source.ended(spec, State.PRUNED)
+
+
+def test_a_search_that_nobody_records_goes_on_alone(tmp_path: Path) -> None:
+    source = Steering(FixedCells(grid_of()), NoEarlyStopping(), ScheduleSpec(), nothing_known(tmp_path))
+    simulate(source, table())
+    assert source.is_over

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
+from orchestrator.store.decisions import Suggested
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.repair import repair
@@ -323,7 +324,7 @@ def test_the_newest_plan_stays_the_newest_when_the_clock_is_set_back(
     store.add_plan(plan("other", "a", time=200.0))
     monkeypatch.setattr("time.time_ns", lambda: 10**9)  # 1970
     store.add_plan(plan("tiny", "a", "b", time=1.0))
-    store.add_suggestion(plan("tiny", "c", time=1.0), 0, {})
+    store.decision_log("tiny").make(Suggested(0, {}), plan("tiny", "c", time=1.0))
     newest = store.sweeps()[-1]
     assert (newest.name, [trial_id for trial_id, _ in newest.trials]) == ("tiny", ["a", "b", "c"])
     store.add_plan(plan("other", "b", time=1.0))
