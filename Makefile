@@ -56,11 +56,12 @@ bench-dashboard: .venv/ready ## the dashboard over 100,000 and 1,000,000 evaluat
 gpu: ## on a machine with a GPU: exactness, studies 1 and 4, packing, CUDA graphs, memory, energy; nine minutes
 	$(PYTHON) -m tests.gpu --out $(GPU_OUT)
 
-chaos: .venv/ready .venv/servers/ready ## 50 sweeps on a cluster of three nodes and 60 of several drivers under seeded harm, 1,000 random reads, a day of 5,000 trials, all orders of drivers' steps; over an hour
+chaos: .venv/ready .venv/servers/ready ## 50 sweeps on a cluster of three nodes and 70 of several drivers under seeded harm, 1,000 random reads, a day of 5,000 trials, all orders of drivers' steps; over an hour
 	$(BIN)/python -m tests.chaos --runs 50 --seed 0 --out chaos.jsonl
 	$(BIN)/python -m tests.chaos --runs 5 --harms machine_killed
 	$(BIN)/python -m tests.chaos.drivers --runs 50 --seed 0 --out drivers.jsonl
 	$(BIN)/python -m tests.chaos.drivers --runs 10 --cluster local --out drivers_ray.jsonl
+	$(BIN)/python -m tests.chaos.drivers --runs 10 --schedule --out drivers_schedule.jsonl
 	$(BIN)/python -m tests.chaos.kills --runs 25 --cluster inline
 	$(BIN)/python -m tests.chaos.kills --runs 25 --cluster local
 	$(BIN)/python -m tests.chaos.readers --opens 1000

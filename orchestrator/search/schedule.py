@@ -113,9 +113,18 @@ class Asha(NoEarlyStopping):
 
     def _quota(self, rung: _Rung) -> int:
         """Number of cells to promote from a rung."""
-        n = int(len(rung.scores) / self._factor)
-        is_last = self._closed and not any(r.on_the_way for rungs in self._rungs.values() for r in rungs.values())
-        return max(n, 1) if is_last else n
+        n = self._due(rung)
+        return max(n, 1) if self._closed and not any(map(self._is_open, self._all_rungs())) else n
+
+    def _due(self, rung: _Rung) -> int:
+        return int(len(rung.scores) / self._factor)
+
+    def _is_open(self, rung: _Rung) -> bool:
+        """Whether cells are on their way to it, or are to leave it for the next one."""
+        return bool(rung.on_the_way) or any(rung.best(self._due(rung), self._level))
+
+    def _all_rungs(self) -> Iterator[_Rung]:
+        return (rung for rungs in self._rungs.values() for rung in rungs.values())
 
     def _rung(self, group: Hashable, level: int) -> _Rung:
         return self._rungs.setdefault(group, {}).setdefault(level, _Rung())
@@ -128,15 +137,16 @@ class Halving(Asha):
     """
 
     def _quota(self, rung: _Rung) -> int:
-        if not self._closed or rung.on_the_way or self._below_is_open(rung):
-            return 0
+        return 0 if not self._closed or rung.on_the_way or self._below_is_open(rung) else self._due(rung)
+
+    def _due(self, rung: _Rung) -> int:
         return -int(-len(rung.scores) // self._factor)
 
     def _below_is_open(self, rung: _Rung) -> bool:
-        """Whether cells are still on their way to a lower rung of the same group."""
+        """Whether further cells may come from lower rungs of the same group."""
         rungs = next(rungs for rungs in self._rungs.values() if any(rung is one for one in rungs.values()))
         level = next(level for level, one in rungs.items() if one is rung)
-        return any(one.on_the_way for at, one in rungs.items() if at < level)
+        return any(self._is_open(one) for at, one in rungs.items() if at < level)
 
 
 class Median(NoEarlyStopping):

@@ -157,21 +157,19 @@ class Steering:
     # --- Decisions
 
     def _decide(self, *, look: bool = False) -> bool:
-        """Follow the next decision, or make it; whether there was one."""
-        choice = self._decisions.following(look=look)
+        """Follow the next decision, or make it, and promote what may be promoted; whether there was one."""
+        choice = self._decisions.following(look=look) or self._choice()
         if choice is None:
-            choice = self._choice()
-        if choice is not None:
+            return False
+        self._follow(choice)
+        while (choice := self._decisions.following() or self._promotion()) is not None:
             self._follow(choice)
-        return choice is not None
+        return True
 
     def _choice(self) -> Choice | None:
         """What is decided now, by this driver or by another one that was first; None if there is nothing to decide."""
-        best = self._scheduler.best()
-        if best is not None:
-            until = self._by_id[best].until
-            assert until is not None
-            return self._decisions.make(Promoted(best, until))
+        if (promotion := self._promotion()) is not None:
+            return promotion
         found = None if self._is_closed else self._suggester.suggest(self.cells)
         if found is not None:
             return self._decisions.make(*found) if self._suggester.is_adaptive else found[0]
@@ -180,6 +178,15 @@ class Steering:
             self._scheduler.closed()
             return self._choice()
         return None
+
+    def _promotion(self) -> Choice | None:
+        """A promotion, or the decision of another driver that was first; None if no cell may be promoted."""
+        best = self._scheduler.best()
+        if best is None:
+            return None
+        until = self._by_id[best].until
+        assert until is not None
+        return self._decisions.make(Promoted(best, until))
 
     def _catch_up(self) -> None:
         while (choice := self._decisions.following(look=True)) is not None:

@@ -2,13 +2,15 @@
 
 python -m tests.chaos.drivers --runs 50 --seed 0 --drivers 5 --out drivers.jsonl
 python -m tests.chaos.drivers --runs 10 --cluster local
+python -m tests.chaos.drivers --runs 10 --schedule
 
 Each driver is a `permafrost launch` in a network of its own and on a small disk of its own. With `--cluster local` each
 has a Ray that runs one trial at a time and lies on another disk; as two cores carry few of these, three drivers share 8
-trials, where inline five share 20. The S3, a moto server, is in another network, and each driver's way there is a proxy
-that delays answers, loses some, refuses, and can be cut: then what is under way arrives when it is joined again.
-Without the right to make networks and mount disks all share loopback. A line of JSON a run; exit code 0 if each kept
-what is promised.
+trials, where inline five share 20. With `--schedule` they share a search by successive halving, in which a trial pauses
+and perhaps goes on with another driver: seven settings with three seeds each, and its decisions compared, too. The S3,
+a moto server, is in another network, and each driver's way there is a proxy that delays answers, loses some, refuses,
+and can be cut: then what is under way arrives when it is joined again. Without the right to make networks and mount
+disks all share loopback. A line of JSON a run; exit code 0 if each kept what is promised.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from random import Random
 
 import pyarrow.parquet as pq
 
-from orchestrator.store import open_store
+from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from tests.chaos import compare
 from tests.chaos.cluster import base_environment, namespaces_allowed, small_disk
@@ -67,12 +69,14 @@ class History:
     Attributes:
         folder: All parts, by table.
         finished: The trials with a completed attempt.
+        ended: These, and trials that a schedule paused.
         ran_again: Trials and attempts that were claimed when the trial was finished, and evaluated since then.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.finished: set[str] = set()
+        self.ended: set[str] = set()
         self.ran_again: set[tuple[str, int]] = set()
         self._claimed_again: set[tuple[str, int]] = set()
         self._evaluations: set[tuple[str, int, int]] = set()
@@ -100,6 +104,7 @@ class History:
             if name.startswith("trials/"):
                 rows = pq.read_table(BytesIO(content), columns=["trial_id", "state"]).to_pylist()
                 self.finished |= {row["trial_id"] for row in rows if row["state"] == "completed"}
+                self.ended |= {row["trial_id"] for row in rows if row["state"] in ("completed", "pruned")}
             if name.startswith("epochs/"):
                 rows = pq.read_table(BytesIO(content), columns=["trial_id", "attempt", "step"]).to_pylist()
                 new = {(row["trial_id"], row["attempt"], row["step"]) for row in rows} - self._evaluations
@@ -305,7 +310,7 @@ class Run:
                 if code:
                     due[driver] = now + self._rng.uniform(0, PAUSE_S)
         self._undo(now)
-        if self._moments and len(self._history.finished) >= self._moments[0].rows:
+        if self._moments and len(self._history.ended) >= self._moments[0].rows:
             self._reached = self._reached or now
             if now - self._reached >= self._moments[0].delay_s:
                 self._harm(self._moments[0].harm, now)
@@ -331,13 +336,15 @@ class Fleet:
     def __init__(self, drivers: Sequence[Driver], url: str, sweep: Path, folder: Path) -> None:
         self._drivers, self._url, self._sweep, self._folder = drivers, url, sweep, folder
         self.expected: compare.Tables = {}
+        self._decisions: set[object] = set()
 
     def undisturbed(self) -> None:
         """Note the tables of the sweep when one driver runs it and nothing happens."""
         history = History(self._folder / "undisturbed")
         told = Run(self._drivers[:1], self._sweep, "undisturbed", history, [], "").go()
         assert told.exit_codes == [0], told.log_tail
-        self.expected = compare.tables(compare.read_rows(open_store(self._address("undisturbed"))))
+        store = open_store(self._address("undisturbed"))
+        self.expected, self._decisions = compare.tables(compare.read_rows(store)), _decided(store)
 
     def run(self, moments: Sequence[Moment], seed: str) -> tuple[Told, int]:
         """A run and its verdict; and how many trials ended twice, the second attempt begun before the first end."""
@@ -350,10 +357,17 @@ class Fleet:
         )
         told.verdict.unsound += [str(finding) for finding in check_store(address).findings]
         told.verdict.note(compare.compare(self.expected, compare.read_rows(open_store(address))))
+        if (decided := _decided(open_store(address))) != self._decisions:
+            told.verdict.unsound.append(f"decided {decided ^ self._decisions} otherwise")
         return told, history.ended_twice()
 
     def _address(self, store: str) -> str:
         return f"s3://{BUCKET}/{store}?endpoint_override={self._url}"
+
+
+def _decided(store: ResultStore) -> set[object]:
+    """What the search of the only sweep decided."""
+    return {one.choice for sweep in store.sweeps() for one in store.decisions(sweep.name)}
 
 
 @contextlib.contextmanager
@@ -364,11 +378,16 @@ def fleet(
     host: str = "127.0.0.1",
     prefixes: Sequence[Sequence[str]] = (),
     cluster: str = "inline",
+    *,
+    scheduled: bool = False,
 ) -> Iterator[Fleet]:
     """Drivers with links from a host's address to the S3 at a URL; each prefix enters a driver's network."""
-    sweep = write_work(
-        folder, train=40, epochs=N_EPOCHS, seeds=N_TRIALS[cluster], freeze="{strategy: all_encoder, embeddings: true}"
-    )
+    freeze, seeds = "{strategy: all_encoder, embeddings: true}", N_TRIALS[cluster]
+    if scheduled:
+        freeze, seeds = ", ".join(f"{{strategy: first_k, depth: {k}, embeddings: true}}" for k in range(7)), 3
+    sweep = write_work(folder, train=40, epochs=N_EPOCHS, seeds=seeds, freeze=freeze)
+    if scheduled:
+        sweep.write_text(f"{sweep.read_text()}\nschedule: {{kind: halving}}\n")
     with contextlib.ExitStack() as stack:
         drivers = []
         for number in range(n):
@@ -418,6 +437,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--drivers", type=int, help="5, or 3 with a Ray each")
     parser.add_argument("--cluster", choices=tuple(RUN_S), default="inline")
+    parser.add_argument("--schedule", action="store_true", help="share a search by successive halving")
     parser.add_argument("--out", type=Path, help="a file for the lines, and the summary as its last one")
     args = parser.parse_args(argv)
     n_drivers = args.drivers or N_DRIVERS[args.cluster]
@@ -428,7 +448,7 @@ def main(argv: list[str] | None = None) -> int:
         tempfile.TemporaryDirectory(prefix="drivers-", ignore_cleanup_errors=True) as name,
         networks(Path(name), n_drivers) as (host, prefixes),
         moto() as url,
-        fleet(Path(name), n_drivers, url, host, prefixes, args.cluster) as drivers,
+        fleet(Path(name), n_drivers, url, host, prefixes, args.cluster, scheduled=args.schedule) as drivers,
     ):
         drivers.undisturbed()
         for number in range(args.first, args.first + args.runs):

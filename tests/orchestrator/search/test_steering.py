@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +50,14 @@ def test_halving_finds_the_best_cell_with_a_third_of_the_epochs(
     source, spent = scheduled(tmp_path, ScheduleSpec.model_validate({"kind": kind}), seeds)
     assert best(source) == (2, 1e-3)
     assert spent.epochs <= 0.4 * GRID * len(seeds)
+
+
+def test_with_one_slot_a_rung_of_halving_waits_for_all_cells_that_leave_the_rung_below(tmp_path: Path) -> None:
+    schedule = ScheduleSpec(kind="halving")
+    source = Steering(FixedCells(grid_of()), scheduler_of(schedule), schedule, nothing_known(tmp_path))
+    simulate(source, table(), slots=1)
+    assert Counter(len(cell.pauses) for cell in source.cells) == {1: 49 - 17, 2: 17}
+    assert sum(cell.until is None for cell in source.cells) == 6
 
 
 @pytest.mark.parametrize("kind", ["asha", "halving"])
