@@ -8,6 +8,7 @@ it and from the store: `state` holds path, query and colour scheme, `version` th
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import dash
@@ -40,11 +41,25 @@ _INDEX = """<!DOCTYPE html>
 <body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body>
 </html>
 """
+# Dash puts the scripts of every imported package into every page. The grid's is the second largest, and only Trials has
+# a grid: the browser loads it there (`assets/permafrost.js`). No page has a table of `dash_table`.
+_GRID_SCRIPT = re.compile(r'<script src="([^"]*/dash_ag_grid/[^"]*)"></script>')
+_UNUSED_SCRIPT = re.compile(r'<script src="[^"]*/dash_table/[^"]*"></script>')
+
+
+class _LeanDash(dash.Dash):  # type: ignore[misc]  # has no types
+    def interpolate_index(self, metas: str = "", scripts: str = "", **others: str) -> str:
+        """The first answer of the server: without the scripts that its page does not run."""
+        grid = _GRID_SCRIPT.search(scripts)
+        assert grid is not None
+        metas = f'{metas}<meta name="grid-script" content="{grid[1]}">'
+        lean = _UNUSED_SCRIPT.sub("", _GRID_SCRIPT.sub("", scripts))
+        return str(super().interpolate_index(metas=metas, scripts=lean, **others))
 
 
 def make_app(frames: Frames) -> dash.Dash:
     """The app over a store, ready for `dashboards.serving`."""
-    app = dash.Dash(
+    app = _LeanDash(
         "permafrost",
         assets_folder=str(Path(__file__).parents[1] / "assets"),
         title="Permafrost",

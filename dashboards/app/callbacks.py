@@ -17,6 +17,7 @@ from pydantic import validate_call
 
 from dashboards.app import controls as control
 from dashboards.app.page_cache import PageCache, look_of
+from dashboards.app.shell import switches
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.provenance import provenance
 from dashboards.data.selection import Selection, state_of
@@ -161,6 +162,17 @@ def _add_news(app: dash.Dash, cache: PageCache) -> None:
 
 def _add_controls(app: dash.Dash, cache: PageCache) -> None:
     """Set the controls to what the URL means, and the notices and footer, once the first figure of a page is drawn."""
+
+    @app.callback(
+        Output("controls", "children"),
+        Output("switches", "children"),
+        Output("later", "data"),
+        Input("first", "data"),
+        prevent_initial_call=True,
+    )
+    @validate_call
+    def make_controls(state: PageState) -> Any:
+        return control.controls(), switches(), state
 
     @app.callback(
         output={

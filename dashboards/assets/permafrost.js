@@ -78,7 +78,7 @@
     const over = () => mine !== turn;
     const later = async () => { // the controls and what else stands around: what is looked at is there
       await Promise.all(all.filter((card) => inSight(card) && !todo.includes(card)).map((card) => drawn(card, null)));
-      if (!over()) set("later", { data: { ...state, version: version } });
+      if (!over()) set(document.querySelector("#controls > *") ? "later" : "first", { data: { ...state, version: version } });
     };
     const signal = leaving.signal;
     let coming = todo.length ? request(todo[0], state, signal) : null;
@@ -110,6 +110,14 @@
     if (!over()) cards().forEach((card) => card.removeAttribute("aria-busy"));
   };
 
+  // The grid's component, which only Trials has: its script is as large as Plotly's.
+  const grid = () => new Promise((done) => {
+    const script = document.createElement("script");
+    script.onload = script.onerror = done; // without it the page says that the component is missing
+    script.src = document.querySelector('meta[name="grid-script"]').content;
+    document.head.append(script);
+  });
+
   // --- Dash's callbacks that run here
 
   let scheme = "light"; // as the page comes
@@ -131,7 +139,8 @@
         const repaint = theme(search) !== scheme;
         scheme = theme(search);
         // The colour scheme is a property of what is around everything: setting it draws everything.
-        return [same ? skip() : now, repaint ? scheme : skip(), before && before.path === path ? skip() : path];
+        const changes = [same ? skip() : now, repaint ? scheme : skip(), before && before.path === path ? skip() : path];
+        return path === "/trials" && !window.dash_ag_grid ? grid().then(() => changes) : changes;
       },
       links: (path, later, ids) => {
         const search = later && later.search !== undefined && later.path === path ? later.search : window.location.search;

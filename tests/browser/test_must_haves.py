@@ -276,6 +276,23 @@ def test_a_choice_taken_back_at_once_is_taken_back(url: str, watched: Watched) -
     expect(page.locator("#control-split")).to_have_value("dev")
 
 
+def test_the_script_of_the_grid_is_loaded_where_a_grid_is_shown(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth")
+    assert page.locator("script[src*=ag_grid]").count() == 0
+    page.get_by_role("link", name="Trials", exact=True).click()
+    page.locator(".ag-cell").first.wait_for()
+
+
+def test_controls_are_made_after_the_first_figure_where_room_was_left(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/depth")
+    with_controls = page.locator(PLOT).bounding_box()
+    page.evaluate("document.getElementById('controls').replaceChildren()")
+    assert page.locator(PLOT).bounding_box() == pytest.approx(with_controls, abs=1)
+    page.reload()
+    page.locator(f"{PLOT} .points path").first.wait_for()
+    page.locator("#control-split").wait_for()
+
+
 def test_what_is_in_sight_is_asked_for_first_and_each_part_once(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/depth?size=800")
     page.locator('[data-part="factors-expected"]').scroll_into_view_if_needed()
