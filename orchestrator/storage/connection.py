@@ -29,7 +29,8 @@ T = TypeVar("T")
 Service: TypeAlias = S3Store | GCSStore
 
 PATIENCE_S = 60.0  # for retries, once the service has answered; the last attempt may take as long again
-FIRST_PATIENCE_S = 10.0  # before it has: more likely the address is wrong
+FIRST_PATIENCE_S = 10.0  # before it has, if something refuses: more likely the address is wrong
+SILENT_PATIENCE_S = 30.0  # before it has, if nothing answers: names and networks of new containers can take as long
 CONNECT_S, REQUEST_S = 5.0, 20.0  # timeouts of one request, which may carry `object_storage.LARGEST_BYTES`
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 _RENEWED_S = 600.0  # boto3 renews credentials that have less time left, so what it hands out is valid for as long
@@ -38,6 +39,7 @@ _LONGEST_MESSAGE = 400
 _PERMANENT = re.compile(r"status code: 4(?!08|09|25|29)\d\d(?!.*RequestTimeout)|Received redirect", re.DOTALL)
 # Of S3, for temporary credentials that have expired (the answer to a HEAD has no words); of boto3 while it renews them.
 _EXPIRED = re.compile(r"ExpiredToken|performing HEAD .*status code: 400|External AWS credential provider", re.DOTALL)
+_SILENCE = re.compile("TimedOut|timed out")
 _CAUSE = re.compile(r'(?:message|error): "[^"\n]+"|InvalidCertificate\([\s\w(]*|TimedOut|IncompleteMessage')
 _REGIONS_URL = "https://s3.amazonaws.com"  # says in which region a bucket is, to anybody
 ACCESS = {
@@ -74,8 +76,7 @@ class Connection:
             AlreadyExistsError: of obstore: the object that the action creates exists.
             StoreError: as `describe` words it, without secrets and not chained to the library's own error.
         """
-        patience = self.patience_s if self._answered else min(FIRST_PATIENCE_S, self.patience_s)
-        deadline, pause, has_expired = time.monotonic() + patience, _FIRST_PAUSE_S, False
+        began, pause, has_expired = time.monotonic(), _FIRST_PAUSE_S, False
         while True:
             try:
                 if has_expired:
@@ -93,13 +94,18 @@ class Connection:
                 is_permanent = not has_expired and (
                     isinstance(error, _REFUSALS) or _PERMANENT.search(message) is not None
                 )
-                if is_permanent or time.monotonic() + pause > deadline:
+                if is_permanent or time.monotonic() + pause > began + self._patience(message):
                     raise StoreError(describe(_short(message), is_permanent or not self._answered)) from None
             else:
                 self._answered = True
                 return result
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # so that many clients do not retry at once
             pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _patience(self, message: str) -> float:
+        if self._answered:
+            return self.patience_s
+        return min(SILENT_PATIENCE_S if _SILENCE.search(message) else FIRST_PATIENCE_S, self.patience_s)
 
 
 def connect(address: Address) -> Connection:

@@ -42,7 +42,9 @@ class Bridge:
 
     def __enter__(self) -> Self:
         self._add(self.host)
-        ip("-n", self.host, "link", "add", "br0", "type", "bridge")
+        # With an address of its own, as Docker gives: else it takes the lowest of its ports', which a new container may
+        # change, and then nobody's questions of names arrive until each has found out, up to 15 s later.
+        ip("-n", self.host, "link", "add", "br0", "address", "02:00:00:00:00:01", "type", "bridge")
         ip("-n", self.host, "addr", "add", f"{self.gateway}/24", "dev", "br0")
         ip("-n", self.host, "link", "set", "br0", "up")
         # What Docker sets to publish a port on the host's loopback.

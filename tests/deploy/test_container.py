@@ -13,7 +13,7 @@ import pytest
 
 from tests.chaos.cluster import namespaces_allowed
 from tests.deploy.container import Container, Mount, Setup
-from tests.deploy.networks import Bridge, wait_until
+from tests.deploy.networks import Bridge, ip, wait_until
 
 pytestmark = pytest.mark.skipif(not namespaces_allowed(), reason="containers need root and network namespaces")
 PATH = {"PATH": os.environ["PATH"]}
@@ -73,6 +73,16 @@ def test_names_are_resolved_to_all_their_containers_and_forgotten_with_them(star
     bridge.forget(addresses[0])
     assert addresses[0] not in one.run("getent", "ahostsv4", "many").stdout
     assert one.run("getent", "ahostsv4", "nobody").returncode == 2
+
+
+def test_the_bridge_stays_where_containers_know_it_whatever_others_join(bridge: Bridge) -> None:
+    def address() -> str:
+        return bridge.on_host("cat", "/sys/class/net/br0/address")
+
+    first = address()
+    ip("-n", bridge.host, "link", "add", "low", "address", "00:00:00:00:00:02", "type", "veth", "peer", "name", "end")
+    ip("-n", bridge.host, "link", "set", "low", "master", "br0", "up")
+    assert address() == first
 
 
 def test_a_port_is_open_on_the_host_where_it_is_published_and_nowhere_else(start: Start, bridge: Bridge) -> None:

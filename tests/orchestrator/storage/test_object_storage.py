@@ -161,6 +161,18 @@ def test_a_server_that_never_answers_is_given_up(s3: S3Process, prefix: str, mon
             store.trials()
 
 
+@pytest.mark.slow
+def test_a_server_that_is_silent_at_first_is_waited_for_longer_than_one_that_refuses(
+    s3: S3Process, prefix: str, direct: ResultStore, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    direct.append("epochs", [epoch(step=1)])
+    monkeypatch.setattr(connection_module, "REQUEST_S", 0.5)
+    monkeypatch.setattr(connection_module, "FIRST_PATIENCE_S", 0.1)
+    faults.slow_share, faults.slow_s = 1.0, 3.0
+    threading.Timer(2.0, lambda: setattr(faults, "slow_share", 0.0)).start()  # after one attempt of three requests
+    assert steps(opened(s3.address(prefix, faults.url), patience_s=60.0)) == [1]
+
+
 def test_where_nobody_listens_is_an_error_that_says_where(s3: S3Process) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
