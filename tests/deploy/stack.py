@@ -27,10 +27,11 @@ from tests.deploy.networks import Bridge
 _OBEYED = {
     "cap_add", "cap_drop", "command", "depends_on", "deploy", "entrypoint", "environment", "healthcheck",
     "network_mode", "networks", "pids_limit", "ports", "read_only", "restart", "secrets", "security_opt", "shm_size",
-    "tmpfs", "user", "volumes",
+    "stop_grace_period", "tmpfs", "user", "volumes",
 }  # fmt: skip
-_MEANINGLESS = {"build", "image", "logging", "stop_grace_period"}
+_MEANINGLESS = {"build", "image", "logging"}
 _TMPFS = "noexec,nosuid,nodev"  # what Docker adds to the options of a tmpfs
+_GRACE_S = 10.0  # of `docker stop`, where the service says nothing
 _AGAIN_S = 1.0  # before a container that ended is started again
 
 
@@ -67,6 +68,7 @@ class Stack:
         self.bridge = Bridge(folder)
         self.containers: dict[str, list[Container]] = {}
         self.restarts: dict[str, int] = {}
+        self._stopped: set[Container] = set()
         self._ended = threading.Event()
         self._keeper = threading.Thread(target=self._keep)
 
@@ -109,6 +111,21 @@ class Stack:
         """One more container of a service, with another command (`compose run --rm`)."""
         self._need(name)
         return self._start(name, command)
+
+    def stop(self, container: Container) -> int:
+        """SIGTERM, and SIGKILL after the service's grace; it is not started again (`docker stop`). The exit code."""
+        name = self.name_of(container)
+        self._stopped.add(container)
+        code = container.stop(_seconds(self.service(name).get("stop_grace_period"), _GRACE_S))
+        self.bridge.forget(container.setup.address)
+        return code
+
+    def start(self, container: Container) -> None:
+        """Start one that was stopped, and wait until it is healthy (`docker compose up --wait`)."""
+        self.bridge.remember(container.setup.address, self.name_of(container))
+        container.start()
+        self._stopped.discard(container)
+        self.wait_healthy(container)
 
     def name_of(self, container: Container) -> str:
         """The service of a container."""
@@ -212,7 +229,9 @@ class Stack:
         while not self._ended.wait(_AGAIN_S):
             for name, made in list(self.containers.items()):
                 for container in made:
-                    if container.exit_code() is not None and self.service(name)["restart"] == "unless-stopped":
+                    if container in self._stopped or container.exit_code() is None:
+                        continue
+                    if self.service(name)["restart"] == "unless-stopped":
                         self.restarts[name] = self.restarts.get(name, 0) + 1
                         container.start()
 

@@ -70,6 +70,7 @@ def store(environ, start):
 
 run_simple("0.0.0.0", 8333, store, threaded=True)
 """
+STOPPED_S = 400  # for a sweep of which something is stopped
 FETCH = """
 import sys
 from pathlib import Path
@@ -203,3 +204,43 @@ def test_prometheus_scrapes_every_node_and_its_rules_are_in_order(stack: Deploym
     rules = [rule for group in asked("rules")["groups"] for rule in group["rules"]]
     assert rules
     assert {rule["lastError"] for rule in rules if "lastError" in rule} == set()
+
+
+def has_trial(container: Container) -> bool:
+    """Whether a container of a worker trains now, by what Ray's workers call themselves."""
+    return "ray::UD_Naija" in container.run("sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'").stdout
+
+
+def ends_undisturbed(stack: Deployment, undisturbed: compare.Tables, store: str) -> None:
+    """Assert what is promised of a sweep after each of the stops."""
+    folder = stack.fetched(store)
+    found = compare.compare(undisturbed, compare.read_rows(open_store(folder)))
+    assert (found.missing, found.surplus, found.different, found.duplicate) == (0, 0, 0, 0), found.examples
+    assert compare.lost_intervals(folder) <= 1
+
+
+def begun(stack: Deployment, store: str) -> Container:
+    """A sweep whose first trial has ended, and of which both workers train others."""
+    sweep = stack.submit(store)
+    wait_until(lambda: f"1/{N_TRIALS} completed" in sweep.said(), STOPPED_S, "a trial has ended")
+    return sweep
+
+
+def test_a_worker_that_is_stopped_keeps_its_trials_for_the_others(
+    stack: Deployment, undisturbed: compare.Tables
+) -> None:
+    sweep, worker = begun(stack, "worker"), stack.containers["worker"][0]
+    wait_until(lambda: has_trial(worker), 60, "it has a trial")
+    assert stack.stop(worker) == 0
+    assert sweep.wait(STOPPED_S) == 0, sweep.said()
+    ends_undisturbed(stack, undisturbed, "worker")
+    stack.start(worker)
+
+
+def test_a_sweep_whose_submitter_is_stopped_goes_on_and_submitting_it_again_shares_it(
+    stack: Deployment, undisturbed: compare.Tables
+) -> None:
+    assert stack.stop(begun(stack, "sweep")) == 143
+    again = stack.submit("sweep")
+    assert again.wait(STOPPED_S) == 0, again.said()
+    ends_undisturbed(stack, undisturbed, "sweep")
