@@ -44,11 +44,6 @@ class Cell:
         return objective_group(self.specs[0])
 
     @property
-    def alive(self) -> list[TrialSpec]:
-        """Trials that have not ended."""
-        return [spec for spec in self.specs if spec.trial_id not in self.over]
-
-    @property
     def is_over(self) -> bool:
         """Whether all trials have ended."""
         return len(self.over) == len(self.specs)
