@@ -143,15 +143,21 @@ def _beside(folder: Path) -> dict[str, Kind]:
 
 
 def _searched(folder: Path) -> dict[str, Kind]:
-    """A cell that a search suggested."""
+    """What a search decided: a suggested cell, a promotion and an early stop."""
     sweep, document = load_sweep(write_sweep(folder / "searched.yaml", SEARCH.replace("BANK", f"{folder}/bank")), [])
     store, lookup = ResultStore(folder / "searched"), Lookup(offline=True)
     source_of(make_plan(sweep, document, store, lookup), store).next()
-    (suggested,) = (folder / "searched" / "sweeps" / "searched").glob("suggested-*")
-    suggested = suggested.rename(suggested.with_name("suggested-00000000000000000001-0123abcd.json"))
+    (decided,) = (folder / "searched" / "sweeps" / "searched").glob("decided-*")
+    others = [{"promoted": "0123abcd", "beyond": 1.0}, {"stopped": "0123abcd"}]
+    content = json.loads(decided.read_bytes())
+    content["decisions"] = [{"decision": n, "time_ns": n} | one for n, one in enumerate(others, 1)]
+    decided.unlink()
+    suggested = decided.with_name("suggested-00000000000000000001-0123abcd.json")
+    suggested.write_text(json.dumps(content), encoding="utf-8")
 
     def read() -> None:
         make_plan(sweep, document, store, lookup)
+        store.decision_log(sweep.name)
         list(past_cells(sweep, store, lookup))
 
     return {"suggestion": Kind(suggested, read, mutated_json)}
