@@ -86,7 +86,8 @@ class _Proxy(Handler):
         head, body = self._raw_head(), _raw_body(self.rfile, dict(self.headers.items()))
         match self.server.fate(self.command, self.path, self.headers.get("Authorization", "")):
             case "refused":
-                self.send(Answer(self.server.status or 500))
+                status = self.server.status or 500
+                self.send(refusal(503, "SlowDown", "Reduce your request rate.") if status == 503 else Answer(status))
             case "expired":
                 self.send(refusal(400, "ExpiredToken", "The provided token has expired."))
             case "error before":
