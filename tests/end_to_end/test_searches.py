@@ -36,6 +36,7 @@ seeds: [0, 1]
 """
 GRID = f"{TRIAL}{SPACE}  optim.lr: [1e-4, 1e-3]\nseeds: [0, 1]\n"
 ASHA = GRID + "schedule: {kind: asha, first: 1, factor: 2}\n"
+BOTH = TPE + "schedule: {kind: asha, first: 1, factor: 2}\n"
 
 
 @pytest.fixture
@@ -86,11 +87,15 @@ def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, here:
     assert not is_kept(folder / "cut")
 
 
-@pytest.mark.parametrize("text", [TPE, ASHA], ids=["tpe", "asha"])
+@pytest.mark.parametrize(
+    ("text", "cluster"),
+    [(TPE, "inline"), (ASHA, "inline"), pytest.param(BOTH, "local", marks=pytest.mark.cluster)],
+    ids=["tpe", "asha", "both on Ray"],
+)
 def test_two_launches_of_a_search_share_it_and_decide_once(
-    folder: Path, permafrost: Command, here: Here, text: str
+    folder: Path, permafrost: Command, here: Here, text: str, cluster: str
 ) -> None:
-    words = ("launch", "--sweep", sweep(folder, text), "--store", folder / "s", "--cluster", "inline")
+    words = ("launch", "--sweep", sweep(folder, text), "--store", folder / "s", "--cluster", cluster)
     with ThreadPoolExecutor(2) as pool:
         done = [future.result() for future in [pool.submit(permafrost, *words) for _ in range(2)]]
     assert [one.returncode for one in done] == [0, 0], [one.stderr for one in done]
@@ -101,16 +106,13 @@ def test_two_launches_of_a_search_share_it_and_decide_once(
     assert len({tuple(row.values()) for row in ended}) == len(ended)
     assert set(states(store).values()) <= {State.COMPLETED, State.PRUNED}
     assert not is_kept(folder / "s")
-    assert {name.partition("-")[0] for name in store.storage.at("sweeps").at("search").files()} <= {
-        "plan",
-        "suggested",
-        "forecast",
-    }
     assert here("store", "verify", "--store", folder / "s").exit_code == 0
     before = states(store)
     again = here(*words)
     assert "nothing to do: " in again.stderr
     assert states(store) == before
+    kinds = {name.partition("-")[0] for name in store.storage.at("sweeps").at("search").files()}
+    assert kinds <= {"plan", "suggested", "forecast"}  # no decision in an object of its own
 
 
 @pytest.mark.cluster

@@ -148,9 +148,11 @@ def _searched(folder: Path) -> dict[str, Kind]:
     store, lookup = ResultStore(folder / "searched"), Lookup(offline=True)
     source_of(make_plan(sweep, document, store, lookup), store).next()
     (decided,) = (folder / "searched" / "sweeps" / "searched").glob("decided-*")
-    others = [{"promoted": "0123abcd", "beyond": 1.0}, {"stopped": "0123abcd"}]
     content = json.loads(decided.read_bytes())
-    content["decisions"] = [{"decision": n, "time_ns": n} | one for n, one in enumerate(others, 1)]
+    content["decisions"] = [
+        {"decision": 1, "time_ns": 1, "promoted": "0123abcd", "beyond": 1.0},
+        {"decision": 2, "time_ns": 2, "stopped": "0123abcd"},
+    ]
     decided.unlink()
     suggested = decided.with_name("suggested-00000000000000000001-0123abcd.json")
     suggested.write_text(json.dumps(content), encoding="utf-8")
