@@ -69,8 +69,8 @@ def run_plan(
             _run(running, bounds, forecast, began)
         finally:
             running.close()
-            if decides(plan) and not membership.others():
-                results.join_decisions(plan.sweep.name)
+        if decides(plan) and not membership.others():  # after an error the next launch does it
+            results.join_decisions(plan.sweep.name)
     outcome = outcome_of(plan, results, time.monotonic() - began, dry_run=False)
     bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
     return Ended(plan, outcome, stop, tuple(running.source.found()))
