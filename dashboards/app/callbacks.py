@@ -75,16 +75,15 @@ def _page(cache: PageCache, state: PageState) -> tuple[Any, str]:
         return dmc.Alert(words, title="Not found", color="red"), "controls"
     selection = cache.select(state["search"])
     title = html.H1(f"{view.title}: {view.question}", className="only-heard")
-    first, *others = view.parts or (None,)
-    drawn = [] if first is None else [part_card(first, cache.drawn(first, state))]
+    first = next((part for part in view.parts if not part.on_demand), None)
+    parts = [part_card(part, cache.drawn(part, state) if part is first else None) for part in view.parts]
     content = []
     if view.content:
         shows = {"data-shows": _shows(view, selection)}
         content = [html.Div(view.content(selection), id=part_id("content", path), **shows)]
-    cards = [*content, *drawn, *(part_card(part, None) for part in others)]
     file = f"/page/{view.name}.html"
     save = [html.A("Save this page (HTML)", href=file, download="", **{"data-export": file})] if view.parts else []
-    return dmc.Stack([title, *cards, *save], gap="xs"), _shown_controls(view, selection)
+    return dmc.Stack([title, *content, *parts, *save], gap="xs"), _shown_controls(view, selection)
 
 
 def not_found(why: str) -> Response:

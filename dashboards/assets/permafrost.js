@@ -27,8 +27,9 @@
   let asked = null; // what is asked for now
   let shown = {}; // what each part shows
   let leaving = null; // stops the request that is on its way
+  let last = null; // state and version that were asked for last
 
-  const cards = () => Array.from(document.querySelectorAll("#page [data-part]"));
+  const cards = () => Array.from(document.querySelectorAll("#page [data-part]")).filter((card) => !card.closest("details:not([open])"));
   const plotOf = (card) => card.querySelector(".js-plotly-plot");
   const frame = () => new Promise((done) => {
     requestAnimationFrame(done);
@@ -43,11 +44,11 @@
     return all.filter(inSight).concat(all.filter((card) => !inSight(card)));
   };
 
-  // Whether a figure that came is drawn; a table is there at once.
+  // Whether a figure that came is drawn; a table, or why there is nothing to show, is there at once.
   const drawn = async (card, before) => {
     for (let n = 0; n < 200 && card.isConnected; n++) {
       const plot = plotOf(card);
-      if (!plot && !card.querySelector(".place")) return;
+      if (!plot && !card.querySelector(".place:not(:has(.nothing))")) return;
       if (plot && plot._fullData && plot.querySelector(".main-svg") && plot._fullLayout !== before) return;
       await frame();
     }
@@ -62,15 +63,17 @@
 
   const put = async (card, found) => {
     const part = card.dataset.part, plot = plotOf(card), before = plot && plot._fullLayout;
-    if (found.graph && plot) set({ kind: "figure", part: part }, { figure: found.graph.props.children.props.figure });
+    const inner = found.graph && found.graph.props.children, figure = inner && inner.props && inner.props.figure;
+    if (figure && plot) set({ kind: "figure", part: part }, { figure: figure });
     else if (found.graph) set({ kind: "place", part: part }, { children: found.graph });
     if (found.table) set({ kind: found.graph ? "table" : "only", part: part }, { children: found.table });
-    if (found.graph) await drawn(card, before);
+    if (figure) await drawn(card, before);
   };
 
   const ask = async (state, version) => {
     const mine = ++turn, wanted = meaning(state, version);
     asked = wanted;
+    last = [state, version];
     if (leaving) leaving.abort();
     leaving = new AbortController();
     const all = inOrder(), todo = all.filter((card) => shown[card.dataset.part] !== wanted);
@@ -109,6 +112,11 @@
     }
     if (!over()) cards().forEach((card) => card.removeAttribute("aria-busy"));
   };
+
+  // A part that opens on demand is asked for then.
+  document.addEventListener("toggle", (event) => {
+    if (event.target.matches(".on-demand[open]") && last) ask(...last);
+  }, true);
 
   // The grid's component, which only Trials has: its script is as large as Plotly's.
   const grid = () => new Promise((done) => {

@@ -55,6 +55,7 @@ def dashboard(
         gc.collect()
         gc.freeze()  # what is known of the store stays: looking through it for garbage would stop a page for 0.3 s
         code = serve(make_app(frames), access, debug=debug)
+        gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
     raise typer.Exit(code)
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from dashboards.data.selection import Selection
+from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
 from trials.escaping.untrusted_text import escaped
 
@@ -27,7 +28,8 @@ class Provenance(NamedTuple):
         config: First 12 hex digits of SHA-256 over the ids of the planned trials, which depend on every setting.
         commits, devices: Of the trials that ended, the most frequent first.
         data: Corpus and the first 12 digits of its fingerprint.
-        trials, completed, rows: Counts; `rows` are evaluations in the store.
+        trials, completed: Numbers of trials that are selected, and of those of them that have completed.
+        planned, rows: Numbers of trials of the sweep, and of evaluations in the store.
         time: Of the newest row, UTC; empty if there is none.
     """
 
@@ -39,6 +41,7 @@ class Provenance(NamedTuple):
     data: tuple[str, ...]
     trials: int
     completed: int
+    planned: int
     rows: int
     time: str
 
@@ -50,7 +53,8 @@ class Provenance(NamedTuple):
                 f"commit {', '.join(commit[:10] for commit in self.commits[:3]) or 'none'}",
                 f"data {', '.join(self.data[:3]) or 'none'}",
                 f"device {', '.join(self.devices[:3]) or 'none'}",
-                f"{self.completed:,} of {self.trials:,} trials completed, {self.rows:,} evaluations",
+                f"{self.trials:,} of {counted(self.planned, 'trial')} shown, {self.completed:,} completed",
+                f"{self.rows:,} evaluations in the store",
                 f"last row {self.time or 'none'}",
             )
         )
@@ -71,6 +75,7 @@ def provenance(selection: Selection) -> Provenance:
         data=tuple(data),
         trials=len(trials),
         completed=len(selection.completed),
+        planned=0 if selection.sweep is None else len(selection.sweep.trials),
         rows=snapshot.n_rows,
         time=_utc(snapshot.last_row),
     )

@@ -83,7 +83,7 @@ def draw_panels(info: Panels, look: Look) -> Figure:
     columns = 1 if look.narrow else min(_COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
     data, notes = [], []
-    drawn = layout(look, x={}, y={}, height=90 + _EACH * rows, showlegend=False)
+    drawn = layout(look, x={}, y={}, height=90 + _EACH * rows, showlegend=True)
     x_lines, y_lines = drawn.pop("xaxis"), drawn.pop("yaxis")
     for n, title in enumerate(shown):
         row, column = divmod(n, columns)
@@ -102,6 +102,8 @@ def draw_panels(info: Panels, look: Look) -> Figure:
         data += _marks(info.table[info.table["panel"] == n], at, look)
     if info.note:
         notes.append({**heading(info.note, 1, 1), "xanchor": "right", "yshift": 22})
+    data += _keys(info.table[info.table["panel"] < len(shown)], look)
+    drawn["legend"] |= {"yref": "container", "y": 1, "yanchor": "top"}
     return {"data": data, "layout": {**drawn, "annotations": notes}}
 
 
@@ -118,7 +120,7 @@ def _marks(table: pd.DataFrame, at: str, look: Look) -> list[dict[str, Any]]:
     return [
         {
             "type": "scatter", "mode": "markers", "xaxis": f"x{at}", "yaxis": f"y{at}", "name": "difference",
-            "x": numbers(table["share"]), "y": numbers(table["mean"], 100),
+            "showlegend": False, "x": numbers(table["share"]), "y": numbers(table["mean"], 100),
             "error_y": interval_bars(ends, look.muted, scale=100),
             "marker": {
                 "size": 10,
@@ -128,6 +130,21 @@ def _marks(table: pd.DataFrame, at: str, look: Look) -> list[dict[str, Any]]:
             "customdata": [[label, verdict] for label, verdict in zip(labels, table["verdict"], strict=True)],
             "hovertemplate": "%{customdata[0]}: %{y:+.2f} points<br>%{customdata[1]}<extra></extra>",
         }
+    ]  # fmt: skip
+
+
+def _keys(table: pd.DataFrame, look: Look) -> list[dict[str, Any]]:
+    """The settings of all panels, for the legend."""
+    settings = table.drop_duplicates(["freeze", "n_layers"]).sort_values(
+        ["n_layers", "depth", "strategy", "embeddings"], kind="stable"
+    )
+    return [
+        {
+            "type": "scatter", "mode": "markers", "x": [None], "y": [None], "hoverinfo": "skip",
+            "name": cell_name(row, several=False),
+            "marker": {"size": 10, "color": cell_colour(look, row), "symbol": cell_symbol(look, row)},
+        }
+        for row in settings.itertuples()
     ]  # fmt: skip
 
 

@@ -43,13 +43,16 @@ def part_card(part: Part[Any], drawn: Drawn | None) -> Any:
         rows = None if drawn is None else table(drawn)
         body = [html.Div(rows, id=part_id("only", part.name), className="wide", tabIndex="0", role="group")]
     head = html.Div([dmc.Title(part.title, order=2, size="h5"), _caption(part)], className="title")
-    return dmc.Paper(
+    card = dmc.Paper(
         dmc.Stack([head, *body, _tools(part)], gap=4),
         p="sm",
         withBorder=True,
         className="part",
         **{"data-part": part.name},
     )
+    if not part.on_demand:
+        return card
+    return html.Details([html.Summary(part.on_demand), card], className="on-demand")
 
 
 def _caption(part: Part[Any]) -> Any:
@@ -62,8 +65,15 @@ def _caption(part: Part[Any]) -> Any:
 
 
 def figure_of(part: Part[Any], drawn: Drawn) -> Any:
-    """The figure of a part; None for a table alone."""
-    return None if drawn.figure is None else graph(part.name, part.title, drawn.figure)
+    """The figure of a part, or why it has nothing to show; None for a table alone."""
+    if drawn.figure is None:
+        return None
+    return _nothing(drawn) if drawn.why_empty else graph(part.name, part.title, drawn.figure)
+
+
+def _nothing(drawn: Drawn) -> Any:
+    """Why there is nothing to show; CSS hides the table and the exports, which would have nothing either."""
+    return dmc.Text(drawn.why_empty, size="sm", className="nothing")
 
 
 def graph(name: str, title: str, figure: Figure, *, kind: str = "figure") -> Any:
@@ -113,7 +123,7 @@ def _tools(part: Part[Any]) -> Any:
 def table(drawn: Drawn) -> Any:
     """A part's table or what it shows in its place, or why there is none."""
     if drawn.why_empty:
-        return dmc.Text(drawn.why_empty)
+        return _nothing(drawn)
     found = frame_table(drawn.table) if drawn.make_body is None else drawn.make_body()
     return html.Div([found, dmc.Text(drawn.note, size="sm")]) if drawn.note else found
 

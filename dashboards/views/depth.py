@@ -10,7 +10,7 @@ import pandas as pd
 from dashboards.data.selection import Selection
 from dashboards.views import factors, forest, means, published, variance
 from dashboards.views.cells import Cells, Places, beside_each_other, cells_of, places, setting_columns
-from dashboards.views.drawing import cell_colour, cell_symbol, freeze_name, mean_marks, name
+from dashboards.views.drawing import cell_colour, cell_name, cell_symbol, freeze_name, mean_marks, name
 from dashboards.views.part import Part
 from dashboards.views.published import Overlay, overlay, published_columns, published_traces
 from dashboards.views.theme import Figure, Look, axis, layout
@@ -75,7 +75,7 @@ def _dots(info: Strip, look: Look) -> list[dict[str, Any]]:
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": name(freeze_name(row.freeze)),
+                "name": cell_name(row, several=False),
                 "x": dots["x"].round(4).tolist(),
                 "y": dots["y"].round(4).tolist(),
                 "customdata": _rows(dots),

@@ -50,7 +50,8 @@ def draw_forest(info: Forest, look: Look) -> Figure:
     """Points with intervals; filled if the interval that decides excludes zero."""
     paired = info.table[info.table["n_pairs"] > 0]
     table = paired[-MAX_ROWS:]
-    labels = [f"{cell_name(row, several=True)} (n={row.n_pairs})" for row in table.itertuples()]
+    several = info.table["train_size"].nunique() > 1
+    labels = [f"{cell_name(row, several=several)} (n={row.n_pairs})" for row in table.itertuples()]
     marks = Diamonds(
         labels,
         table["decided"].tolist(),

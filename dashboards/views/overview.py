@@ -250,6 +250,7 @@ COVERAGE = Part(
     coverage_table,
     draw_coverage,
     any_state=True,
+    on_demand="Every trial, by setting and seed",
 )
 FAILURES = Part(
     "overview-failures",

@@ -35,6 +35,7 @@ class Part(Generic[Info]):
         note: What its table leaves out, and why, as one line below it on every surface; empty if nothing.
         any_state: Whether it shows trials in any state, so that it needs no completed one.
         of_store: Whether it shows more than what is selected, so that a report has it once, in its summary.
+        on_demand: On a page it opens, and is only then asked for, by these words; empty if it is there at once.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Part(Generic[Info]):
     note: Callable[[Info], str] = lambda info: ""
     any_state: bool = False
     of_store: bool = False
+    on_demand: str = ""
 
 
 @dataclass(frozen=True)

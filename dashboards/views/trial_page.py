@@ -136,7 +136,7 @@ def curve_figure(epochs: pd.DataFrame, look: Look, found: Outlook | None = None)
         for column, name, dash, place, factor, colour in lines
     ]  # fmt: skip
     data += _ahead(epochs, found, colour=lines[0][-1])
-    right = {**axis("loss"), "overlaying": "y", "side": "right", "showgrid": False}
+    right = {**axis("loss"), "overlaying": "y", "side": "right", "showgrid": False, "tickmode": "auto"}
     return {"data": data, "layout": layout(look, x=axis("epoch"), y=axis("score (%)"), height=320, yaxis2=right)}
 
 

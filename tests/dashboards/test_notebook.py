@@ -21,7 +21,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
 def test_the_depth_curve_of_a_store_is_a_figure_that_plotly_accepts(store: ResultStore) -> None:
     drawn = figure(store=store)
     assert isinstance(drawn, go.Figure)
-    assert {"none", "first 2"} <= {trace.name for trace in drawn.data}
+    assert {"□ □□□□□□ none", "□ ■■□□□□ first 2"} <= {trace.name for trace in drawn.data}
     assert figure(store=str(store.root)).to_plotly_json() == drawn.to_plotly_json()
 
 

@@ -22,7 +22,9 @@ def test_there_is_a_panel_for_each_size_whatever_is_selected(tmp_path: Path) -> 
 
 def test_panels_have_axes_of_their_own_and_one_scale(tmp_path: Path) -> None:
     figure = strictly(across.draw_panels(across.prepare_panels(made(tmp_path / "s")), LIGHT))
-    assert [trace["xaxis"] for trace in figure["data"]] == ["x", "x2"]
+    assert [trace["xaxis"] for trace in figure["data"] if "xaxis" in trace] == ["x", "x2"]
+    named = [trace["name"] for trace in figure["data"] if trace.get("showlegend", True)]
+    assert named == ["□ ■■□□□□ first 2", "□ ■□■□■□ alternating", "□ ■■■■□□ first 4", "□ ■■■■■■ all"]
     assert figure["layout"]["yaxis2"]["matches"] == "y"
     domains = [figure["layout"][axis]["domain"] for axis in ("xaxis", "xaxis2")]
     assert domains[0][1] <= domains[1][0]
