@@ -12,7 +12,8 @@ its token by itself, from the file that RAY_AUTH_TOKEN_PATH names.
 
 `ray start --block` takes a SIGTERM well by itself (ray/_private/node.py, `_drain_node_before_shutdown`): the node is
 given no more work, and ends as soon as it is idle or after RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S. But it does not tell
-the trials, which would run on and then be killed. So they are asked here to go, which they do at their next step, kept.
+the trials and the drivers of submitted sweeps, which would run on and then be killed. So they are asked here to go:
+trials do at their next step, kept, drivers when all of their trials have come to an evaluation.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ DRAINED_AFTER_S = 1.5  # a node that is asked to end takes no more work after ab
 RAYLET = "http://127.0.0.1:52365/api/local_raylet_healthz"
 SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "HF_TOKEN", "PERMAFROST_DASHBOARD_TOKEN")
 NO_TRIALS = ("IDLE", "DashboardAgent", "RuntimeEnvAgent", "SPILL", "RESTORE")  # Ray's own, by their titles
+OF_A_JOB = b"RAY_JOB_CONFIG_JSON_ENV_VAR="  # what a submitted command has in its environment, and nothing else of Ray's
 # Without these Ray takes any free ports, which no policy of a network could name.
 PORTS = (
     "--node-manager-port=6380", "--object-manager-port=6381", "--dashboard-agent-grpc-port=6382",
@@ -130,7 +132,7 @@ def answers(url: str) -> bool:
 
 
 def run_node(command: list[str], grace_s: float) -> int:
-    """Run a node until it ends or SIGTERM asks; then its trials are kept first.
+    """Run a node until it ends or SIGTERM asks; then its trials are kept first, and its drivers stop their sweeps.
 
     As process 1 it also takes in what other processes leave behind.
 
@@ -187,22 +189,22 @@ def reap(node: int) -> int | None:
 
 
 def ask_to_go(node: int, told: set[int]) -> set[int]:
-    """SIGTERM to the node's trials that were not told yet; their process ids."""
-    found = {pid for pid in trials_below(node) if pid not in told}
+    """SIGTERM to the node's trials and drivers that were not told yet; their process ids."""
+    found = {pid for pid in working_below(node) if pid not in told}
     for pid in found:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
     return found
 
 
-def trials_below(ancestor: int) -> Iterator[int]:
-    """Ray's workers that descend from a process and are doing something, by what they call themselves."""
+def working_below(ancestor: int) -> Iterator[int]:
+    """Descendants of a process that are Ray's workers and doing something, or what was submitted as a job."""
     parents = dict(_processes())
     for pid in parents:
         above = pid
         while above not in (0, ancestor):
             above = parents.get(above, 0)
-        if above == ancestor and _is_trial(pid):
+        if above == ancestor and (_is_trial(pid) or _is_of_a_job(pid)):
             yield pid
 
 
@@ -214,11 +216,20 @@ def _processes() -> Iterator[tuple[int, int]]:
 
 
 def _is_trial(pid: int) -> bool:
-    try:
-        title = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-    except OSError:
-        return False
+    """Whether it is one by what Ray's workers call themselves."""
+    title = _read(pid, "cmdline").decode(errors="replace")
     return title.startswith("ray::") and not title.removeprefix("ray::").strip().startswith(NO_TRIALS)
+
+
+def _is_of_a_job(pid: int) -> bool:
+    return any(variable.startswith(OF_A_JOB) for variable in _read(pid, "environ").split(b"\0"))
+
+
+def _read(pid: int, file: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{file}").read_bytes()
+    except OSError:  # it has ended, or is another user's
+        return b""
 
 
 if __name__ == "__main__":

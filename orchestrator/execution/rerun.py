@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from orchestrator.store.specs import LISTING, only_match, stored_spec
 from trials.errors import NothingMatchedError
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
+from trials.starter import model_path
 
 Row = dict[str, Any]
 
@@ -37,6 +39,9 @@ class Difference:
 def find_trial(store: ResultStore, trial_id: str) -> tuple[TrialSpec, Row]:
     """The spec and row of a completed trial, by its id or a prefix of it.
 
+    The spec names this installation's starter set where the trial's own is gone, as that of a submitted sweep is when
+    the cluster has ended; its digests are checked when the trial runs.
+
     Raises:
         NothingMatchedError: no completed trial has this prefix.
         ConfigError: several trials have it.
@@ -47,7 +52,20 @@ def find_trial(store: ResultStore, trial_id: str) -> tuple[TrialSpec, Row]:
         raise NothingMatchedError(
             f"trial {row['trial_id']} ended {row['state']}. Only a completed one can be run again."
         )
-    return stored_spec(row["spec"], row["trial_id"]), row
+    return _with_starter_set(stored_spec(row["spec"], row["trial_id"])), row
+
+
+def _with_starter_set(spec: TrialSpec) -> TrialSpec:
+    def here(path: str) -> str:
+        own, rest = model_path().parent, path.rpartition("/trials/starter/")[2]
+        return str(own / rest) if rest != path and not Path(path).exists() and (own / rest).exists() else path
+
+    splits = {name: tuple(map(here, getattr(spec.data, name))) for name in ("train", "dev", "test", "mismatched")}
+    changes = {
+        "data": spec.data.model_copy(update=splits),
+        "model": spec.model.model_copy(update={"path": here(spec.model.path)}),
+    }
+    return spec.model_copy(update=changes)
 
 
 def rerun(spec: TrialSpec, row: Row, on_record: Callable[[EpochRecord], None]) -> tuple[list[Row], Any]:

@@ -137,8 +137,10 @@ class Jobs:
         """Write a job's output until it ends, reconnecting if the connection breaks.
 
         Raises:
-            MissingError: the cluster has not answered for ten minutes.
+            MissingError: the cluster has not answered for ten minutes, or was restarted, so that the job is gone.
         """
+        from aiohttp import ClientError  # of ray[default], whose client it is
+
         output, lost_s = _Output(write), None
         while True:
             try:
@@ -147,12 +149,26 @@ class Jobs:
                 if job.is_over:
                     return job
                 lost_s = None
-            except (OSError, RuntimeError, MissingError) as error:
-                lost_s = lost_s or time.monotonic()
+            except (ClientError, OSError, RuntimeError, MissingError) as error:
+                if self._has_forgotten(job_id):
+                    raise MissingError(
+                        f"{self.address}: the cluster was restarted and no longer has this job. Run the same launch "
+                        "again to resume the sweep."
+                    ) from error
+                if lost_s is None or output.is_heard:
+                    lost_s = time.monotonic()
+                    say(f"{self.address} does not answer; trying again for ten minutes.")
                 if time.monotonic() - lost_s > GIVE_UP_S:
                     raise MissingError(f"{self.address}: did not answer for ten minutes ({error}).") from error
-                say(f"{self.address} does not answer; trying again.")
             time.sleep(RETRY_S)
+
+    def _has_forgotten(self, job_id: str) -> bool:
+        """Whether the cluster answers and has no such job: a head keeps its jobs in memory."""
+        try:
+            with self._translated_errors():
+                return all(job.submission_id != job_id for job in self._client.list_jobs())
+        except (OSError, MissingError):
+            return False
 
     async def _tail(self, job_id: str, output: _Output) -> None:
         output.restart()
@@ -182,6 +198,11 @@ class _Output:
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write, self._written, self._seen = write, 0, 0
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether this connection has sent anything."""
+        return self._seen > 0
 
     def restart(self) -> None:
         """Call this for each new connection."""

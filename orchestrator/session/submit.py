@@ -57,10 +57,13 @@ def follow_newest(address: str, sweep: str | None) -> int:
 def follow(jobs: Jobs, job_id: str, sweep: str) -> int:
     """Show the output of a job to its end; returns its exit code. Ctrl-C stops watching; the sweep continues."""
     try:
-        return jobs.follow(job_id, _write, say).code
+        job = jobs.follow(job_id, _write, say)
     except KeyboardInterrupt:
         say(f"Stopped watching; the sweep continues.\n{_next_commands(jobs.address, sweep)}")
         return INTERRUPTED
+    if job.code:  # its last lines are lost where it ended because its node does
+        say(f"job     {job_id} ended with exit code {job.code}")
+    return job.code
 
 
 def _write(text: str) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from orchestrator.store import ResultStore
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.specs import stored_spec
 
 KEYS = {
     "epochs": ("trial_id", "step"),
@@ -75,6 +76,14 @@ def duplicates(rows: dict[str, list[Row]]) -> int:
         for name, found in rows.items()
         for n in Counter(tuple(row[key] for key in KEYS[name]) for row in found).values()
     )
+
+
+def rows_without_paths(store: Path) -> dict[str, list[Row]]:
+    """The rows of a store; of a spec only what makes the trial what it is, as its files lie elsewhere on a cluster."""
+    rows = read_rows(open_store(store))
+    for row in rows["trials"]:
+        row["spec"] = json.dumps(stored_spec(row["spec"], row["trial_id"]).identity())
+    return rows
 
 
 def compare(expected: Tables, found: dict[str, list[Row]]) -> Difference:

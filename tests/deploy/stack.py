@@ -27,7 +27,7 @@ from tests.deploy.networks import Bridge
 _OBEYED = {
     "cap_add", "cap_drop", "command", "depends_on", "deploy", "entrypoint", "environment", "healthcheck",
     "network_mode", "networks", "pids_limit", "ports", "read_only", "restart", "secrets", "security_opt", "shm_size",
-    "stop_grace_period", "tmpfs", "user", "volumes",
+    "stop_grace_period", "tmpfs", "user", "volumes", "working_dir",
 }  # fmt: skip
 _MEANINGLESS = {"build", "image", "logging"}
 _TMPFS = "noexec,nosuid,nodev"  # what Docker adds to the options of a tmpfs
@@ -170,7 +170,8 @@ class Stack:
         assert service["security_opt"] == ["no-new-privileges:true"]
         entrypoint = service.get("entrypoint", self._image.config["Entrypoint"])
         words, environment, root = [*entrypoint, *command], self._image.environment, self._image.files
-        user, folder = service.get("user", self._image.config["User"]), self._image.config["WorkingDir"]
+        user = service.get("user", self._image.config["User"])
+        folder = service.get("working_dir", self._image.config["WorkingDir"])
         if stand_in:
             words = [*stand_in.words, *(command if stand_in.takes_command else [])]
             environment, root, folder = {"PATH": os.environ["PATH"], **stand_in.environment}, Path("/"), "/"

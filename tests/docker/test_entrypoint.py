@@ -70,6 +70,25 @@ def test_a_node_that_ends_by_itself_gives_its_exit_code_and_one_that_is_asked_to
         assert process.wait() == 0
 
 
+def test_a_node_that_is_asked_to_end_asks_the_command_of_a_job_and_no_other_process_below_it(tmp_path: Path) -> None:
+    told, node = "trap 'echo told >{}; exit' TERM; {}while :; do sleep 0.1; done", tmp_path / "node"
+    (tmp_path / "job").write_text(told.format(tmp_path / "job-told", "echo up; "))
+    (tmp_path / "other").write_text(told.format(tmp_path / "other-told", ""))
+    # As Ray's: it ends when the job has.
+    node.write_text(
+        f"trap : TERM; sh {tmp_path}/other & other=$!; RAY_JOB_CONFIG_JSON_ENV_VAR={{}} sh {tmp_path}/job &\n"
+        "while kill -0 $!; do wait $!; done; kill -9 $other\n"
+    )
+    words = [sys.executable, str(ENTRYPOINT), "kuberay"]
+    environment = os.environ | {"KUBERAY_GEN_RAY_START_CMD": f"sh {node}"}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "up\n"
+        process.terminate()
+        assert process.wait() == 0
+    assert {path.name for path in tmp_path.glob("*-told")} == {"job-told"}
+
+
 @pytest.mark.skipif(not namespaces_allowed(), reason="process 1 needs the rights for a namespace of its own")
 @pytest.mark.parametrize(
     ("command", "code"),

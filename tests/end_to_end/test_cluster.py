@@ -10,16 +10,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from orchestrator.store import open_store
-from orchestrator.store.specs import stored_spec
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.chaos.cluster import Nodes, namespaces_allowed
-from tests.chaos.compare import compare, read_rows, tables
+from tests.chaos.compare import compare, rows_without_paths, tables
 from tests.chaos.processes import end_all
 
 pytestmark = [
@@ -103,7 +101,7 @@ def test_a_submitted_sweep_survives_a_lost_node_a_new_one_and_a_cut_and_ends_as_
     assert following.returncode == 0, said
     assert "8/8 completed" in said
     assert client("launch", *words, alone, "--cluster", "inline").wait(300) == 0
-    found = compare(tables(_without_paths(alone)), _without_paths(store))
+    found = compare(tables(rows_without_paths(alone)), rows_without_paths(store))
     assert (found.missing, found.surplus, found.different, found.duplicate) == (0, 0, 0, 0), found.examples
 
 
@@ -146,14 +144,6 @@ def test_without_the_clusters_token_nothing_is_submitted(nodes: Nodes, client: C
         assert refused.returncode == 4, said
         assert "rejects this token" in said
         assert not (tmp_path / "s").exists()
-
-
-def _without_paths(store: Path) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a store; of a spec only what makes the trial what it is, as its files lie elsewhere on a cluster."""
-    rows = read_rows(open_store(store))
-    for row in rows["trials"]:
-        row["spec"] = json.dumps(stored_spec(row["spec"], row["trial_id"]).identity())
-    return rows
 
 
 def _until(condition: Callable[[], bool], timeout_s: float = 240) -> None:

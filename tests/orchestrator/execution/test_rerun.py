@@ -17,6 +17,7 @@ from orchestrator.store.schema import EPOCHS, METRICS
 from tests.builders import make_record, make_spec
 from tests.orchestrator.store.rows import trial
 from trials.errors import ConfigError, NothingMatchedError, PermafrostError
+from trials.starter import model_path, treebank_path
 
 SPEC = make_spec()
 MEASURED = {
@@ -59,6 +60,24 @@ def test_a_trial_is_found_by_the_beginning_of_its_id(store: ResultStore) -> None
         spec, row = find_trial(store, given_id)
         assert spec == SPEC
         assert row["trial_id"] == SPEC.trial_id
+
+
+def test_the_starter_set_of_a_cluster_that_has_ended_is_that_of_this_installation(store: ResultStore) -> None:
+    gone = Path("/tmp/ray/session_gone/runtime_resources/trials/starter")
+    there = {name: (str(gone / "treebanks" / "UD_Naija-NSC-sample" / f"{name}.conllu"),) for name in ("train", "dev")}
+    spec = make_spec(seed=7)
+    spec = spec.model_copy(
+        update={
+            "data": spec.data.model_copy(update=there),
+            "model": spec.model.model_copy(update={"path": str(gone / "model")}),
+        }
+    )
+    store.append("trials", [trial(spec.trial_id, spec=spec.model_dump_json())])
+    found, _ = find_trial(store, spec.trial_id)
+    assert found.model.path == str(model_path())
+    assert found.data.dev == (str(treebank_path("UD_Naija-NSC-sample") / "dev.conllu"),)
+    assert found.data.test == spec.data.test  # nothing of ours
+    assert found.trial_id == spec.trial_id
 
 
 @pytest.mark.parametrize(
