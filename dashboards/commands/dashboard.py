@@ -54,8 +54,10 @@ def dashboard(
         frames.refresh()
         gc.collect()
         gc.freeze()  # what is known of the store stays: looking through it for garbage would stop a page for 0.3 s
-        code = serve(make_app(frames), access, debug=debug)
-        gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
+        try:
+            code = serve(make_app(frames), access, debug=debug)
+        finally:
+            gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
     raise typer.Exit(code)
 
 

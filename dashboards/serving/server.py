@@ -13,6 +13,7 @@ import errno
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -32,6 +33,7 @@ from orchestrator.config.console import say
 from trials.errors import ConfigError
 
 _PORTS_TRIED = 20  # from the one asked for
+_LOOK_S = 0.1  # between two looks whether a signal has come
 _LAST_ANSWERS_S = 0.3  # for running callbacks when the server stops
 _WHY = {
     errno.EADDRINUSE: "port: {port} of {host} and those before it are in use; choose another one, or 0 for a free one.",
@@ -99,18 +101,21 @@ def serve(app: dash.Dash, access: Access, *, debug: bool = False) -> int:
 
 
 class _Stop:
-    """Waits for the first signal."""
+    """Waits for the first signal.
+
+    It looks again and again: Python runs a handler when its main thread runs, and if that thread begins to wait for a
+    lock just after a signal has come, it waits without end.
+    """
 
     def __init__(self) -> None:
-        self._came = threading.Event()
         self._number = 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self._number = self._number or number
-        self._came.set()
 
     def wait(self) -> int:
-        self._came.wait()
+        while not self._number:
+            time.sleep(_LOOK_S)
         return self._number
 
 

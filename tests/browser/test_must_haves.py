@@ -345,7 +345,7 @@ def test_a_new_row_comes_by_itself_and_zoom_hidden_traces_and_scroll_stay(
     append(live, TRIALS, Invented(state=lambda spec: "completed" if spec.seed == 3 else None))
     page.wait_for_function(_N_DOTS, arg=[PLOT, 40])
     traces = drawn(page, DOTS)
-    assert [trace["visible"] for trace in traces if trace["name"].endswith("first 2")] == ["legendonly"]
+    assert [trace["visible"] for trace in traces if trace["name"] == "□ ■■□□□□ first 2"] == ["legendonly"]
     assert page.evaluate("(plot) => document.querySelector(plot)._fullLayout.yaxis.range", PLOT) == [
         80,
         95,
