@@ -50,21 +50,46 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
         for cell in group:
             table.add_row(Text(cell_label(cell.spec, varying)), *_figures(cell))
         notes = [Text(f"{cell_label(cell.spec, varying)}: {words}") for cell in group for words in _notes(cell)]
+        notes += [Text(words) for words in (_unevenness(group),) if words]
         yield Padding(Stack(table, *notes), (1, 0, 0, 0))
     if any(layer_strip(cell.spec.freeze.label, cell.spec.model.n_layers) for cell in cells):
         yield Text(LEGEND, style="dim")
 
 
 def _notes(cell: CellSummary) -> list[str]:
-    """What its rule froze, and counts of the trials that ended in another state than completed."""
+    """What a baseline costs, what a rule froze, and the trials that ended in another state than completed."""
     lost = ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
-    return [words for words in (cell.froze, lost) if words]
+    return [words for words in (_costs(cell), cell.froze, lost) if words]
+
+
+def _costs(cell: CellSummary) -> str:
+    """What training costs in figures, where the table has no share of a baseline's."""
+    if cell.trainable_params is None or cell.training_cost_s is None:
+        return ""
+    if not cell.is_baseline and cell.saved_time is not None:
+        return ""
+    flops = "" if cell.training_flops is None else f", {_magnitude(cell.training_flops)}FLOPs"
+    return f"{_magnitude(cell.trainable_params)} trained parameters, {cell.training_cost_s:.1f} s of training{flops}"
+
+
+def _unevenness(cells: Sequence[CellSummary]) -> str:
+    """That a setting took very different times under its seeds, which freezing does not explain."""
+    slowest = max((cell.slowest or 1.0 for cell in cells), default=1.0)
+    return f"times of one setting differ up to {slowest:.1f}-fold: a busy machine" if slowest >= _SLOWED else ""
 
 
 # Column names and widths, so that the tables of a sweep align in 80 columns.
 _ITEMS = {"tokens": "sentences", "text": "texts"}
-_FREEZE_WIDTH = 20
-_FIGURES = {"seeds": 5, "dev score": 12, "test": 5, "trainable": 9, "saved": 6, "time s": 7, "saved s": 7}
+_FREEZE_WIDTH = 19
+_FIGURES = {
+    "seeds": 5,
+    "dev score": 12,
+    "test": 5,
+    "parameters\nsaved": 10,
+    "FLOPs\nsaved": 6,
+    "time saved\n(95 % interval)": 16,
+}
+_SLOWED = 1.5  # times of one setting differ by that factor only if something else slowed the machine
 
 
 def _grouped(cells: Sequence[CellSummary]) -> dict[Group, list[CellSummary]]:
@@ -78,30 +103,28 @@ def _figures(cell: CellSummary) -> tuple[str, ...]:
     seeds = f"{cell.n}/{cell.planned}"
     if cell.score_mean is None:
         return (seeds, *[""] * (len(_FIGURES) - 1))
-    assert cell.trainable_params is not None
-    assert cell.training_cost_s is not None
     std = f" ± {100 * cell.score_std:4.2f}" if cell.score_std is not None else ""
+    low, high = cell.saved_time_low, cell.saved_time_high
+    interval = "" if low is None or high is None else f" ({100 * low:.0f} to {100 * high:.0f})"
     return (
         seeds,
         f"{100 * cell.score_mean:.2f}{std}",
         f"{100 * cell.test_mean:.2f}" if cell.test_mean is not None else "",
-        _count(cell.trainable_params),
-        _share(cell.saved_params, 1),
-        f"{cell.training_cost_s:.1f}",
-        _share(cell.saved_time, 1),
+        *("" if cell.is_baseline else _share(saved) for saved in (cell.saved_params, cell.saved_flops)),
+        "" if cell.is_baseline else _share(cell.saved_time, 0) + interval,
     )
 
 
-def _share(value: float | None, digits: int) -> str:
+def _share(value: float | None, digits: int = 1) -> str:
     return "" if value is None else f"{100 * value:.{digits}f} %"
 
 
-def _count(n: int) -> str:
-    """About three digits: `2.23 M`, `795 k`."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+def _magnitude(n: float) -> str:
+    """`2.23 M`, `795,392`, `1.2 P`."""
+    for size, unit in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
         if n >= size:
             return f"{n / size:.3g} {unit}"
-    return str(n)
+    return f"{n:,.0f}"
 
 
 def failure_table(failures: Sequence[tuple[str, str, str]]) -> Table:

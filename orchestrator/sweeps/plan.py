@@ -126,13 +126,20 @@ def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
 
 
 def as_neighbours(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
-    """Trials that share model, tokens and frozen prefix next to each other, so that a worker reuses them.
+    """Trials that share model and tokens next to each other, so that a worker reuses them; a block a seed within.
 
-    Groups follow the order of the sweep; within a group the shallowest prefix comes first, because deeper ones build on
-    it and long trials should not be last.
+    Groups follow the order of the sweep. A block holds every setting once, so that a neighbour's load on the machine
+    slows all settings alike and is not read as time saved. Within a block the shallowest frozen prefix comes first,
+    because deeper ones build on it and long trials should not be last.
     """
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
+    block: dict[int, int] = {}  # of a seed, in the order of the sweep
     for spec in specs:
         shared = (spec.task, spec.model.revision, spec.data, spec.max_length, spec.lowercase, spec.precision)
         groups.setdefault(shared, []).append(spec)
-    return [spec for group in groups.values() for spec in sorted(group, key=prefix_depth)]
+        block.setdefault(spec.seeds.key, len(block))
+    return [
+        spec
+        for group in groups.values()
+        for spec in sorted(group, key=lambda spec: (block[spec.seeds.key], prefix_depth(spec)))
+    ]
