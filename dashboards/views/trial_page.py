@@ -14,7 +14,6 @@ from dashboards.data.trial_outlook import trial_outlook
 from dashboards.views.components import frame_table, graph
 from dashboards.views.curves import translucent
 from dashboards.views.drawing import freeze_name
-from dashboards.views.notes import notes_of_trial
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.analysis.cells import flatten
 from orchestrator.analysis.froze import froze_by
@@ -53,7 +52,6 @@ def trial_page(snapshot: Snapshot, trial_id: str, look: Look) -> Any:
         *_error(row),
         *_curve(epochs, look, found),
         _section("Evaluations", frame_table(_evaluations(epochs))) if len(epochs) else None,
-        _section("Notes", *notes_of_trial(snapshot, row)),
         _section("Cost", frame_table(_costs(row))),
         _section("Other seeds of this setting", _siblings(trials, row)),
         _section("Scores by label", _tags(snapshot, trials, trial_id)),

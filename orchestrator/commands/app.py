@@ -73,7 +73,6 @@ GROUPS = {
     ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora."),
     "store": ("orchestrator.commands.store:app", "Verify, repair, compact, export and merge stores."),
-    "note": ("orchestrator.commands.note:app", "Write, list and remove notes on trials and settings."),
     "manifests": ("orchestrator.commands.manifests:app", "Write the Kubernetes manifests of a cluster."),
 }
 

@@ -96,7 +96,6 @@ def _marker_problem(storage: Storage) -> str | None:
 _LOST = {
     "predictions": "without it, its trials have no predictions, but stay complete",
     "contributions": "without it, its trials have no contributions, but stay complete",
-    "notes": "without it, its notes are lost, and notes that it removed are shown again",
     "probes": "without it, `permafrost layers` computes its probes again",
     "drifts": "without it, `permafrost layers` computes its drifts again",
     "commits": "without it, lost rows of `trials` may go unnoticed",
