@@ -48,10 +48,6 @@ COMMANDS = {
         "orchestrator.commands.compare:compare",
         "Judge whether the trials of a store reproduce a published study, or say why they cannot be compared.",
     ),
-    "study": (
-        "orchestrator.commands.optuna_study:study",
-        "Write the settings of a sweep as an Optuna study, which optuna-dashboard opens.",
-    ),
     "reproduce": (
         "orchestrator.commands.reproduce:reproduce",
         "Run one trial again, without writing to the store, and compare every number that it computes.",

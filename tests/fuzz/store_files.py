@@ -17,7 +17,6 @@ import torch
 from dashboards.data.frames import Frames
 from orchestrator.claims import running_drivers
 from orchestrator.claims.holder import this_process
-from orchestrator.commands.optuna_study import past_cells
 from orchestrator.commands.status_command import status
 from orchestrator.execution.rerun import find_trial
 from orchestrator.forecast.archive import save_forecast, stored_forecasts
@@ -160,7 +159,6 @@ def _searched(folder: Path) -> dict[str, Kind]:
     def read() -> None:
         make_plan(sweep, document, store, lookup)
         store.decision_log(sweep.name)
-        list(past_cells(sweep, store, lookup))
 
     return {"suggestion": Kind(suggested, read, mutated_json)}
 
