@@ -56,11 +56,6 @@ COMMANDS = {
         "orchestrator.commands.export_model:export_model",
         "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
     ),
-    "predict": (
-        "orchestrator.commands.predict:predict",
-        "Predict with a model. CoNLL-U keeps its format, with predicted tags; text becomes one word and its tag per "
-        "line.",
-    ),
 }
 GROUPS = {
     "export-to": (
