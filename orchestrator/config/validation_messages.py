@@ -18,7 +18,10 @@ Path = tuple[int | str, ...]
 
 MAX_VALUE = 200  # characters of a value in a message
 MAX_MISTAKES = 50  # in a message
-_REMOVED = {"notify.email": "e-mail was removed. Use `webhook`."}  # keys of earlier versions, by the end of their path
+_REMOVED = {  # keys of earlier versions, by the end of their path
+    "notify.email": "e-mail was removed. Use `webhook`.",
+    "search.order": "was removed with `kind: placement`. Remove this key.",
+}
 
 
 class SettingFault(NamedTuple):
