@@ -111,7 +111,7 @@ def test_two_launches_of_a_search_share_it_and_decide_once(
     assert "nothing to do: " in again.stderr
     assert states(store) == before
     kinds = {name.partition("-")[0] for name in store.storage.at("sweeps").at("search").files()}
-    assert kinds <= {"plan", "suggested", "forecast"}  # no decision in an object of its own
+    assert kinds <= {"plan", "suggested"}  # no decision in an object of its own
 
 
 @pytest.mark.cluster
