@@ -128,15 +128,20 @@ class RacingSpec(Frozen):
 
     Attributes:
         test: ``student`` on differences paired by seed, with one variance over seeds for all cells, and over sentences
-            where trials recorded what each contributes; ``wilcoxon``, signed ranks of the same pairs, which needs at
-            least five; ``hoeffding``, bounds for scores between 0 and 1, which assume nothing else and need hundreds of
-            seeds. The last two are over seeds alone, on this dev set.
-        confidence: Probability that the best cell is not dropped, over all tests and cells; of ``student`` if scores
-            vary as much in all cells.
+            where trials recorded what each contributes.
+        confidence: Probability that the best cell is not dropped, over all tests and cells, if scores vary as much in
+            all cells.
     """
 
-    test: Literal["student", "wilcoxon", "hoeffding"] = "student"
+    test: Literal["student"] = "student"
     confidence: Confidence = 0.95
+
+    @field_validator("test", mode="before")
+    @classmethod
+    def _is_left(cls, test: object) -> object:
+        if test in ("wilcoxon", "hoeffding"):
+            raise ValueError(f"`{test}` was removed. Use `student`, or leave `test` out")
+        return test
 
 
 class DepthGoalSpec(Frozen):

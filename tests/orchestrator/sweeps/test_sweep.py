@@ -251,6 +251,7 @@ def test_a_random_search_says_how_many_cells(tmp_path: Path, search: str) -> Non
             "search: {kind: sobol, cells: 3, order: [1, 0]}",
             "1: search.order: was removed with `kind: placement`",
         ),
+        ("racing: {test: wilcoxon}", "1: racing.test: 'wilcoxon': `wilcoxon` was removed. Use `student`"),
         ("watch: {notify: {email: {host: x}}}", "1: watch.notify.email: e-mail was removed. Use `webhook`."),
     ],
 )
