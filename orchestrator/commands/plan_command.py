@@ -28,8 +28,8 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.archive import as_json as forecast_as_json
 from orchestrator.forecast.values import Forecast
+from orchestrator.forecast.values import as_json as forecast_as_json
 from orchestrator.session.tables import plan_lines
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster

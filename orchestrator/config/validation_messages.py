@@ -18,6 +18,10 @@ Path = tuple[int | str, ...]
 
 MAX_VALUE = 200  # characters of a value in a message
 MAX_MISTAKES = 50  # in a message
+_REMOVED = {  # keys of earlier versions, by the end of their path
+    "notify.email": "e-mail was removed. Use `webhook`.",
+    "search.order": "was removed with `kind: placement`. Remove this key.",
+}
 
 
 class SettingFault(NamedTuple):
@@ -52,6 +56,8 @@ def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]
 def _wording_of(path: Path, errors: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
     error = errors[0]
     if error["type"] == "extra_forbidden":
+        if (key := ".".join(map(str, path[-2:]))) in _REMOVED:
+            return _REMOVED[key]
         inside = _model_at(model, path[:-1])
         return unknown(shortened(str(path[-1])), inside.model_fields if inside else ())
     if error["type"] == "missing":

@@ -78,10 +78,6 @@ class ResultStore:
         """One row per sentence of each scored split of a trial, or of all trials. Columns: `schema.PREDICTIONS`."""
         return self._committed("predictions", ["trial_id", "split", "sentence"], trial_id)
 
-    def notes(self) -> pa.Table:
-        """The notes that nobody has removed, the oldest first. Columns: `schema.NOTES`."""
-        return standing(self._parts["notes"].read())
-
     def probes(self) -> pa.Table:
         """A row a linear probe. Columns: `schema.PROBES`."""
         return self._once("probes")
@@ -252,14 +248,6 @@ def newest_attempts(rows: pa.Table) -> dict[str, int]:
     for trial_id, attempt in zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True):
         newest[trial_id] = max(attempt, newest.get(trial_id, attempt))
     return newest
-
-
-def standing(rows: pa.Table) -> pa.Table:
-    """Of rows of `schema.NOTES` the notes without a row that removes them, each once, the oldest first."""
-    removed = set(rows.filter(rows["removed"])["note_id"].to_pylist())
-    at = {note_id: n for n, note_id in enumerate(rows["note_id"].to_pylist()) if note_id not in removed}
-    notes = rows.take(pa.array(list(at.values()), pa.int64()))
-    return notes.sort_by([("time", "ascending"), ("note_id", "ascending")])
 
 
 def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:

@@ -12,11 +12,21 @@ import typer
 from orchestrator.commands.launch_command import launch
 from orchestrator.commands.plan_command import plan
 from orchestrator.config.quantities import duration, energy, size
+from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.text import forecast_line, forecast_tables
+from orchestrator.forecast.values import CellForecast, Forecast
 from orchestrator.store import ResultStore
 from tests.builders import write_sweep
-from tests.orchestrator.forecast.test_archive import small_forecast
 from tests.small_sweeps import POS, launched, write_bank
+
+
+def figure(median: float) -> Figure:
+    return Figure(0.8 * median, median, 1.25 * median, "from a test")
+
+
+def small_forecast() -> Forecast:
+    cell = CellForecast("one", "one", ("a", "b", "c"), 2, 4, figure(10.0), figure(1e9), "from a test")
+    return Forecast("s", 100.0, "cpu", 1, "from a test", (cell,), figure(40.0), figure(0.01), figure(1e9), None, None)
 
 
 @pytest.fixture(scope="module")
