@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -10,31 +10,77 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import Group, cell_label, objective_group, varying_settings
+from orchestrator.analysis.cells import Group, by_cell, cell_label, objective_group, varying_settings
 from orchestrator.analysis.layer_strip import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
 from trials.metrics.metric import metric_label
+from trials.spec import TrialSpec
 from trials.tasks import TASKS
+from trials.training.steps import examples_seen, steps_an_epoch
+
+MOST_SETTINGS = 60  # that a plan lists
 
 
 def plan_lines(plan: Plan, store: str) -> list[str]:
-    """The plan as lines of text."""
-    epochs = sum(spec.optim.epochs for spec in plan.ahead)
-    sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead)
+    """The plan as lines of text. Work that checkpoints keep is not counted."""
+    kept = sum(examples_seen(spec, plan.kept_steps.get(spec.trial_id, 0)) for spec in plan.to_run)
+    left = sum(spec.optim.epochs for spec in plan.ahead) - sum(_kept_epochs(plan, spec) for spec in plan.to_run)
+    epochs = int(left) if left == int(left) else round(left, 2)
+    sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead) - kept
     most = "" if plan.runs_all else "at most "
     seeds = counted(len({spec.seeds for spec in (*plan.trials, *plan.stand_ins)}), "seed")
+    resumed = f", {len(plan.kept_steps):,} of them from a checkpoint{_places(plan)}" if plan.kept_steps else ""
     return [
         f"sweep   {plan.sweep.name} ({plan.source})",
         f"trials  {plan.n_trials:,} = {counted(plan.n_cells, 'setting')} x {seeds}; "
-        f"{plan.n_skipped:,} complete in the store, {most}{len(plan.ahead):,} to run",
+        f"{plan.n_skipped:,} complete in the store, {most}{len(plan.ahead):,} to run{resumed}",
         f"work    {most}{counted(epochs, 'epoch')}, {counted(sentences, 'training sentence')}",
         *(f"search  {words}" for words in plan.sweep.search_words()),
         f"store   {store}",
         *(f"note    {note}" for note in plan.notes),
     ]
+
+
+def _kept_epochs(plan: Plan, spec: TrialSpec) -> float:
+    return plan.kept_steps.get(spec.trial_id, 0) / steps_an_epoch(spec)
+
+
+def _places(plan: Plan) -> str:
+    """` (epoch 1/2)`, if all resume there."""
+    places = {
+        f"{_kept_epochs(plan, spec):.3g}/{spec.optim.epochs}"
+        for spec in plan.to_run
+        if spec.trial_id in plan.kept_steps
+    }
+    return f" (epoch {places.pop()})" if len(places) == 1 else ""
+
+
+def setting_table(plan: Plan) -> Table:
+    """One row per setting of a plan: what it freezes, and how many of its seeds are complete."""
+    specs = [*plan.trials, *plan.stand_ins]
+    varying, cells = varying_settings(specs), by_cell(specs)
+    to_run = {spec.trial_id for spec in plan.ahead}
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("setting", overflow="fold")
+    table.add_column("seeds complete", justify="right", no_wrap=True)
+    names = {cell: _name_of(replicates[0], varying, cells) for cell, replicates in cells.items()}
+    for cell, replicates in [*cells.items()][:MOST_SETTINGS]:
+        complete = sum(spec.trial_id not in to_run for spec in replicates)
+        table.add_row(Text(names[cell]), f"{complete} of {len(replicates)}")
+    if (more := len(cells) - MOST_SETTINGS) > 0:
+        table.add_row(f"and {more:,} more", "")
+    return table
+
+
+def _name_of(spec: TrialSpec, varying: Sequence[str], cells: Mapping[str, Sequence[TrialSpec]]) -> str:
+    """The label of a setting, with its corpus and train size where these vary."""
+    name = cell_label(spec, varying)
+    groups = {objective_group(replicates[0]) for replicates in cells.values()}
+    _, _, corpus, size = objective_group(spec)
+    return name if len(groups) == 1 else f"{name}, {corpus}, {size:,} train {_ITEMS[TASKS[spec.task].head]}"
 
 
 def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.console import SafeConsole
 from orchestrator.config.notebook_output import NotebookOutput
 from orchestrator.session.display import LiveDisplay
-from orchestrator.session.tables import cell_tables, plan_lines
+from orchestrator.session.tables import cell_tables, plan_lines, setting_table
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan, make_plan
@@ -24,6 +24,7 @@ from tests.builders import make_record, make_spec, write_sweep, write_treebank
 from trials.cache.set_up import SetUpWork
 from trials.draft import Lookup
 from trials.spec import TrialSpec
+from trials.training.steps import steps_an_epoch
 
 
 def make_cell(spec: TrialSpec, states: dict[str, int] | None = None) -> CellSummary:
@@ -135,7 +136,7 @@ def test_the_tables_of_a_sweep_stand_under_one_another() -> None:
 
 
 def test_a_baselines_costs_stand_below_its_table_and_so_do_times_that_a_busy_machine_spread() -> None:
-    cell = dataclasses.replace(make_cell(make_spec()), training_flops=2.1e11, slowest=2.04)
+    cell = replace(make_cell(make_spec()), training_flops=2.1e11, slowest=2.04)
     assert "□ □□□□□□ none: 23.4 M trained parameters, 12345.6 s of training, 210 GFLOPs" in shown(cell)
     assert "times of one setting differ up to 2.0-fold: a busy machine" in shown(cell)
 
@@ -158,6 +159,23 @@ def test_the_plan_says_what_is_about_to_happen(plan: Plan) -> None:
     assert lines[1] == "trials  2 = 1 setting x 2 seeds; 0 complete in the store, 2 to run"
     assert lines[2].startswith("work    4 epochs, 32 training sentences")
     assert lines[3] == "store   /results"
+
+
+def test_a_plan_lists_its_settings_with_the_seeds_that_are_complete(plan: Plan) -> None:
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    with console.capture() as captured:
+        console.print(setting_table(replace(plan, to_run=plan.to_run[1:])))
+    assert [line.split() for line in captured.get().splitlines()] == [
+        ["setting", "seeds", "complete"],
+        ["□", "□□□□□□", "none", "1", "of", "2"],
+    ]
+
+
+def test_what_a_checkpoint_keeps_is_not_counted_as_work(plan: Plan) -> None:
+    spec = plan.to_run[0]
+    lines = plan_lines(replace(plan, kept_steps={spec.trial_id: steps_an_epoch(spec)}), "/results")
+    assert lines[1].endswith("2 to run, 1 of them from a checkpoint (epoch 1/2)")
+    assert lines[2].startswith("work    3 epochs, 24 training sentences")
 
 
 def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> None:
