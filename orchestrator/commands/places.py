@@ -74,5 +74,5 @@ def _argument(name: str, option: inspect.Parameter) -> inspect.Parameter:
     kind = Path if Path in _types(option) else str
     metavar = "FILE" if kind is Path else name.upper()
     about = typer.Argument(metavar=metavar, help=f"The same as --{name}.", show_default=False)
-    annotation = Annotated[kind | None, about]
+    annotation: Any = Annotated[Path | None, about] if kind is Path else Annotated[str | None, about]
     return inspect.Parameter(name + _AT, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
