@@ -72,7 +72,7 @@ OTHER: dict[str, Any] = {
 NO_IDENTITY = {
     "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "model.name",
     "model.path", "freeze.strategy",
-    "optim.embedding_updates",  # as the embeddings of `FULL` never learn; test_run.py has those that do
+    "optim.embedding_updates",  # as the embeddings of `FULL` never learn
 }  # fmt: skip
 
 
