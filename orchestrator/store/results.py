@@ -22,6 +22,7 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.contents import latest
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
+from orchestrator.store.names import CHECKPOINTS
 from orchestrator.store.parts import PartFolder, is_part
 from orchestrator.store.plans import SWEEPS, SweepPlan, newest_stamp, write_plan
 from orchestrator.store.schema import ALL_TABLES, KEYS, SCHEMA_VERSION, State
@@ -110,6 +111,16 @@ class ResultStore:
         """The number of the newest attempt of every trial that has any row."""
         tables = [self._parts[name].read(columns=["trial_id", "attempt"]) for name in ("epochs", "trials")]
         return newest_attempts(pa.concat_tables(tables))
+
+    def checkpoint_steps(self) -> dict[str, int]:
+        """The optimiser step of the newest checkpoint of every trial that has one."""
+        steps: dict[str, int] = {}
+        for name in sorted(self.storage.at(CHECKPOINTS).files()):
+            trial_id, _, rest = name.partition("-")
+            _, _, step = rest.partition("-")
+            if (digits := step.partition("-")[0]).isdecimal():
+                steps[trial_id] = int(digits)
+        return steps
 
     def append(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
         """Commit rows of a table. Only the Recorder calls this, and for `schema.UNOWNED` whoever has rows."""

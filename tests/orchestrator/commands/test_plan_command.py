@@ -17,6 +17,7 @@ from orchestrator.forecast.text import forecast_line, forecast_tables
 from orchestrator.forecast.values import CellForecast, Forecast
 from orchestrator.store import ResultStore
 from tests.builders import write_sweep
+from tests.orchestrator.store.real import Real
 from tests.small_sweeps import POS, launched, write_bank
 
 
@@ -50,6 +51,18 @@ def test_for_machines_the_plan_is_one_object(store: ResultStore, capsys: pytest.
     assert found["forecast"]["wall_s"]["low"] < found["forecast"]["wall_s"]["high"]
     assert found["forecast"]["cells"][0]["seconds"]["source"] == "from 2 trials on this device"
     assert sorted(store.root.rglob("*")) == before
+
+
+def test_an_interrupted_trial_is_said_to_resume_at_its_checkpoint(
+    real: Real, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan(real.sweep, "inline", str(real.store))
+    shown = capsys.readouterr().out
+    assert (
+        "3 = 1 setting x 3 seeds; 2 complete in the store, 1 to run, 1 of them from a checkpoint (epoch 1/2)" in shown
+    )
+    assert "work    1 epoch," in shown
+    assert "2 of 3" in shown
 
 
 def test_for_a_person_it_stands_on_a_screen_with_its_sources(
