@@ -14,10 +14,14 @@ from orchestrator.analysis.cells import Group, cell_label, objective_group, vary
 from orchestrator.analysis.layer_strip import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted
+from orchestrator.own_data.corpus_lines import corpus_lines
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
 from trials.metrics.metric import metric_label
 from trials.tasks import TASKS
+
+
+_MOST_CORPORA = 3  # whose examples a plan shows
 
 
 def plan_lines(plan: Plan, store: str) -> list[str]:
@@ -32,9 +36,21 @@ def plan_lines(plan: Plan, store: str) -> list[str]:
         f"{plan.n_skipped:,} complete in the store, {most}{len(plan.ahead):,} to run",
         f"work    {most}{counted(epochs, 'epoch')}, {counted(sentences, 'training sentence')}",
         *(f"search  {words}" for words in plan.sweep.search_words()),
+        *(f"data    {line}" for line in _data_lines(plan)),
         f"store   {store}",
         *(f"note    {note}" for note in plan.notes),
     ]
+
+
+def _data_lines(plan: Plan) -> Iterator[str]:
+    """How the corpora that are to be read were understood."""
+    corpora = list(dict.fromkeys((spec.task, spec.data) for spec in plan.ahead))
+    for task, data in corpora[:_MOST_CORPORA]:
+        yield f"{data.name} ({task}, {data.format})"
+        yield from corpus_lines(task, data)
+    if len(corpora) > _MOST_CORPORA:
+        more = ", ".join(data.name for _, data in corpora[_MOST_CORPORA:])
+        yield f"and {more}; `permafrost data check --sweep FILE` shows them"
 
 
 def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:

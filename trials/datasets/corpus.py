@@ -21,11 +21,20 @@ class Sentence(NamedTuple):
 
     Attributes:
         place: `file:line` of its first word, for error messages.
+        word_lines: Whether its words have a line each, from that one on.
     """
 
     forms: tuple[str, ...]
     tags: tuple[str, ...]
     place: str = ""
+    word_lines: bool = False
+
+    def place_of(self, i: int) -> str:
+        """`file:line` of a word, counted from 0."""
+        if not self.word_lines:
+            return self.place
+        path, _, line = self.place.rpartition(":")
+        return f"{path}:{int(line) + i}"
 
 
 class Text(NamedTuple):
@@ -129,7 +138,11 @@ def _with_held_out(corpus: Corpus, data: DataSpec, share: float) -> Corpus:
     train = [item for item in corpus.train if _fraction(item) >= share]
     if not train or not dev:
         n, side = len(corpus.train), "dev" if train else "train"
-        raise DataError(f"{data.name}: held_out {share:g} of {n:,} train items leaves {side} empty. Give more data.")
+        words = len(item_words(corpus.train[0])) if corpus.train else 0
+        cause = f" Its one item has {words:,} words: blank lines between sentences are missing." if n == 1 else ""
+        raise DataError(
+            f"{data.name}: held_out {share:g} of {n:,} train items leaves {side} empty.{cause} Give more data."
+        )
     n_dev = None if data.first is None else data.first.dev
     return replace(corpus, train=train, dev=dev[:n_dev])
 

@@ -139,7 +139,7 @@ def test_a_bundled_sample_is_counted(server: UdServer) -> None:
     shown = flat(done.stdout)
     assert (done.exit_code, done.stderr) == (0, "")
     assert shown.startswith("UD_English-EWT-sample (conllu, task pos), SHA-256 ")
-    assert "split items words longest duplicates train 800 " in shown
+    assert "split items words vocabulary one word longest duplicates train 800 " in shown
     assert "…" not in shown  # all figures fit eighty columns
     assert "PUNCT" in shown
 
@@ -168,7 +168,7 @@ def test_texts_that_stand_in_two_splits_and_labels_unseen_in_train_are_told(text
     assert done.exit_code == 0, done.output
     assert "1 of 2 dev items (50.0 %) also occurs in train." in shown
     assert "dev has labels that train lacks, each of which counts as an error: mixed (1)." in shown
-    assert "train 3 7 3 1" in shown  # items, words, longest, duplicates
+    assert "train 3 7 5 0 3 1" in shown  # items, words, vocabulary, of one word, longest, duplicates
     assert "words <= 5 <= 10 <= 20 <= 40 <= 80 > 80 train 3 0 0 0 0 0 dev 1 1 0 0 0 0" in shown
 
 
@@ -252,7 +252,7 @@ def test_all_broken_lines_of_a_corpus_are_told(texts: str) -> None:
     assert said.endswith("... and 5 more broken lines.")
 
 
-@pytest.mark.parametrize("words", [(), ("bank", "--sweep", "my.yaml"), ("bank", "--train", "a.tsv")])
+@pytest.mark.parametrize("words", [(), ("bank", "--sweep", "my.yaml"), ("--train", "a.tsv", "--sweep", "my.yaml")])
 def test_one_thing_is_checked_at_a_time(words: tuple[str, ...]) -> None:
     assert "check what? Give a NAME, --sweep FILE, or --train FILE" in refusal("check", *words, code=2)
 
