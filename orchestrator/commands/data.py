@@ -133,7 +133,7 @@ def check(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Check a corpus: how it is understood, broken lines, sizes, labels, lengths, and sentences that occur in two splits.
+    """Check a corpus: how it is understood, broken lines, sizes, labels, lengths, and items that occur in two splits.
 
     Examples:
         permafrost data check UD_Naija-NSC-sample

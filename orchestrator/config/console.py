@@ -117,7 +117,7 @@ TaskOption = Annotated[str | None, typer.Option("--task", help="The task.", show
 ModelOption = Annotated[
     str, typer.Option("--model", help="`starter`, a folder that transformers loads, or hub:OWNER/NAME@REVISION.")
 ]
-# What somebody says about their data; `check`, `choose` and `init` share these, and sweep files have keys of these names.
+# What somebody says about their data: of `data check`, `choose` and `init`; sweep files have keys of these names.
 FormatOption = Annotated[
     str | None,
     typer.Option(
@@ -149,18 +149,6 @@ TrainOption = Annotated[
 ]
 DevOption = Annotated[list[str] | None, typer.Option("--dev", metavar="FILE", help="Likewise, of the dev split.")]
 TestOption = Annotated[list[str] | None, typer.Option("--test", metavar="FILE", help="Likewise, of the test split.")]
-
-SweepOption = Annotated[
-    str | None, typer.Option("--sweep", metavar="NAME", help="A sweep of the store.", show_default="the newest")
-]
-TaskOption = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
-ModelOption = Annotated[
-    str, typer.Option("--model", help="`starter`, a folder that transformers loads, or hub:OWNER/NAME@REVISION.")
-]
-TextOption = Annotated[
-    str | None, typer.Option("--text", metavar="COLUMN", help="A table's column of texts: name, or position from 0.")
-]
-LabelOption = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="A table's column of labels.")]
 
 SweepOption = Annotated[
     Path, typer.Option(metavar="FILE", help="The YAML file of the sweep.", show_default="starter.yaml")

@@ -172,7 +172,7 @@ def _draft_of_files(asked: ChooseOptions, path: Path, files: Mapping[str, Files]
     if path.is_file():
         files, name = {**files, "train": files["train"] or (asked.data,)}, _word(path.name.split(".")[0])
     elif path.is_dir():
-        inside = {split: tuple(map(lambda each: _inside(path, each), paths)) for split, paths in files.items()}
+        inside = {split: tuple(_inside(path, each) for each in paths) for split, paths in files.items()}
         rest = dict[str, Files]()
         for split, found in by_split(files_in(path)).items():
             if split in inside and not inside[split] and len(found) == 1:
@@ -223,8 +223,8 @@ def _task_of(train: Files, layout: Layout, scheme: str) -> str:
         some = ", ".join(quoted(tag) for tag, _ in tags.most_common(6))
         bare = "" if evidence.has_prefixes else " --scheme io, as types without B- or I- are"
         raise ConfigError(
-            f"{path}: are its tags ({some}) those of spans or of single words? {100 * evidence.spans:.0f} % of them are "
-            f"O or a prefix and a type. Say it with --task ner{bare}, or --task pos, or give their column with --tags."
+            f"{path}: are its tags ({some}) those of spans or of single words? {100 * evidence.spans:.0f} % of them "
+            f"are O or a prefix and a type. Say it with --task ner{bare}, or --task pos, or give their column: --tags."
         )
     return "ner" if evidence.are_spans else "pos"
 

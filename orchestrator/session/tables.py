@@ -20,7 +20,6 @@ from orchestrator.sweeps.plan import Plan
 from trials.metrics.metric import metric_label
 from trials.tasks import TASKS
 
-
 _MOST_CORPORA = 3  # whose examples a plan shows
 
 

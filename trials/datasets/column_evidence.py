@@ -84,7 +84,7 @@ def replace_columns(columns: Columns, **changes: str | int | None) -> Columns:
 
 
 @dataclass(frozen=True)
-class _Column:
+class _ColumnValues:
     at: int
     values: Mapping[str, int]
 
@@ -114,7 +114,7 @@ def _tags(path: Path, blocks: Blocks, width: int, first: int, columns: Columns) 
         return None
     words = columns.tokens if isinstance(columns.tokens, int) else first
     rows = [line.cells for block in blocks for line in block if len(line.cells) >= width]
-    found = [_Column(at, Counter(row[at] for row in rows)) for at in range(width) if at >= first and at != words]
+    found = [_ColumnValues(at, Counter(row[at] for row in rows)) for at in range(width) if at >= first and at != words]
     spans = [column for column in found if column.tags.are_spans]
     if any(column.at == last for column in spans):
         return _outer(spans, last) if first else None
@@ -131,7 +131,7 @@ def _tags(path: Path, blocks: Blocks, width: int, first: int, columns: Columns) 
                       f"file `columns: {{tokens: {words}, tags: {likely[0].at}}}`).")  # fmt: skip
 
 
-def _outer(spans: Sequence[_Column], last: int) -> int | None:
+def _outer(spans: Sequence[_ColumnValues], last: int) -> int | None:
     """Of nested annotation the outer spans, as in GermEval 2014: the inner ones have no other types and are fewer."""
     inner = spans[-1]
     outer = [
@@ -140,6 +140,6 @@ def _outer(spans: Sequence[_Column], last: int) -> int | None:
     return outer[-1].at if outer and inner.at == last else None
 
 
-def _listed(columns: Sequence[_Column]) -> str:
+def _listed(columns: Sequence[_ColumnValues]) -> str:
     shown = (f"{c.at} ({', '.join(quoted(value) for value in list(c.values)[:3])}, ...)" for c in columns)
     return f"Several may: {'; '.join(shown)}"

@@ -118,14 +118,12 @@ def _of_table(
 
 def _format(path: Path, by_suffix: str, given: Columns | None, task: Columns | None) -> tuple[str, list[str]]:
     """The format of a file, that of its suffix unless its lines clearly have another one."""
-    asks_texts = (given is not None and given.text is not None) or (
-        task is not None and task.text not in (None, "text")
-    )
+    asks_texts = any(each is not None and each.text not in (None, "text") for each in (given, task))
     found = _by_lines(path, by_suffix, asks_texts, path.stat().st_mtime_ns)
     if found == by_suffix:
         return found, []
     reason = {
-        "columns": "one word a line, with blank lines between sentences", "conllu": "ten columns of CoNLL-U on each line",
+        "columns": "one word a line and blank lines between sentences", "conllu": "CoNLL-U's ten columns on each line",
         "tsv": "cells separated by tabs", "csv": "cells separated by commas", "jsonl": "one JSON object a line",
     }[found]  # fmt: skip
     return found, [f"format {found}, as {path.name} has {reason} (--format for another)"]
@@ -137,9 +135,9 @@ def _by_lines(path: Path, by_suffix: str, asks_texts: bool, _changed: int) -> st
     if by_suffix in ("tsv", "csv") and not asks_texts and _has_a_word_a_line(lines):
         return "columns"
     some = lines[:_SOME]
-    if by_suffix in ("columns", "conllu") and _fits_conllu(some) >= _POOR:
-        return "conllu" if by_suffix == "conllu" or _fits_conllu(lines) >= _CLEAR else by_suffix
-    if by_suffix not in _FITS or _FITS[by_suffix](lines) >= _POOR:
+    if by_suffix == "columns" and _fits_conllu(some) >= _POOR and _fits_conllu(lines) >= _CLEAR:
+        return "conllu"
+    if by_suffix not in _FITS or by_suffix == "conllu" or _FITS[by_suffix](lines) >= _POOR:
         return by_suffix
     return next((name for name, fits in _FITS.items() if fits(lines) >= _CLEAR), by_suffix)
 

@@ -1,9 +1,9 @@
 """Convert span tags to IOB2: detect IOB1, IOB2 or BIOES (BILOU), or validate the tags against one of them or IO.
 
 The rules are those of Tjong Kim Sang & Veenstra 1999 (IOB1, IOB2) and Ratinov & Roth 2009 (BILOU). Each rule concerns a
-tag and its predecessor, so a corpus is validated by its distinct pairs of tags. All schemes are read by one rule, that of
-conlleval: a B- or S- opens a span, and so does any tag that does not continue a span of its type. So where the scheme is
-detected, a few tags that break it cost nothing, and are counted; a scheme that was given is enforced.
+tag and its predecessor, so a corpus is validated by its distinct pairs of tags. All schemes are read by one rule, that
+of conlleval: a B- or S- opens a span, and so does any tag that does not continue a span of its type. So where the
+scheme is detected, a few tags that break it cost nothing, and are counted; a scheme that was given is enforced.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SchemeReading:
             breaks, opens = ("tags break", "each opens") if self.broken > 1 else ("tag breaks", "it opens")
             found.append(
                 f"{self.broken:,} {breaks} {self.scheme.upper()}, which all others follow (the first: {self.first}); "
-                f"{opens} or ends a span as in conlleval. `scheme: {self.scheme}` (--scheme) refuses them and names their places."
+                f"{opens} or ends a span as in conlleval. `scheme: {self.scheme}` (--scheme) refuses them by line."
             )
         return found
 

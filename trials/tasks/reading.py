@@ -16,7 +16,6 @@ from trials.escaping.untrusted_text import quoted
 from trials.settings import DataSpec, Files
 from trials.tasks.task import TASKS, Task, unseen_labels
 
-
 NO_WORD = "_"  # in treebanks released without their text
 UNLABELLED = "-1"  # the hub's and GLUE's label of a split whose labels are not published
 _MOSTLY = 0.5  # of all words
@@ -96,8 +95,8 @@ def labelled(task_name: str, data: DataSpec) -> DataSpec:
     hidden = {split: reason for split in ("dev", "test", "mismatched") if (reason := _why_unlabelled(data, split))}
     if "dev" in hidden:
         raise DataError(
-            f"{data.dev[0]}: the dev split has no labels: {hidden['dev']}. Give another one (`dev`, --dev FILE), or let "
-            "a share of train serve as dev: `held_out: 0.1`."
+            f"{data.dev[0]}: the dev split has no labels: {hidden['dev']}. Give another one (`dev`, --dev FILE), or "
+            "let a share of train serve as dev: `held_out: 0.1`."
         )
     if not hidden:
         return data

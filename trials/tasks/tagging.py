@@ -61,7 +61,7 @@ class EntityRecognition(PosTagging):
     columns = Columns(tokens="tokens", tags="ner_tags")
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
-        """The sentences with IOB2 tags. Raises DataError if a tag is none of spans, or breaks a scheme that was given."""
+        """The sentences with IOB2 tags. Raises DataError: tags of none, or that break a given scheme."""
         return [*to_iob2(tagged_sentences(items), scheme)]
 
     def notes(self, items: Sequence[Item], scheme: Scheme) -> list[str]:

@@ -184,8 +184,13 @@ def test_iob2_without_slips_needs_no_note_and_iob1_is_told() -> None:
     assert "the tags are IOB1" in read_scheme([sentence("I-LOC I-LOC B-LOC O")], "auto").notes()[0]
 
 
-@pytest.mark.parametrize(("tags", "expected"), [("I-LOC I-LOC O I-PER", "B-LOC I-LOC O B-PER"),
-                                                ("person-actor person-actor O LOC", "B-person-actor I-person-actor O B-LOC")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("I-LOC I-LOC O I-PER", "B-LOC I-LOC O B-PER"),
+        ("person-actor person-actor O LOC", "B-person-actor I-person-actor O B-LOC"),
+    ],
+)
 def test_io_has_types_with_or_without_a_prefix(tags: str, expected: str) -> None:
     assert converted("io", tags) == [expected]
 
@@ -194,8 +199,13 @@ def test_a_b_in_io_is_refused() -> None:
     assert "has the tag 'B-LOC', which is not a tag of IO" in refusal("io", "B-LOC I-LOC")
 
 
-@pytest.mark.parametrize(("slip", "meant"), [("B_ORG", "B-ORG"), ("b-org", "B-org"), ("I:PER", "I-PER"), ("0", "O"), ("o", "O"),
-                                             ("B-", None), ("NOUN", None), ("B-ORG", None)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        *(("B_ORG", "B-ORG"), ("b-org", "B-org"), ("I:PER", "I-PER"), ("0", "O"), ("o", "O")),
+        *(("B-", None), ("NOUN", None), ("B-ORG", None)),
+    ],
+)
 def test_what_a_slip_stands_for_is_said(slip: str, meant: str | None) -> None:
     assert meant_tag(slip) == meant
     if meant:
