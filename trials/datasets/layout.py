@@ -137,6 +137,8 @@ def _by_lines(path: Path, by_suffix: str, asks_texts: bool, _changed: int) -> st
     some = lines[:_SOME]
     if by_suffix == "columns" and _fits_conllu(some) >= _POOR and _fits_conllu(lines) >= _CLEAR:
         return "conllu"
+    if by_suffix == "columns" and _fits_tsv(lines) >= _CLEAR and _has_texts(lines):
+        return "tsv"
     if by_suffix not in _FITS or by_suffix == "conllu" or _FITS[by_suffix](lines) >= _POOR:
         return by_suffix
     return next((name for name, fits in _FITS.items() if fits(lines) >= _CLEAR), by_suffix)
@@ -156,6 +158,12 @@ def _has_a_word_a_line(lines: Sequence[str]) -> bool:
         return True
     columns = (Counter(row[at] for row in rows if len(row) == width) for at in range(width))
     return any(TagEvidence.of(values).are_spans for values in columns)
+
+
+def _has_texts(lines: Sequence[str]) -> bool:
+    """Whether cells between tabs hold several words, without a blank line that would end a sentence."""
+    rows = [line.split("\t") for line in lines]
+    return all(line.strip() for line in lines) and _share(any(" " in cell.strip() for cell in row) for row in rows) >= _POOR
 
 
 def _share(each: Iterable[bool]) -> float:

@@ -243,17 +243,15 @@ class _Table:
         else:
             seen = "no column looks like a label"
         options = " ".join([f"--text {text}", *(f"--pair {key}" for key in others[:1]), f"--label {likely}"])
-        if others:
-            both = f"{', '.join(map(str, [text, *others]))} all look like texts" if not wants_pair else (
-                "the task is on pairs of texts; which column is the second text?")  # fmt: skip
-            seen = f"{both}{'; ' if seen else ''}{seen}"
-            options += f", or with --pair {NO_PAIR}" if not wants_pair else ""
-        elif wants_pair and not seen:
-            seen = "the task is on pairs of texts; which column is the second text (--pair COLUMN)?"
+        if wants_pair:
+            seen = "; ".join(filter(None, ("which column is the second text of each pair (--pair COLUMN)", seen)))
+        elif others:
+            listed = ", ".join(map(str, [text, *others]))
+            seen = "; ".join(filter(None, (f"several look like texts: {listed}", seen)))
+            options += f", or with --pair {NO_PAIR}"
         if not self.has_header:
-            message = (
-                f"{self.path}: no header line: use {options}, or other numbers from 0 to {len(self.keys) - 1}; {seen}."
-            )
+            numbers = f"other numbers from 0 to {len(self.keys) - 1}"
+            message = f"{self.path}: no header line: use {options}, or {numbers}; {seen}."
         else:
             question = f"{self.path}: which columns hold the text and its label? {seen[:1].upper()}{seen[1:]}."
             message = f"{question} Say it with {options}; it has {', '.join(map(quoted, choices))}."

@@ -16,7 +16,6 @@ from trials.escaping.untrusted_text import quoted
 from trials.settings import DataSpec, Files
 from trials.tasks.task import TASKS, Task, unseen_labels
 
-NO_WORD = "_"  # in treebanks released without their text
 UNLABELLED = "-1"  # the hub's and GLUE's label of a split whose labels are not published
 _MOSTLY = 0.5  # of all words
 _LONG = 1_000  # words of a sentence that surely has lost its blank lines
@@ -26,8 +25,7 @@ def read_corpus(task_name: str, data: DataSpec) -> Corpus:
     """The items of every split, cached in the process.
 
     Raises:
-        DataError: what `load_corpus` and the task's `read` raise, a train split with only one label, or words that are
-            all `_`.
+        DataError: what `load_corpus` and the task's `read` raise, or a train split with only one label.
     """
     return _read(task_name, data.model_copy(update={"sizes": None, "notes": ()}))[0]  # they do not change the corpus
 
@@ -59,7 +57,7 @@ def _read(task_name: str, data: DataSpec) -> tuple[Corpus, tuple[str, ...]]:
 
 
 def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
-    """What makes it likely that items are not what was meant. Raises DataError: words that are all `_`."""
+    """What makes it likely that items are not what was meant."""
     sentences = [item for item in items if isinstance(item, Sentence)]
     if not sentences:
         if items and task.columns.pair is not None and data.columns.pair is None:
@@ -67,11 +65,6 @@ def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
         return
     words = Counter(form for sentence in sentences for form in sentence.forms)
     total, (most, n) = words.total(), words.most_common(1)[0]
-    if most == NO_WORD and n == total:
-        raise DataError(
-            f"all {total:,} words are `{NO_WORD}`: the corpus is released without its text. Its README says how to get "
-            "the text and merge it; use the merged files."
-        )
     if n > _MOSTLY * total and total >= 20:
         yield f"{100 * n / total:.0f} % of the words are {quoted(most)}; is it the column of the words (--words)?"
     tags = Counter(tag for sentence in sentences for tag in sentence.tags)
