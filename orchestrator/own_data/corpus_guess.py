@@ -209,7 +209,7 @@ def _task_of(train: Files, layout: Layout, scheme: str) -> str:
     if columns.text is not None:
         is_score = _are_scores(label_cells(path, layout.format, columns.label, columns))
         return "stsb" if is_score else "classification"
-    if scheme != "auto" or columns.tags == "ner_tags":
+    if scheme != "auto":
         return "ner"
     try:
         items = CORPUS_FORMATS[layout.format](path, columns, None)
@@ -218,6 +218,11 @@ def _task_of(train: Files, layout: Layout, scheme: str) -> str:
     tags = Counter(tag for item in items if isinstance(item, Sentence) for tag in item.tags)
     if not tags:
         return "classification"
+    if layout.format in TABLES and "ner" in str(columns.tags).lower() and all(tag.isdigit() for tag in tags):
+        raise DataError(
+            f"{path}: the tags in {columns.tags!r} are numbers, 0 to {max(map(int, tags))}, which say no types. Write "
+            "their names, e.g. `features['ner_tags'].feature.int2str` of `datasets`; or score each word: --task pos."
+        )
     evidence = TagEvidence.of(tags)
     if evidence.unclear and not evidence.are_spans:
         some = ", ".join(quoted(tag) for tag, _ in tags.most_common(6))

@@ -68,6 +68,10 @@ def guess_positions(path: Path, given: Columns | None) -> tuple[Columns, list[st
     blocks = column_blocks(read_lines(path), columns.tags if isinstance(columns.tags, int) else -1)
     width, notes = usual_width(blocks), list[str]()
     first = 0
+    if given is None and width == 2 and _tag_comes_first(blocks):
+        return Columns(tokens=1, tags=0), [
+            "each line has the tag first, and then the word (--words and --tags for others)"
+        ]
     if columns.tokens is None and width > 2 and is_numbered(blocks):
         first = 1
         columns = replace_columns(columns, tokens=1)
@@ -76,6 +80,14 @@ def guess_positions(path: Path, given: Columns | None) -> tuple[Columns, list[st
         columns = replace_columns(columns, tags=tags)
         notes.append(f"the tags are column {tags} (--tags for another)")
     return columns, notes
+
+
+def _tag_comes_first(blocks: Blocks) -> bool:
+    first, second = (
+        TagEvidence.of(Counter(line.cells[at] for block in blocks for line in block if len(line.cells) == 2))
+        for at in (0, 1)
+    )
+    return first.are_spans and not second.are_spans
 
 
 def replace_columns(columns: Columns, **changes: str | int | None) -> Columns:

@@ -32,6 +32,7 @@ TABLES = ("tsv", "csv", "jsonl", "parquet")
 _CLEAR = 0.95  # of a file's lines fit a format: it is that
 _POOR = 0.5  # fewer fit: it may be another one
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_FEW = 10  # lines, too few to say what a file is
 _SOME = 200  # lines that mostly decide
 _ID = re.compile(r"\d+([-.]\d+)?")
 
@@ -141,7 +142,14 @@ def _by_lines(path: Path, by_suffix: str, asks_texts: bool, _changed: int) -> st
         return "tsv"
     if by_suffix not in _FITS or by_suffix == "conllu" or _FITS[by_suffix](lines) >= _POOR:
         return by_suffix
-    return next((name for name, fits in _FITS.items() if fits(lines) >= _CLEAR), by_suffix)
+    found = next((name for name, fits in _FITS.items() if fits(lines) >= _CLEAR), by_suffix)
+    if found == by_suffix == "columns" and len(lines) >= _FEW and all(line.strip() for line in lines):
+        widths = sorted(len(line.split()) for line in lines)
+        raise DataError(
+            f"{path}: its lines hold {widths[0]:,} to {widths[-1]:,} words each, so they are no word and tag "
+            "and no text and label between tabs. Write one of these, or say what it is with `format` (--format)."
+        )
+    return found
 
 
 def _has_a_word_a_line(lines: Sequence[str]) -> bool:
@@ -163,7 +171,10 @@ def _has_a_word_a_line(lines: Sequence[str]) -> bool:
 def _has_texts(lines: Sequence[str]) -> bool:
     """Whether cells between tabs hold several words, without a blank line that would end a sentence."""
     rows = [line.split("\t") for line in lines]
-    return all(line.strip() for line in lines) and _share(any(" " in cell.strip() for cell in row) for row in rows) >= _POOR
+    return (
+        all(line.strip() for line in lines)
+        and _share(any(" " in cell.strip() for cell in row) for row in rows) >= _POOR
+    )
 
 
 def _share(each: Iterable[bool]) -> float:

@@ -17,6 +17,9 @@ SPLIT_WORDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "test": (("test",), ("testb", "testing", "tst")),
 }
 _SHARD = re.compile(r"(.*?)[-_.](\d+)[-_]of[-_](\d+)(.*)")  # train-00000-of-00002.parquet
+_JOINED = re.compile(
+    r"(train|dev|test|valid|val)(set|data|file|split|\d+)"
+)  # trainset, test2; where nothing else counts
 _ALL = {word: split for split, ranks in SPLIT_WORDS.items() for words in ranks for word in words}
 
 
@@ -42,11 +45,17 @@ def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     for split, ranks in SPLIT_WORDS.items():
         marked = ([p for p in rest if any(word in words_of(p.name) for word in words)] for words in ranks)
-        found[split] = next(filter(None, marked), [])
+        joined = [p for p in rest if any(_joined(word) in ranks[0] for word in words_of(p.name))]
+        found[split] = next(filter(None, marked), joined)
     found["mismatched"] = [
         p for p in mismatched if any(w in words_of(p.name) for rank in SPLIT_WORDS["dev"] for w in rank)
     ]
     return found
+
+
+def _joined(word: str) -> str:
+    match = _JOINED.fullmatch(word)
+    return match[1] if match else ""
 
 
 def is_whole(files: Sequence[Path]) -> bool:

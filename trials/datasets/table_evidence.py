@@ -65,7 +65,7 @@ def guess_columns(path: Path, format_: str, given: Columns, task: Columns) -> tu
         DataError: The file cannot be read, or its rows are no texts.
     """
     rows = first_rows(path, format_)
-    if not rows:
+    if not rows or not rows[0]:
         raise DataError(f"{path}: is empty. Give a file with a row per text.")
     table = _Table.of(path, rows)
     given = table.named(given)

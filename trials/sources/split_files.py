@@ -12,6 +12,7 @@ from trials.datasets.split_names import SPLIT_WORDS, by_split, is_whole, looks_l
 from trials.errors import DataError
 from trials.settings import Files
 
+_MOST_FOLDERS = 100  # inside a folder, that are looked into for a hint
 _NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".zip", ".tar", ".part", ".lock")
 
 
@@ -46,8 +47,15 @@ def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
     """
     files = files_in(folder)
     found = by_split(files)
+    if (folder / "dataset_dict.json").is_file() or (folder / "dataset_info.json").is_file():
+        raise DataError(
+            f"{folder}: is what `datasets` writes with `save_to_disk`. Write each split as Parquet instead: "
+            "`for name, split in load_from_disk(FOLDER).items(): split.to_parquet(f'{name}.parquet')`."
+        )
     if not needs_dev and len(files) == 1 and not any(found.values()):
         return Splits((str(files[0]),), ())
+    if not found["train"]:
+        _refuse_outer_folder(folder)
     train = _only(folder, "train", found["train"])
     dev = _only(folder, "dev", found["dev"]) if needs_dev or found["dev"] else ()
     test, mismatched = (_only(folder, split, found[split]) if found[split] else () for split in ("test", "mismatched"))
@@ -90,6 +98,27 @@ def _plain(folder: Path) -> list[Path]:
         return sorted(path for path in folder.iterdir() if not path.is_dir() and not path.name.startswith("."))
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror}).") from error
+
+
+def _refuse_outer_folder(folder: Path) -> None:
+    """Raise DataError if the splits are in a folder further down."""
+    folders = [path for path in _folders(folder) if not path.is_symlink() and by_split(files_in(path))["train"]]
+    if len(folders) in range(1, 6):
+        listed = ", ".join(str(path.relative_to(folder)) for path in folders)
+        raise DataError(
+            f"{folder}: needs one file with 'train' in its name, found none, but there are such files in {listed}. "
+            "Give that folder."
+        )
+
+
+def _folders(folder: Path, depth: int = 3) -> list[Path]:
+    """The folders inside a folder, not too many."""
+    try:
+        inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError:
+        return []
+    deeper = (each for path in inside[:_MOST_FOLDERS] for each in (_folders(path, depth - 1) if depth > 1 else []))
+    return [*inside, *deeper][:_MOST_FOLDERS]
 
 
 def _only(folder: Path, split: str, found: Sequence[Path]) -> Files:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trials.datasets.broken_lines import BrokenLines, BrokenLinesError
 from trials.datasets.column_evidence import TagEvidence
-from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, fingerprint, load_corpus
+from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, fingerprint, item_words, load_corpus
 from trials.datasets.table_reader import label_cells
 from trials.errors import DataError
 from trials.escaping.untrusted_text import quoted
@@ -60,6 +60,9 @@ def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
     """What makes it likely that items are not what was meant."""
     sentences = [item for item in items if isinstance(item, Sentence)]
     if not sentences:
+        short = sum(len(item_words(item)) == 1 for item in items)
+        if short > _MOSTLY * len(items) and len(items) >= 20:
+            yield f"{short:,} of {len(items):,} texts are single words; words with tags are --format columns."
         if items and task.columns.pair is not None and data.columns.pair is None:
             yield "only one text of each pair is read; name the other one with `columns: {pair: ...}` (--pair)."
         return

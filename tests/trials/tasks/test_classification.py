@@ -241,5 +241,7 @@ def test_texts_are_no_tagged_words(task: str, tmp_path: Path) -> None:
 
 def test_a_table_without_the_tasks_columns_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     message = refused(write_labels(tmp_path / "texts", ["0", "1"], ["1"]), code=2, task="mnli")
-    assert "train.tsv: which columns hold the text and its label? Which column is the second text of each pair" in message
+    assert (
+        "train.tsv: which columns hold the text and its label? Which column is the second text of each pair" in message
+    )
     assert "it has 'sentence', 'label'." in message
