@@ -186,6 +186,48 @@ def test_entities_are_checked_for_ner(tmp_path: Path) -> None:
     assert "(columns, task ner)" in data("check", str(tmp_path)).stdout
 
 
+def test_what_was_understood_is_shown_before_the_counts(tmp_path: Path) -> None:
+    for split in ("train", "devel"):
+        (tmp_path / f"{split}.tsv").write_text(f"1\tAda\tI-PER\t_\n2\tsees\tO\t_\n3\t{split}\tI-LOC\t_\n\n" * 3)
+    done = data("check", str(tmp_path))
+    notes = [line[8:] for line in done.stdout.splitlines() if line.startswith("note ")]
+    assert done.stdout.startswith(f"{tmp_path.name} (columns, task ner), SHA-256 ")
+    assert "column 0 numbers the words of each sentence, so the words are column 1 (--words for another)" in notes
+    assert "the tags are column 2 (--tags for another)" in notes
+    assert "data    e.g. Ada/B-PER sees/O train/B-LOC\n" in done.stdout
+    found = json.loads(data("check", str(tmp_path), "--json").stdout)
+    assert (found["task"], found["format"], found["columns"]) == ("ner", "columns", {"tokens": 1, "tags": 2})
+    assert (found["notes"], found["examples"][0]) == (notes, "Ada/B-PER sees/O train/B-LOC")
+    assert [Path(path).name for path in found["files"]["dev"]] == ["devel.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--words", "0", "--tags", "2"), "1/B-PER 2/O 3/B-LOC"),
+        (("--scheme", "io"), "Ada/B-PER sees/O train/B-LOC"),
+        (("--dev", "train.tsv", "--train", "devel.tsv"), "Ada/B-PER sees/O devel/B-LOC"),
+    ],
+)
+def test_what_was_understood_can_be_said_otherwise(options: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    for split in ("train", "devel"):
+        (tmp_path / f"{split}.tsv").write_text(f"1\tAda\tI-PER\t_\n2\tsees\tO\t_\n3\t{split}\tI-LOC\t_\n\n" * 3)
+    assert json.loads(data("check", str(tmp_path), *options, "--json").stdout)["examples"][0] == said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--format", "tsvv"), "--format: unknown 'tsvv', did you mean 'tsv'?"),
+        (("--scheme", "bio"), "--scheme: unknown 'bio'"),
+        (("--text", "0"), "--text and --label go together"),
+        (("--text", "0", "--label", "1", "--tags", "2"), "--text and --words ask for two things"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(options: tuple[str, ...], said: str, texts: str) -> None:
+    assert said in refusal("check", texts, *options, code=2)
+
+
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
     folder = write_treebank(tmp_path / "bank")
     with (folder / "dev.conllu").open("a") as file:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
+from orchestrator.own_data.corpus_lines import corpus_lines, examples
+from trials.datasets.corpus import Text
 from trials.draft import Lookup
 from trials.errors import PermafrostError
 from trials.sources.corpus_draft import DataDraft
+from trials.tasks.reading import read_corpus
 
 Sentences = Sequence[Sequence[Sequence[str]]]  # rows of columns
 
@@ -576,3 +583,84 @@ def test_a_folder_is_understood_or_refused_with_its_true_cause(name: str) -> Non
     assert [words for words in kind.notes if words not in "\n".join(found.lines)] == [], found.lines
     again = Lookup(offline=True).data(DataDraft.model_validate(found.data), found.task)
     assert again.content() == found.spec.content()  # a sweep file reads the same
+
+
+# --- Whatever is written is read back
+
+WORD = st.text("abcÄñ0123456789.,;#\"'|", min_size=1, max_size=4).filter(lambda word: not word.startswith("#"))
+SPANS = st.lists(
+    st.tuples(st.sampled_from(["", "PER", "LOC"]), st.lists(WORD, min_size=1, max_size=3)), min_size=1, max_size=3
+)
+CORPUS = st.lists(SPANS, min_size=2, max_size=5)
+
+
+def tagged(spans: Sequence[tuple[str, Sequence[str]]], scheme: str) -> list[list[str]]:
+    rows: list[list[str]] = []
+    for n, (kind, words) in enumerate(spans):
+        begins = scheme == "iob2" or (n > 0 and spans[n - 1][0] == kind)
+        marks = [("B" if begins and not i else "I") + f"-{kind}" if kind else "O" for i, _ in enumerate(words)]
+        rows += map(list, zip(words, marks, strict=True))
+    return rows
+
+
+@given(
+    CORPUS,
+    st.sampled_from(["iob2", "iob1"]),
+    st.sampled_from([" ", "\t"]),
+    st.booleans(),
+    st.sampled_from(["", "# id 1 of\n", "#\tx\ty z\n"]),
+)
+def test_a_corpus_of_words_is_read_back(
+    corpus: list[list[tuple[str, list[str]]]], scheme: str, gap: str, is_numbered: bool, before: str
+) -> None:
+    known = [[("PER", ["Ada", "L."]), ("", ["sees"]), ("LOC", ["York"])], [("LOC", ["Rome"]), ("LOC", ["Bern"])]]
+    rows, expected = ([tagged(spans, each) for spans in [*known, *corpus]] for each in (scheme, "iob2"))
+    content = lines(numbered(rows) if is_numbered else rows, gap, before)
+    with tempfile.TemporaryDirectory() as folder:
+        files = [
+            str(written({f"{n}.{'tsv' if gap == chr(9) else 'txt'}": content + "\n" * n}, Path(folder))) for n in (0, 1)
+        ]
+        paths = sorted(str(path) for path in Path(files[0]).iterdir())
+        found = guess_corpus(ChooseOptions(train=paths[:1], dev=paths[1:]), Lookup(offline=True))
+        read = read_corpus(found.task, found.spec)
+    assert found.task == "ner"
+    assert [[list(pair) for pair in zip(*item[:2], strict=True)] for item in read.train] == expected
+
+
+TEXT = st.text("abc ,;|\"'#", min_size=1, max_size=12).map(str.strip).filter(bool)
+
+
+@given(
+    st.lists(st.tuples(TEXT, st.sampled_from(["good", "bad"])), min_size=1, max_size=8),
+    st.sampled_from([",", ";", "\t"]),
+)
+def test_a_table_of_texts_is_read_back(rows: list[tuple[str, str]], gap: str) -> None:
+    rows = [("a fine film, indeed", "good"), ("a poor one; alas", "bad"), *rows]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{n}.csv" for n in (0, 1)]
+        for n, path in enumerate(paths):
+            with path.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file, delimiter=gap).writerows([("text", "label"), *rows, *[("another", "good")] * n])
+        found = guess_corpus(ChooseOptions(train=[str(paths[0])], dev=[str(paths[1])]), Lookup(offline=True))
+        train = read_corpus(found.task, found.spec).train
+    assert [(item.text, item.label) for item in train if isinstance(item, Text)] == rows
+
+
+# --- What is shown
+
+
+def test_examples_show_words_with_their_tags_and_texts_with_their_labels() -> None:
+    found = guess_corpus(ChooseOptions(data=str(written(NER))), Lookup(offline=True))
+    assert examples(read_corpus("ner", found.spec).train)[0] == "Ada0/B-PER sees/O New/B-LOC York0/I-LOC"
+    shown = corpus_lines("ner", found.spec)
+    assert shown[0] == "tags: B-PER 25.0 %, O 25.0 %, B-LOC 25.0 %, I-LOC 25.0 %"
+    assert shown[1] == "160 words, 82 different, most often 'sees' (25.0 %); 0 sentences of one word (0.0 %)"
+    other = guess_corpus(ChooseOptions(data=str(written(TEXTS, Path("texts")))), Lookup(offline=True))
+    assert corpus_lines("classification", other.spec)[2:] == [
+        "e.g. a loud film number 0 => 0", "e.g. a calm film number 1 => 1", "e.g. a loud film number 2 => 0"
+    ]  # fmt: skip
+
+
+def test_pairs_are_shown_side_by_side_and_long_texts_are_cut() -> None:
+    pair = Text("a boat " * 40, "a ship", "1")
+    assert examples([pair]) == [f"{('a boat ' * 40)[:46]} ... | a ship => 1"]
