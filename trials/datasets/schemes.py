@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Literal, NamedTuple
@@ -48,24 +48,19 @@ class SchemeReading:
         scheme: The detected scheme, with the fewest broken rules, or the one that was given.
         broken: Tags that break its rules, each of which is read as conlleval does.
         first: Place, word and tag of the first of them; empty without any.
-        tags: How often each tag occurs.
     """
 
     scheme: Written
     broken: int
     first: str
-    tags: Mapping[str, int]
 
     def notes(self) -> list[str]:
         """What to know about it: a scheme other than IOB2, and tags that break it."""
-        letters = Counter[str]()
-        for tag, n in self.tags.items():
-            letters[tag[0]] += n
         found = []
         if self.scheme == "iob1":
             found.append(
-                f"the tags are IOB1: a span begins with I-, and with B- only behind another of its type "
-                f"({letters['I']:,} I- and {letters['B']:,} B- tags). They are read as such, and scored as IOB2."
+                "the tags are IOB1: a span begins with I-, and with B- only behind another one of its type. They are "
+                "read as such, and scored as IOB2."
             )
         if self.broken:
             breaks, opens = ("tags break", "each opens") if self.broken > 1 else ("tag breaks", "it opens")
@@ -85,7 +80,6 @@ def read_scheme(sentences: Sequence[Sentence], scheme: Scheme) -> SchemeReading:
         found,
         sum(pairs[pair] for pair in faults),
         next((where for where, _ in _broken(sentences, faults)), ""),
-        Counter(tag for sentence in sentences for tag in sentence.tags),
     )
 
 

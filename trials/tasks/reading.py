@@ -38,12 +38,13 @@ def reading_notes(task_name: str, data: DataSpec) -> list[str]:
 @lru_cache(maxsize=8)
 def _read(task_name: str, data: DataSpec) -> tuple[Corpus, tuple[str, ...]]:
     task, raw = TASKS[task_name], load_corpus(data)
-    splits, notes, broken = list[list[Item]](), list[str](), BrokenLines()
+    splits, notes, broken = list[list[Item]](), dict[str, list[str]](), BrokenLines()
     for name in SPLITS:
         items: list[Item] = getattr(raw, name)
         try:
             splits.append(task.read(items, data.scheme))
-            notes += [f"{name}: {note}" for note in (*task.notes(items, data.scheme), *_odd(task, data, items))]
+            for note in (*task.notes(items, data.scheme), *_odd(task, data, items)):
+                notes.setdefault(note, []).append(name)
         except BrokenLinesError as error:
             broken.add(BrokenLinesError([f"{data.name}, {name} split: {line}" for line in error.lines], error.n))
         except DataError as error:
@@ -53,7 +54,7 @@ def _read(task_name: str, data: DataSpec) -> tuple[Corpus, tuple[str, ...]]:
     if len(labels) < 2 and not task.regression:
         only = quoted(labels[0])
         raise DataError(f"{data.name}: its train split has one label only, {only}; there is nothing to learn.")
-    return Corpus(*splits), tuple(notes)
+    return Corpus(*splits), tuple(f"{', '.join(names)}: {note}" for note, names in notes.items())
 
 
 def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:

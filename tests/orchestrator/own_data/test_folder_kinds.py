@@ -161,7 +161,7 @@ KINDS: dict[str, Kind] = {
             for split, n, start in (("train", 40, 0), ("testa", 8, 100), ("testb", 6, 200))
         },
         **IS_WORDS,
-        notes=["train: the tags are IOB1: a span begins with I-"],
+        notes=["train, dev, test: the tags are IOB1: a span begins with I-"],
     ),
     # --- Slips in tags
     **{
@@ -195,7 +195,7 @@ KINDS: dict[str, Kind] = {
         task="ner",
         format="columns",
         sizes=(61, 8, 0),
-        notes=["train: the tags are IOB1", "train: 1 tag breaks IOB1", "dev: the tags are IOB1"],
+        notes=["train, dev: the tags are IOB1", "train: 1 tag breaks IOB1"],
     ),
     "types without a prefix": Kind(
         {"train.txt": lines([[["Ada", "person-actor"], ["sees", "O"], [f"us{i}", "O"]] for i in range(60)])},
