@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from orchestrator.config.quantities import counted
 from trials.datasets.check import check_split
@@ -14,6 +14,7 @@ from trials.tasks.reading import read_corpus
 from trials.tasks.task import labels_of
 
 N_EXAMPLES = 3
+_MOST_CORPORA = 3  # whose examples a plan shows
 _MOST_LABELS = 8
 _WIDTH = 100
 
@@ -31,6 +32,16 @@ def corpus_lines(task: str, data: DataSpec) -> list[str]:
     )
     one = f"{counted(found.one_word, unit)} of one word ({_percent(found.one_word, found.items)})"
     return [f"{kind}: {labels}", f"{words}; {one}", *(f"e.g. {each}" for each in examples(train))]
+
+
+def corpora_lines(corpora: Sequence[tuple[str, DataSpec]]) -> Iterator[str]:
+    """How the corpora of a plan were understood: the task and corpus of each."""
+    for task, data in corpora[:_MOST_CORPORA]:
+        yield f"{data.name} ({task}, {data.format})"
+        yield from corpus_lines(task, data)
+    if len(corpora) > _MOST_CORPORA:
+        more = ", ".join(data.name for _, data in corpora[_MOST_CORPORA:])
+        yield f"and {more}; `permafrost data check --sweep FILE` shows them"
 
 
 def examples(items: Sequence[Item]) -> list[str]:
