@@ -100,7 +100,7 @@ def _save(folder: Path, name: str, array: np.ndarray) -> dict[str, tuple[int, in
 
 
 def _digest(folder: Path, name: str, array: np.ndarray) -> int:
-    return fast_digest(array, folder.name, name, array.dtype.str, array.shape)
+    return fast_digest(array.data, folder.name, name, array.dtype.str, array.shape)
 
 
 def _read(folder: Path) -> EncodedCorpus | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import stat
@@ -16,7 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 MOST_TEXT = 16 << 20  # bytes of a file that declares or describes something
 MOST_VOCABULARY = 256 << 20  # of a tokenizer's file; the largest have 40 MB
@@ -48,11 +49,11 @@ def stamp_of(path: Path | str, most: int = MOST_CONTENT) -> Stamp:
         NotPlainError: it is a folder, pipe, device or socket, or has more than `most` bytes.
         OSError: there is none.
     """
-    return _stamp(path, os.stat(path), most)
+    return _stamp(path, Path(path).stat(), most)
 
 
 @contextmanager
-def opened(path: Path | str, most: int = MOST_TEXT) -> Iterator[BinaryIO]:
+def opened(path: Path | str, most: int = MOST_TEXT) -> Iterator[io.BufferedReader]:
     """A plain file, open for reading. Raises as `stamp_of` does."""
     stamp_of(path, most)  # before it is opened, as opening a device may already do something
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -64,9 +65,10 @@ def opened(path: Path | str, most: int = MOST_TEXT) -> Iterator[BinaryIO]:
 def read_bytes(path: Path | str, most: int = MOST_TEXT) -> bytes:
     """The content of a plain file. Raises as `stamp_of` does."""
     with opened(path, most) as file:
-        content = file.read(most + 1)
-    if len(content) > most:  # it grows
-        raise _too_large(path, len(content), most)
+        n_bytes = os.fstat(file.fileno()).st_size
+        content = file.read(n_bytes + 1)
+    if len(content) != n_bytes:
+        raise _changing(path)
     return content
 
 
@@ -97,7 +99,7 @@ def digest_of(path: Path | str, most: int = MOST_CONTENT) -> bytes:
     with opened(path, most) as file:
         digest = hashlib.file_digest(file, "sha256").digest()
         if stamp_of(path, most) != stamp or _stamp(path, os.fstat(file.fileno()), most) != stamp:
-            raise NotPlainError(path, "changes while it is read", errno.EBUSY)
+            raise _changing(path)
     if max(stamp.modified_ns, stamp.changed_ns) + _SETTLED_NS < began_ns:
         _digests[str(path)] = stamp, digest
     return digest
@@ -109,9 +111,13 @@ def _stamp(path: Path | str, status: os.stat_result, most: int) -> Stamp:
     if not stat.S_ISREG(status.st_mode):
         raise NotPlainError(path, "not a regular file")
     if status.st_size > most:
-        raise _too_large(path, status.st_size, most)
+        raise _too_large(path, most)
     return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _too_large(path: Path | str, n_bytes: int, most: int) -> NotPlainError:
-    return NotPlainError(path, f"{n_bytes:,} bytes or more, of which it may have {most:,}", errno.EFBIG)
+def _too_large(path: Path | str, most: int) -> NotPlainError:
+    return NotPlainError(path, f"larger than the {most:,} bytes that it may have", errno.EFBIG)
+
+
+def _changing(path: Path | str) -> NotPlainError:
+    return NotPlainError(path, "changing while it is read", errno.EBUSY)

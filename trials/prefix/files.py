@@ -122,7 +122,7 @@ class StatesFile:
         return rows
 
     def _digest(self, states: np.ndarray, i: int, seconds: float) -> int:
-        return fast_digest(states, self.folder.name, self._split, i, float(seconds)) or 1
+        return fast_digest(states.data, self.folder.name, self._split, i, float(seconds)) or 1
 
     def _discard_misfits(self) -> None:
         """Delete what cannot be these files."""
