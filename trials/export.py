@@ -22,9 +22,11 @@ from transformers import (
 )
 
 from trials.errors import ModelError
+from trials.escaping.plain_files import read_json
 from trials.hardware.device import default_device
 from trials.models.adapters import merge_adapters
 from trials.models.load import load_tokenizer
+from trials.models.model_files import check_plain
 from trials.run import Trained, new_model
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
@@ -124,6 +126,7 @@ class Predictor:
 
     def __init__(self, folder: Path, *, device: torch.device | None = None) -> None:
         recipe = _recipe(folder)
+        check_plain(folder)
         try:
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             words = "TokenClassification" in " ".join(config.architectures or ())
@@ -205,7 +208,7 @@ def _recipe(folder: Path) -> dict[str, Any]:
     if not (folder / "config.json").is_file():
         raise ModelError(f"{folder}: no model folder there. Make one with `permafrost export-model --trial ID`.")
     try:
-        content = json.loads((folder / RECIPE).read_text(encoding="utf-8"))
+        content = read_json(folder / RECIPE)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:

@@ -6,6 +6,7 @@ nodes are counted at each use before any value is built.
 
 from __future__ import annotations
 
+import errno
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import yaml
 
 from orchestrator.config.validation_messages import shortened
 from trials.errors import ConfigError
+from trials.escaping.plain_files import read_text
 
 KeyPath = tuple[str | int, ...]
 
@@ -100,18 +102,15 @@ def set_path(content: dict[str, Any], path: Sequence[str], value: object) -> Non
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        text = data.decode("utf-8")
+        return read_text(path, MAX_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise ConfigError(
+                f"{path}: has more than {MAX_BYTES:,} bytes, which no sweep needs. Check that it is the right file."
+            ) from error
         raise ConfigError(f"{path}: cannot be read ({error.strerror}).", exit_code=3) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text.") from error
-    if len(data) > MAX_BYTES:
-        raise ConfigError(
-            f"{path}: has more than {MAX_BYTES:,} bytes, which no sweep needs. Check that it is the right file."
-        )
-    return text
 
 
 def parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:

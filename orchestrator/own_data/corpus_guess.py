@@ -17,6 +17,7 @@ from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.text_file import read_lines
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, MissingError
+from trials.escaping.plain_files import MOST_CONTENT, opened
 from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns, DataSpec
 from trials.sources.corpus_draft import TABLES, DataDraft, named_corpus
@@ -268,7 +269,7 @@ def _of_parquet(path: Path, n: int) -> list[Mapping[str, Any]]:
     import pyarrow.parquet as pq
 
     try:
-        with path.open("rb") as raw, pq.ParquetFile(raw) as file:
+        with opened(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
             batch = next(file.iter_batches(n, use_threads=False), None)
             return list(islice(batch.to_pylist(), n)) if batch is not None else []
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 MOST_TEXT = 16 << 20  # bytes of a file that declares or describes something
 MOST_VOCABULARY = 256 << 20  # of a tokenizer's file; the largest have 40 MB
-MOST_CONTENT = 1 << 40  # of a corpus or of weights, whose readers have tighter bounds
+MOST_CONTENT = 128 << 30  # of a corpus or of weights, whose readers have tighter bounds
 _SETTLED_NS = 2_000_000_000  # a change within a file system's clock tick, or that of a server, shows no new time
 
 

@@ -236,7 +236,7 @@ def test_what_is_no_plain_file_of_bounded_size_is_refused_before_it_is_read(
         os.mkfifo(path)
     elif target == "large":
         path.touch()
-        os.truncate(path, 2 << 40)
+        os.truncate(path, 1 << 40)
     elif target == "socket":
         monkeypatch.chdir(folder)  # the path of a socket is short
         with socket.socket(socket.AF_UNIX) as served:
