@@ -104,9 +104,7 @@ def test_an_earlier_log_is_continued(tmp_path: Path) -> None:
 SECRETS = [f"user{n}: $6$hunter22{n}" for n in range(25)]
 
 
-@pytest.mark.parametrize(
-    "lines", [SECRETS, ["host: a", *SECRETS], ["name: a", *SECRETS], SECRETS[:1], ["trial: {}", *SECRETS[:5]]]
-)
+@pytest.mark.parametrize("first_lines", [[], ["host: a"], ["name: a"], ["name: a", "trial: {}"]], ids=str)
 def test_a_file_with_other_keys_is_refused_in_one_line_that_quotes_none(first_lines: list[str], tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text("\n".join([*first_lines, *SECRETS]))
