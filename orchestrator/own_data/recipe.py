@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from trials.datasets.corpus import Corpus, Text, item_words
+from trials.escaping.plain_files import read_json
 from trials.settings import ModelSpec
 from trials.starter import model_path
 
@@ -48,7 +48,7 @@ def recipe(model: ModelSpec, corpus: Corpus, train_size: int | None = None) -> d
 
 
 def _width(model: ModelSpec) -> int:
-    config: Mapping[str, Any] = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))
+    config: Mapping[str, Any] = read_json(Path(model.path) / "config.json")
     return int(next((config[key] for key in _WIDTHS if isinstance(config.get(key), int)), _BASE_WIDTH))
 
 
