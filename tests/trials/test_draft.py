@@ -129,7 +129,9 @@ def test_a_folder_needs_one_file_a_split(folder: Path) -> None:
 
 def test_a_folder_without_dev_is_refused(folder: Path) -> None:
     (folder / "dev.conllu").unlink()
-    with pytest.raises(DataError, match=r"needs one file with 'dev' in its name, found none \(valid, val, validation, "):
+    with pytest.raises(
+        DataError, match=r"needs one file with 'dev' in its name, found none \(valid, val, validation, "
+    ):
         DataDraft(folder=str(folder)).resolve()
 
 
