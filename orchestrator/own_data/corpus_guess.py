@@ -11,7 +11,7 @@ from typing import Any
 from orchestrator.own_data.choose_options import ChooseOptions, name_or_position
 from trials.datasets.broken_lines import BrokenLinesError
 from trials.datasets.column_evidence import TagEvidence
-from trials.datasets.corpus import CORPUS_FORMATS, Sentence
+from trials.datasets.corpus import CORPUS_FORMATS, Sentence, fingerprint
 from trials.datasets.layout import TABLES, Layout, format_of, layout_of
 from trials.datasets.split_names import by_split
 from trials.datasets.table_evidence import NO_PAIR, UnclearColumnsError
@@ -80,6 +80,7 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
             "(a file with `dev` or `validation` in its name beside it is taken instead; or --dev FILE)"
         )
     files: Files = tuple(path for split in found.splits for path in split)
+    fingerprint(*found.splits)  # refuses what is no plain file before anything is read
     task_columns = Columns() if asked.task is None else TASKS[asked.task].columns
     layout = _layout(found, files, draft, task_columns, asked)
     task = asked.task

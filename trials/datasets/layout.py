@@ -95,7 +95,7 @@ def layout_of(
 
 
 def _is_readable(path: str) -> bool:
-    if path.endswith(".parquet"):
+    if path.endswith(".parquet") or not Path(path).is_file():
         return False
     try:
         read_lines(Path(path))

@@ -156,6 +156,7 @@ class DataDraft(Frozen):
         if self.held_out is not None and dev:
             raise DataError(f"{self.name or found.name}: has a dev split. Leave `held_out` out.")
         every = (*train, *dev, *test, *mismatched)
+        digest = fingerprint(train, dev, test, mismatched)  # refuses what is no plain file before anything is read
         layout = layout_of(train, self.format or found.format, self.columns, task_columns, every)
         return DataSpec(
             name=self.name or found.name,
@@ -164,7 +165,7 @@ class DataDraft(Frozen):
             test=test,
             mismatched=mismatched,
             format=layout.format,
-            fingerprint=fingerprint(train, dev, test, mismatched),
+            fingerprint=digest,
             columns=layout.columns,
             scheme=self.scheme,
             first=self.first,
