@@ -71,7 +71,8 @@ OTHER: dict[str, Any] = {
     "freeze.rule": "gradient_norm",
 }
 NO_IDENTITY = {
-    "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "data.notes", "model.name",
+    "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "data.notes",
+    "model.name",
     "model.path", "freeze.strategy",
     "optim.embedding_updates",  # as the embeddings of `FULL` never learn; test_run.py has those that do
 }  # fmt: skip

@@ -208,6 +208,17 @@ KINDS: dict[str, Kind] = {
         sizes=(60,),
         options={"scheme": "io"},
     ),
+    "BMES": Kind(
+        {
+            "train.char.bmes": lines(
+                [[[f"a{i}", "B-NAME"], ["b", "M-NAME"], ["c", "E-NAME"], ["d", "O"]] for i in range(60)]
+            ),
+            "test.char.bmes": lines([[["e", "S-NAME"], ["f", "O"]]] * 2),
+        },
+        task="ner",
+        format="columns",
+        sizes=(62,),
+    ),
     # --- Columns that are not the words
     "a running number, words, parts of speech and spans": Kind(
         {"train.txt": lines(numbered([[[w, "NNP", "I-NP", t] for w, t in rows] for rows in ner(60)]), " ")},
@@ -241,6 +252,37 @@ KINDS: dict[str, Kind] = {
         format="columns",
         columns={"tokens": 1, "tags": 2},
         sizes=(60,),
+    ),
+    "a first line that names the columns": Kind(
+        {name: "Token\tNER\n" + text for name, text in NER.items()},
+        **IS_WORDS,
+        notes=["the first line names the columns (token, ner) and is no sentence"],
+    ),
+    "numbered words with ranges": Kind(
+        {
+            "train.iob2": lines(
+                [
+                    [["1-2", f"im{i}", "_", "_"], ["1", f"in{i}", "O", "-"], ["2", "Ada", "B-PER", "-"]]
+                    for i in range(60)
+                ]
+            )
+        },
+        task="ner",
+        format="columns",
+        columns={"tokens": 1, "tags": 2},
+        sizes=(60,),
+    ),
+    "a test split of words without tags": Kind(
+        {**NER, "test.tsv": "Ada\nsees\n\nYork\n"},
+        task="ner",
+        format="columns",
+        sizes=(40, 8, 0),
+        notes=["test is left out, as it has no labels: each line has one column (test.tsv)"],
+    ),
+    "a test split of nothing but O": Kind(
+        {**NER, "test.tsv": lines([[["Ada", "O"], ["sees", "O"]]] * 6)},
+        **IS_WORDS,
+        notes=["test: all 12 words have the tag O, so there is no span to find"],
     ),
     "the tag before the word": Kind(
         {"train.bio": lines([[row[::-1] for row in rows] for rows in ner(60)])},
