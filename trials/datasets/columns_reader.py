@@ -56,7 +56,7 @@ def read_columns(path: Path, columns: Columns, first: int | None = None) -> list
     """The sentences of a column file, or its first ones; `columns.tokens` and `columns.tags` are positions.
 
     `-DOCSTART-` lines are skipped, and so are a first line that names the columns, and comments before a sentence's
-    first word. A comment starts with `#`, as a word may; it is a comment if its number of columns differs from that of most
+    first word. A comment starts with `#`, as a word may; it is one if its number of columns differs from that of most
     lines, or, where a space follows the `#`, if what it has in place of a tag occurs as a tag nowhere else.
 
     Raises:
