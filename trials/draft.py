@@ -169,6 +169,8 @@ class TrialDraft(Recipe):
                 errors.add("max_length", f"{self.max_length} is beyond the {model.n_positions} positions of the model.")
         for key, reason in (*beyond_bounds(self), *(conflicts(self, freeze, model) if freeze and model else ())):
             errors.add(key, reason)
+        if self.optim.embedding_updates == "lazy":
+            errors.add("optim.embedding_updates", "`lazy` was removed. Leave the key out; plain AdamW is left.")
         n_train = data.sizes[0] if data and data.sizes else 0
         if data and self.train_size and self.train_size > n_train:
             errors.add(

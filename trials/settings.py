@@ -203,8 +203,8 @@ class OptimSpec(Frozen):
         schedule: The learning rate after the warm-up: ``linear`` decay to zero, or ``constant``.
         layer_decay: Factor of the learning rate from each layer to the one below it, from the head down to the
             embeddings (layer-wise learning-rate decay, as in BEiT); None means one rate for all.
-        embedding_updates: ``dense`` for plain AdamW; ``lazy`` skips the rows of a large table that a batch does not
-            use, weights and moments: many times faster on a CPU, but another optimiser.
+        embedding_updates: ``dense``. Trials of earlier versions may have ``lazy``, an optimiser that was removed: they
+            are read, but not trained again.
     """
 
     lr: Annotated[float, Field(gt=0)] = 5e-5

@@ -12,6 +12,7 @@ from orchestrator.config.quantities import counted
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import Corpus, Sentence, item_words
 from trials.draft import Lookup
+from trials.escaping.plain_files import MOST_VOCABULARY, read_json
 from trials.models.family import CAUSAL, MODEL_FAMILIES, is_causal
 from trials.prefix.rule import is_worth_it, prefix_depth, why_not_cut
 from trials.settings import DataSpec, ModelSpec
@@ -86,7 +87,7 @@ def _case_notes(specs: Sequence[TrialSpec]) -> Iterator[str]:
 def _knows_capitals(model: ModelSpec) -> bool | None:
     """Whether the vocabulary has words with capital letters; None if the tokenizer lower-cases, or no file tells."""
     try:
-        content = json.loads((Path(model.path) / "tokenizer.json").read_text(encoding="utf-8"))
+        content = read_json(Path(model.path) / "tokenizer.json", MOST_VOCABULARY)
         vocabulary, normalizer = content["model"]["vocab"], json.dumps(content.get("normalizer"))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

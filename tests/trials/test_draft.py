@@ -123,8 +123,11 @@ def test_a_folder_needs_one_file_a_split(folder: Path) -> None:
     with pytest.raises(DataError) as error:
         DataDraft(folder=str(folder)).resolve()
     found = "needs one file with 'train' in its name, found more-train.conllu, train.conllu."
-    way_out = "Rename them, or give the files as `train`, `dev` and `test`, several in a list"
-    assert str(error.value) == f"{folder}: {found} {way_out} (--train FILE, repeated for several)."
+    way_out = (
+        "Rename them, or give the files as `train`, `dev` and `test`, several in a list (--train FILE, repeated for "
+        "several)."
+    )
+    assert str(error.value) == f"{folder}: {found} {way_out}"
 
 
 def test_a_folder_without_dev_is_refused(folder: Path) -> None:

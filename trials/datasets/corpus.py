@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import stat
 import sys
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from trials.datasets.broken_lines import convert_all
 from trials.errors import DataError
+from trials.escaping.plain_files import NotPlainError, Stamp, digest_of, stamp_of
 from trials.registry import Registry
 from trials.settings import Columns, DataSpec, Files
 
@@ -105,14 +105,9 @@ def fingerprint(train: Files, dev: Files, test: Files, mismatched: Files = ()) -
 
 def _digest(path: str, split: str) -> bytes:
     try:
-        status = Path(path).stat()
-        kind, size = status.st_mode, status.st_size
-        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # a device or a pipe has no end, or is read only once
-            raise DataError(f"{path}: the {split} split is not a regular file. Save it as one.")
-        with Path(path).open("rb") as file:
-            if not size and file.read(1):  # of /proc: it holds no corpus, but perhaps secrets of this process
-                raise DataError(f"{path}: the {split} split is not a regular file. Save it as one.")
-            return hashlib.file_digest(file, "sha256").digest()
+        return digest_of(path)
+    except NotPlainError as error:
+        raise DataError(f"{path}: the {split} split is {error.strerror}. Save it as a file of its own.") from error
     except OSError as error:
         raise DataError(f"{path}: the {split} split cannot be read ({error.strerror}).") from error
 
@@ -124,12 +119,31 @@ def load_corpus(data: DataSpec) -> Corpus:
         DataError: files that changed since the spec was made, or words that are all `_`.
         BrokenLinesError: the broken lines of all splits, and splits that are empty or cannot be read.
     """
-    if fingerprint(*(getattr(data, name) for name in SPLITS)) != data.fingerprint:
-        raise DataError(f"{data.name}: its files changed since the sweep was planned. Launch again to make a new plan.")
+    before = planned_stamps(data)
     corpus = Corpus(*convert_all(partial(_split, data), SPLITS))
+    if _stamps(data) != before:
+        raise DataError(f"{data.name}: its files changed while they were read. Launch again to make a new plan.")
     for split in SPLITS:
         _refuse_without_words(f"{data.name}, {split} split", getattr(corpus, split))
     return corpus if data.held_out is None else _with_held_out(corpus, data, data.held_out)
+
+
+def planned_stamps(data: DataSpec) -> list[Stamp]:
+    """The stamps of a corpus's files. Raises DataError if these are not those of the spec."""
+    files: list[Files] = [getattr(data, name) for name in SPLITS]
+    if fingerprint(*files) != data.fingerprint:
+        raise DataError(
+            f"{data.name}: its files changed since the sweep was planned ({files[0][0]}, ...). Put the planned files "
+            "back, or launch again to make a new plan."
+        )
+    return _stamps(data)
+
+
+def _stamps(data: DataSpec) -> list[Stamp]:
+    try:
+        return [stamp_of(path) for split in SPLITS for path in getattr(data, split)]
+    except OSError as error:
+        raise DataError(f"{error.filename}: cannot be read ({error.strerror}). Put the file back.") from error
 
 
 def _refuse_without_words(what: str, items: list[Item]) -> None:

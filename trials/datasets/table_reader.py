@@ -18,6 +18,7 @@ from trials.datasets.memory import check_fits
 from trials.datasets.table_cells import SENTENCE_KEYS, Row, TableColumns, items, table_columns
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, unknown
+from trials.escaping.plain_files import MOST_CONTENT, opened
 from trials.settings import Columns
 
 PARQUET_ROWS = 512  # of a batch; few, so that a value repeated in all of them is noticed before it fills the memory
@@ -149,7 +150,7 @@ def _first_of_parquet(path: Path) -> list[Mapping[str, Any]]:
     import pyarrow.parquet as pq
 
     try:
-        with path.open("rb") as raw, pq.ParquetFile(raw) as file:
+        with opened(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
             batches = file.iter_batches(PARQUET_ROWS, use_threads=False)
             return [row for batch in islice(batches, _MOST_BATCHES) for row in batch.to_pylist()]
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
@@ -226,7 +227,7 @@ def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[Row]:
 
     number, n_bytes = 0, 0
     try:
-        with path.open("rb") as raw, pq.ParquetFile(raw) as file:
+        with opened(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
             asked.places_of(str(path), file.schema_arrow.names)
             _check_row_groups(path, file.metadata, asked.names.values())
             # In batches, as a value that a dictionary holds once may stand in every row.

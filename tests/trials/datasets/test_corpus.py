@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.builders import write_conllu, write_treebank
-from trials.datasets.corpus import Sentence, fingerprint, load_corpus
+from trials.datasets.corpus import CORPUS_FORMATS, Sentence, fingerprint, load_corpus
 from trials.errors import DataError
 from trials.settings import DataSpec
 from trials.sources.corpus_draft import DataDraft
@@ -80,7 +81,21 @@ def test_a_test_file_that_is_a_copy_of_dev_is_left_out_of_a_folder_and_refused_b
 def test_a_file_that_changed_after_the_plan_is_refused(folder: Path) -> None:
     data = planned(folder)
     write_conllu(folder / "dev.conllu", [[("new", "ADJ")]])
-    with pytest.raises(DataError, match=r"^tiny: its files changed since the sweep was planned\. Launch again to make"):
+    with pytest.raises(
+        DataError, match=r"^tiny: its files changed since the sweep was planned .* back, or launch again"
+    ):
+        load_corpus(data)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, read = planned(folder), CORPUS_FORMATS["conllu"]
+
+    def edited(path: Path, *options: Any) -> Any:
+        write_conllu(path, [[("new", "ADJ")]])
+        return read(path, *options)
+
+    monkeypatch.setitem(CORPUS_FORMATS._plugins, "conllu", edited)
+    with pytest.raises(DataError, match="its files changed"):
         load_corpus(data)
 
 
