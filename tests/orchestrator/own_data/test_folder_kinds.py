@@ -627,6 +627,30 @@ def test_a_folder_is_understood_or_refused_with_its_true_cause(name: str) -> Non
     assert again.content() == found.spec.content()  # a sweep file reads the same
 
 
+def test_a_changed_text_is_another_corpus_and_the_same_texts_are_converted_once() -> None:
+    folder = written(REVIEWS)
+    first = DataDraft(folder=str(folder), held_out=0.1).resolve()
+    stamp = Path(first.train[0]).stat().st_mtime_ns
+    again = DataDraft(folder=str(folder), held_out=0.1).resolve()
+    assert (again, Path(again.train[0]).stat().st_mtime_ns) == (first, stamp)
+    (folder / "train/pos/0_0.txt").write_text("Quite another film.", encoding="utf-8")
+    assert DataDraft(folder=str(folder), held_out=0.1).resolve().fingerprint != first.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b" \n", "neg/0_0.txt: the text is empty"), (b"caf\xe9", "neg/0_0.txt:1: not UTF-8 text")]
+)
+def test_a_text_that_cannot_be_read_is_named_by_its_own_file(content: bytes, said: str) -> None:
+    (written(REVIEWS) / "train/neg/0_0.txt").write_bytes(content)
+    with pytest.raises(PermafrostError, match=said):
+        guess_corpus(ChooseOptions(data="data"), Lookup(offline=True))
+
+
+def test_classes_without_a_dev_split_are_refused_in_a_sweep_file_with_the_way_out() -> None:
+    with pytest.raises(PermafrostError, match=r"has a folder for each class and none for dev\. .* `held_out: 0\.1`"):
+        DataDraft(folder=str(written(REVIEWS))).resolve()
+
+
 # --- Whatever is written is read back
 
 WORD = st.text("abcÄñ0123456789.,;#\"'|", min_size=1, max_size=4).filter(lambda word: not word.startswith("#"))
