@@ -21,7 +21,7 @@ from trials.errors import ConfigError, DataError, MissingError
 from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns, DataSpec, Files
 from trials.sources.corpus_draft import HELD_OUT, DataDraft, Located, named_corpus
-from trials.sources.split_files import files_in
+from trials.sources.split_files import NoDevSplitError, files_in
 from trials.tasks import TASKS
 from trials.tasks.reading import reading_notes
 from trials.tasks.task import unit_of
@@ -138,8 +138,8 @@ def _located(draft: DataDraft, lookup: Lookup) -> tuple[DataDraft, Located]:
         held_out = draft.model_copy(update={"held_out": HELD_OUT})
         try:
             return held_out, lookup.files(held_out)
-        except DataError:
-            raise error from None
+        except DataError as other:
+            raise (other if isinstance(error, NoDevSplitError) else error) from None
 
 
 def draft_of(asked: ChooseOptions) -> DataDraft:
