@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from orchestrator.claims import join, running_drivers
 from orchestrator.config.console import say
+from orchestrator.config.quantities import counted
 from orchestrator.execution.stop_request import StopRequest, leaving_on_sigterm
 from orchestrator.search.factory import decides
 from orchestrator.session.budget import Bounds, hourly_price
 from orchestrator.session.outcome import Outcome, outcome_of
 from orchestrator.session.session import Running
+from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.garbage import remove_temporary_files
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
+from trials.errors import StoreError
 
 
 @dataclass(frozen=True)
@@ -55,20 +58,42 @@ def run_plan(plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bou
     honours = results.storage.honours_create()
     if not honours:
         say("note    this storage ignores a condition that claims need, so one driver at a time works on the store.")
-    with leaving_on_sigterm(), join(results.storage, plan.sweep.name, say=say, alone=not honours) as membership:
-        remove_temporary_files(results.storage, membership)
-        results.add_plan(plan.declared())
-        plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
-        running = Running.of(plan, cluster, results, membership, stop, most=bounds.trials or None)
-        try:
-            _run(running, bounds, began)
-        finally:
-            running.close()
-        if decides(plan) and not membership.others():  # after an error the next launch does it
-            results.join_decisions(plan.sweep.name)
+    committed = set[str]()
+    try:
+        with leaving_on_sigterm(), join(results.storage, plan.sweep.name, say=say, alone=not honours) as membership:
+            remove_temporary_files(results.storage, membership)
+            results.add_plan(plan.declared())
+            plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
+            running = Running.of(plan, cluster, results, membership, stop, most=bounds.trials or None)
+            committed = running.committed
+            try:
+                _run(running, bounds, began)
+            finally:
+                running.close()
+            if decides(plan) and not membership.others():  # after an error the next launch does it
+                results.join_decisions(plan.sweep.name)
+    except (StoreError, OSError) as error:
+        if results.is_gone:
+            raise _gone(results, plan.n_skipped + len(committed)) from error
+        raise
     outcome = outcome_of(plan, results, time.monotonic() - began, dry_run=False)
     bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
     return Ended(plan, outcome, stop, tuple(running.source.found()))
+
+
+def _gone(results: ResultStore, n_committed: int) -> StoreError:
+    """What is true of a store that was deleted, or moved, while its driver ran."""
+    anew = "the same command starts anew"
+    if isinstance(results.storage, FolderStorage):
+        results.storage.remove_empty()  # heartbeats made it again, and whoever puts the store back needs its place
+        if results.storage.folder.exists():
+            anew = f"delete what is left of its folder, and {anew}"
+    lost = f"the {counted(n_committed, 'trial')} committed there {'is' if n_committed == 1 else 'are'} lost"
+    return StoreError(
+        f"{results.address}: the store is gone; it was deleted or moved while this driver ran. Unless it is put back, "
+        f"{lost if n_committed else 'all that was written there is lost'}. Put it back and run the same command to "
+        f"resume; without it {anew}."
+    )
 
 
 def _run(running: Running, bounds: Bounds, began: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 
@@ -43,6 +43,7 @@ class Running:
     stop: StopRequest
     source: SharedSource
     queue: TrialQueue
+    committed: set[str] = field(default_factory=set)
 
     @classmethod
     def of(
@@ -98,9 +99,9 @@ class Running:
     def _run(self, watch: Watch, meter: Meter) -> None:
         recorder = Recorder(
             self.results,
-            before_commit=self.membership.check,
+            before_commit=self._check,
             committed=watch.flushed,
-            over=self.source.committed,
+            over=self._over,
             may_compact=self.membership.is_first,
             keeps_weights=self.plan.sweep.keep == "weights",
         )
@@ -120,6 +121,14 @@ class Running:
                 self._on_ray(self.queue, listener, display, watch)
         finally:
             recorder.close()
+
+    def _check(self) -> None:
+        self.results.check_there()
+        self.membership.check()
+
+    def _over(self, attempts: dict[str, int]) -> None:
+        self.committed.update(attempts)
+        self.source.committed(attempts)
 
     def _inline(self, queue: TrialQueue, listener: Listener, display: LiveDisplay) -> None:
         from orchestrator.execution.inline import run_inline
