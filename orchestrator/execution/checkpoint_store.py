@@ -10,9 +10,8 @@ numbers.
 from __future__ import annotations
 
 from orchestrator.storage.open_storage import open_storage
-from orchestrator.storage.storage import FolderStorage, Storage
+from orchestrator.storage.storage import Storage
 from orchestrator.store.names import CHECKPOINTS, digest, is_intact
-from orchestrator.store.results import MARKER
 from trials.errors import StoreError
 
 ROOM_BYTES = 16_000_000
@@ -22,9 +21,7 @@ class StoredCheckpoints:
     """The checkpoints of one trial: a `trials.training.checkpoint.CheckpointStorage`."""
 
     def __init__(self, store: str, trial_id: str, attempt: int) -> None:
-        root = open_storage(store)
-        self._storage, self._trial_id, self._attempt = root.at(CHECKPOINTS), trial_id, attempt
-        self._root = root if isinstance(root, FolderStorage) and root.exists(MARKER) else None
+        self._storage, self._trial_id, self._attempt = open_storage(store).at(CHECKPOINTS), trial_id, attempt
 
     def load(self) -> bytes | None:
         """The newest checkpoint of this attempt and earlier ones."""
@@ -43,8 +40,6 @@ class StoredCheckpoints:
         Raises:
             StoreError: it cannot be written, or would leave no room for rows, which trials need more.
         """
-        if self._root is not None and not self._root.exists(MARKER):
-            raise StoreError(f"{self._root}: the store is gone.")  # rather than made again, with nothing else in it
         free = self._storage.free_bytes()
         if free is not None and free < len(content) + ROOM_BYTES:
             raise StoreError(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import time
 from dataclasses import dataclass
 
 from orchestrator.claims import join, running_drivers
+from orchestrator.claims.claims import CLAIMS
+from orchestrator.claims.roster import DRIVERS
 from orchestrator.config.console import say
 from orchestrator.config.quantities import counted
-from orchestrator.execution.stop_request import StopRequest, leaving_on_sigterm
+from orchestrator.execution.stop_request import FOLDER, StopRequest, leaving_on_sigterm
 from orchestrator.search.factory import decides
 from orchestrator.session.budget import Bounds, hourly_price
 from orchestrator.session.outcome import Outcome, outcome_of
@@ -16,9 +20,12 @@ from orchestrator.session.session import Running
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.garbage import remove_temporary_files
+from orchestrator.store.names import CHECKPOINTS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
 from trials.errors import StoreError
+
+_MADE_AGAIN = (DRIVERS, CLAIMS, CHECKPOINTS, FOLDER)  # folders that are worth nothing without the rows
 
 
 @dataclass(frozen=True)
@@ -83,16 +90,16 @@ def run_plan(plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bou
 
 def _gone(results: ResultStore, n_committed: int) -> StoreError:
     """What is true of a store that was deleted, or moved, while its driver ran."""
-    anew = "the same command starts anew"
-    if isinstance(results.storage, FolderStorage):
-        results.storage.remove_empty()  # heartbeats made it again, and whoever puts the store back needs its place
-        if results.storage.folder.exists():
-            anew = f"delete what is left of its folder, and {anew}"
+    if isinstance(results.storage, FolderStorage):  # what drivers made again is in the way of whoever puts it back
+        for name in _MADE_AGAIN:
+            shutil.rmtree(results.storage.folder / name, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            results.storage.folder.rmdir()
     lost = f"the {counted(n_committed, 'trial')} committed there {'is' if n_committed == 1 else 'are'} lost"
     return StoreError(
         f"{results.address}: the store is gone; it was deleted or moved while this driver ran. Unless it is put back, "
         f"{lost if n_committed else 'all that was written there is lost'}. Put it back and run the same command to "
-        f"resume; without it {anew}."
+        "resume; without it the same command starts anew."
     )
 
 

@@ -59,6 +59,7 @@ class Running:
         """A launch of at most `most` trials of a plan that is up to date. Close it, also after an error."""
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
+        membership.check_store = results.check_there
         decides = source_of(plan, results, before_write=membership.check, start=start)
         source = SharedSource(decides, results, membership, plan.attempts)
         queue = TrialQueue(source, {}, plan.sweep.limits, most=most, again=source.again)
@@ -99,7 +100,7 @@ class Running:
     def _run(self, watch: Watch, meter: Meter) -> None:
         recorder = Recorder(
             self.results,
-            before_commit=self._check,
+            before_commit=self.membership.check,
             committed=watch.flushed,
             over=self._over,
             may_compact=self.membership.is_first,
@@ -121,10 +122,6 @@ class Running:
                 self._on_ray(self.queue, listener, display, watch)
         finally:
             recorder.close()
-
-    def _check(self) -> None:
-        self.results.check_there()
-        self.membership.check()
 
     def _over(self, attempts: dict[str, int]) -> None:
         self.committed.update(attempts)

@@ -228,12 +228,6 @@ class FolderStorage(Storage):
         """Delete a file, if it exists."""
         (self.folder / name).unlink(missing_ok=True)
 
-    def remove_empty(self) -> None:
-        """Delete the folder and the folders inside, where they are empty."""
-        for folder in (*(self.folder / name for name in self.folders()), self.folder):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-
     def is_free(self) -> bool:
         """Whether the folder is absent, or empty but for temporary files."""
         if not self.folder.exists():
