@@ -72,7 +72,9 @@ class StatesFile:
             self._discard_misfits()
             absent, broken = self._not_intact(wanted)  # another worker may have written some
             if broken:
-                self._say(f"the states of {len(broken):,} examples in {self._states} do not match their digests")
+                self._say(
+                    f"the states of {len(broken):,} of {len(wanted):,} examples in {self._states} do not match their digests"
+                )
             n_rows = _ROW.itemsize * (len(self._ends) - 1)
             with _created(self._states, self.n_bytes) as states, _created(self._rows, n_rows) as rows:
                 for i, computed, took in compute(sorted([*absent, *broken])):
