@@ -15,12 +15,14 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+import xxhash
 
 from trials.cache.node_cache import fast_digest
 from trials.cache.set_up import note
@@ -28,6 +30,7 @@ from trials.escaping.plain_files import opened, stamp_of
 from trials.sources.cache import discard, locked
 
 _ROW = np.dtype([("seconds", "<f8"), ("digest", "<u8")])
+_PLACE = struct.Struct("<qd")  # an example's index and seconds
 Compute = Callable[[Sequence[int]], Iterator[tuple[int, torch.Tensor, float]]]  # index, states, seconds
 
 
@@ -40,7 +43,8 @@ class StatesFile:
 
     def __init__(self, folder: Path, split: str, lengths: Sequence[int], width: int) -> None:
         """`lengths`: (examples,) number of subwords of each example."""
-        self.folder, self.width, self._split = folder, width, split
+        self.folder, self.width = folder, width
+        self._place = fast_digest(split.encode(), folder.name)
         self._ends = np.cumsum([0, *lengths])
         self._states, self._rows = folder / f"{split}.states", folder / f"{split}.rows"
         self._map: np.ndarray | None = None
@@ -72,9 +76,8 @@ class StatesFile:
             self._discard_misfits()
             absent, broken = self._not_intact(wanted)  # another worker may have written some
             if broken:
-                self._say(
-                    f"the states of {len(broken):,} of {len(wanted):,} examples in {self._states} do not match their digests"
-                )
+                share = f"{len(broken):,} of {len(wanted):,}"
+                self._say(f"the states of {share} examples in {self._states} do not match their digests")
             n_rows = _ROW.itemsize * (len(self._ends) - 1)
             with _created(self._states, self.n_bytes) as states, _created(self._rows, n_rows) as rows:
                 for i, computed, took in compute(sorted([*absent, *broken])):
@@ -124,7 +127,8 @@ class StatesFile:
         return rows
 
     def _digest(self, states: np.ndarray, i: int, seconds: float) -> int:
-        return fast_digest(states.data, self.folder.name, self._split, i, float(seconds)) or 1
+        place = xxhash.xxh3_64_intdigest(_PLACE.pack(i, seconds), seed=self._place)
+        return xxhash.xxh3_64_intdigest(states.data, seed=place) or 1
 
     def _discard_misfits(self) -> None:
         """Delete what cannot be these files."""
