@@ -78,6 +78,23 @@ class Recommendation:
         rows = self.candidates[self.candidates["cell"] == self.cell]
         return None if rows.empty else rows.iloc[0].to_dict()
 
+    @property
+    def subject(self) -> Mapping[str, Any] | None:
+        """The row of `candidates` that the answer speaks of; None if no pair of runs has ended.
+
+        The recommended setting, else the one nearest to a decision, else the one that loses least of those shown to
+        lose too much.
+        """
+        if self.chosen is not None:
+            return self.chosen
+        table = self.candidates
+        if self.runner_up is not None:
+            table = table[table["cell"] == self.runner_up]
+        elif self.outcome == "freeze nothing":
+            table = table[table["tested"] & ~table["shown"]]
+        table = table[table["loss"].notna()].sort_values("loss")
+        return None if table.empty else {str(key): value for key, value in table.iloc[0].to_dict().items()}
+
 
 class _Tests(NamedTuple):
     """Outcome of the chains, a value a setting; NaN where a chain ended before.

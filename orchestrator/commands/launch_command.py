@@ -39,7 +39,7 @@ from orchestrator.config.console import (
 )
 from orchestrator.config.yaml_document import Document
 from orchestrator.session.budget import Bounds, limit_note
-from orchestrator.session.outcome import outcome_of, say_end, trials_of
+from orchestrator.session.outcome import earlier_note, outcome_of, say_end, trials_of
 from orchestrator.session.run_plan import price_of_an_hour, run_plan
 from orchestrator.session.tables import cell_tables, plan_lines
 from orchestrator.store import ResultStore, open_store
@@ -189,7 +189,8 @@ def show_trials(plan: Plan, results: ResultStore) -> None:
     specs, rows = trials_of(plan, results), results.trials(list(TRIAL_COLUMNS)).to_pylist()
     for table in cell_tables(summarise(specs, rows)):
         stdout.print(table)
-    for note in cut_off_notes(specs, rows):
+    earlier = earlier_note(results, plan.declared(), {row["trial_id"] for row in rows})
+    for note in [*cut_off_notes(specs, rows), *([earlier] if earlier else [])]:
         say(f"note    {note}")
 
 

@@ -39,9 +39,9 @@ def recipe(model: ModelSpec, corpus: Corpus, train_size: int | None = None) -> d
     if Path(model.path) == model_path():
         settings["lowercase"] = True
         if isinstance(corpus.train[0], Text):
-            optim = {"lr": 3e-4, **optim, "warmup": 0.1, "embedding_updates": "lazy"}
+            optim = {"lr": 3e-4, **optim, "warmup": 0.1}
         else:
-            optim = {"lr": 1e-3, "head_lr": 5e-3, **optim, "epochs": 3, "embedding_updates": "lazy"}
+            optim = {"lr": 1e-3, "head_lr": 5e-3, **optim, "epochs": 3}
     else:
         optim = {"lr": 5e-5 if _width(model) >= _BASE_WIDTH else 1e-4, **optim, "warmup": 0.1}
     return {**settings, "max_length": _max_length(model, corpus), "frozen_dropout": False, "optim": optim}

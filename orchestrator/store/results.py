@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from orchestrator.store.contents import latest
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
 from orchestrator.store.names import CHECKPOINTS
 from orchestrator.store.parts import PartFolder, is_part
-from orchestrator.store.plans import SWEEPS, SweepPlan, newest_stamp, write_plan
+from orchestrator.store.plans import SWEEPS, SweepPlan, is_plan, newest_stamp, read_plan, write_plan
 from orchestrator.store.schema import ALL_TABLES, KEYS, SCHEMA_VERSION, State
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
@@ -140,6 +141,14 @@ class ResultStore:
         folders = self.storage.at(SWEEPS)
         plans = [newest_plan(folders.at(name)) for name in folders.folders()]
         return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
+
+    def earlier_trials(self, plan: SweepPlan) -> SweepPlan:
+        """The trials that earlier plans of a sweep declared and its newest one does not. Raises BrokenError."""
+        folder = self._folder_of(plan.name)
+        declared = [read_plan(folder, name).trials for name in sorted(filter(is_plan, folder.files()))]
+        now = dict(plan.trials)
+        earlier = {trial_id: spec for trials in declared for trial_id, spec in trials if trial_id not in now}
+        return replace(plan, trials=tuple(earlier.items()))
 
     def add_plan(self, plan: SweepPlan) -> None:
         """Add a plan, unless the sweep's newest plan has the same trials. No plan is ever overwritten.

@@ -21,11 +21,20 @@ class Sentence(NamedTuple):
 
     Attributes:
         place: `file:line` of its first word, for error messages.
+        word_lines: Whether its words have a line each, from that one on.
     """
 
     forms: tuple[str, ...]
     tags: tuple[str, ...]
     place: str = ""
+    word_lines: bool = False
+
+    def place_of(self, i: int) -> str:
+        """`file:line` of a word, counted from 0."""
+        if not self.word_lines:
+            return self.place
+        path, _, line = self.place.rpartition(":")
+        return f"{path}:{int(line) + i}"
 
 
 class Text(NamedTuple):
@@ -61,6 +70,7 @@ class CorpusReader(Protocol):
 
 CORPUS_FORMATS: Registry[CorpusReader] = Registry("corpus format")
 
+NO_WORD = "_"  # in treebanks released without their text
 SPLITS = ("train", "dev", "test", "mismatched")
 
 
@@ -106,13 +116,15 @@ def load_corpus(data: DataSpec) -> Corpus:
     """Read the items of a spec's files.
 
     Raises:
-        DataError: files that changed since the spec was made.
+        DataError: files that changed since the spec was made, or words that are all `_`.
         BrokenLinesError: the broken lines of all splits, and splits that are empty or cannot be read.
     """
     before = planned_stamps(data)
     corpus = Corpus(*convert_all(partial(_split, data), SPLITS))
     if _stamps(data) != before:
         raise DataError(f"{data.name}: its files changed while they were read. Launch again to make a new plan.")
+    for split in SPLITS:
+        _refuse_without_words(f"{data.name}, {split} split", getattr(corpus, split))
     return corpus if data.held_out is None else _with_held_out(corpus, data, data.held_out)
 
 
@@ -134,6 +146,15 @@ def _stamps(data: DataSpec) -> list[Stamp]:
         raise DataError(f"{error.filename}: cannot be read ({error.strerror}). Put the file back.") from error
 
 
+def _refuse_without_words(what: str, items: list[Item]) -> None:
+    sentences = [item.forms for item in items if isinstance(item, Sentence)]
+    if sentences and all(word == NO_WORD for words in sentences for word in words):
+        raise DataError(
+            f"{what}: all {sum(map(len, sentences)):,} words are `{NO_WORD}`: the corpus is released without its text. "
+            "Its README says how to get the text and merge it; use the merged files."
+        )
+
+
 def _with_held_out(corpus: Corpus, data: DataSpec, share: float) -> Corpus:
     """The corpus with a share of its train split as dev: the same items on every machine, equal texts on one side.
 
@@ -143,7 +164,11 @@ def _with_held_out(corpus: Corpus, data: DataSpec, share: float) -> Corpus:
     train = [item for item in corpus.train if _fraction(item) >= share]
     if not train or not dev:
         n, side = len(corpus.train), "dev" if train else "train"
-        raise DataError(f"{data.name}: held_out {share:g} of {n:,} train items leaves {side} empty. Give more data.")
+        words = len(item_words(corpus.train[0])) if corpus.train else 0
+        cause = f" Its one item has {words:,} words: blank lines between sentences are missing." if n == 1 else ""
+        raise DataError(
+            f"{data.name}: held_out {share:g} of {n:,} train items leaves {side} empty.{cause} Give more data."
+        )
     n_dev = None if data.first is None else data.first.dev
     return replace(corpus, train=train, dev=dev[:n_dev])
 

@@ -119,3 +119,18 @@ def test_where_there_is_no_store_it_says_what_to_do(words: tuple[str, ...], tmp_
     done = status(tmp_path / "none", *words)
     assert (done.exit_code, done.stdout) == (3, "")
     assert "no store there. Run a sweep first, or give its folder with --store" in done.stderr
+
+
+def test_trials_of_an_earlier_version_of_a_sweep_are_counted_and_shown_on_demand(store: ResultStore) -> None:
+    planned = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in (FAILED, LATER))
+    store.add_plan(SweepPlan("mine", 1.0, "mine.yaml", planned))
+    assert "note: 1 trial of an earlier version of `mine` is not shown (status --all)" in status(store.root).stdout
+    shown = status(store.root, "--all").stdout
+    assert "earlier version" not in shown
+    assert "sweep mine: 3 trials, 1 completed, 1 failed" in shown
+
+
+def test_one_sweep_is_shown_by_its_name_and_an_unknown_one_is_refused(store: ResultStore) -> None:
+    store.add_plan(SweepPlan("other", 1.0, "other.yaml", ()))
+    assert "sweep mine" not in status(store.root, "--sweep", "other").stdout
+    assert status(store.root, "--sweep", "missing").exit_code == 5

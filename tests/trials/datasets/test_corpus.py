@@ -57,13 +57,25 @@ def test_the_fingerprint_knows_which_split_is_which(folder: Path) -> None:
     assert len(found | {fingerprint(train, dev, ())}) == 4
 
 
-@pytest.mark.parametrize(("copy", "original"), [("dev", "train"), ("test", "train"), ("test", "dev")])
+@pytest.mark.parametrize(("copy", "original"), [("dev", "train"), ("test", "train")])
 def test_two_splits_of_the_same_text_are_refused(folder: Path, copy: str, original: str) -> None:
     shutil.copy(folder / f"{original}.conllu", folder / f"{copy}.conllu")
     with pytest.raises(DataError) as error:
         planned(folder)
     text = f"the {copy} split is identical to {original}; scores would be meaningless."
     assert str(error.value) == f"{folder / f'{copy}.conllu'}: {text}"
+
+
+def test_a_test_file_that_is_a_copy_of_dev_is_left_out_of_a_folder_and_refused_by_name(folder: Path) -> None:
+    shutil.copy(folder / "dev.conllu", folder / "test.conllu")
+    data = planned(folder)
+    assert (data.test, data.notes[0].partition(",")[0]) == (
+        (),
+        "test.conllu is left out: it is identical to dev.conllu",
+    )
+    files = {split: str(folder / f"{split}.conllu") for split in ("train", "dev", "test")}
+    with pytest.raises(DataError, match=r"the test split is identical to dev; scores would be meaningless"):
+        DataDraft.model_validate(files).resolve()
 
 
 def test_a_file_that_changed_after_the_plan_is_refused(folder: Path) -> None:
