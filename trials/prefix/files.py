@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import xxhash
+from xxhash import xxh3_64_intdigest as _xxh3
 
 from trials.cache.node_cache import fast_digest
 from trials.cache.set_up import note
@@ -82,7 +82,7 @@ class StatesFile:
             with _created(self._states, self.n_bytes) as states, _created(self._rows, n_rows) as rows:
                 for i, computed, took in compute(sorted([*absent, *broken])):
                     content = computed.numpy()
-                    row = np.array((took, self._digest(content, i, took)), _ROW)
+                    row = np.array((took, self._digest(content.data, i, took)), _ROW)
                     _write_all(states, content.tobytes(), int(self._ends[i]) * self.width * 4)
                     _write_all(rows, row.tobytes(), _ROW.itemsize * i)
             self._map = None
@@ -115,7 +115,10 @@ class StatesFile:
             states, ends = self._mapped(), self._ends.tolist()
         except OSError:
             return absent, here
-        broken = [i for i in here if self._digest(states[ends[i] : ends[i + 1]], i, seconds[i]) != digests[i]]
+        content, row = states.reshape(-1).data.cast("B"), 4 * self.width
+        broken = [
+            i for i in here if self._digest(content[row * ends[i] : row * ends[i + 1]], i, seconds[i]) != digests[i]
+        ]
         return absent, broken
 
     def _written(self) -> np.ndarray:
@@ -126,9 +129,8 @@ class StatesFile:
             rows[: len(written)] = written
         return rows
 
-    def _digest(self, states: np.ndarray, i: int, seconds: float) -> int:
-        place = xxhash.xxh3_64_intdigest(_PLACE.pack(i, seconds), seed=self._place)
-        return xxhash.xxh3_64_intdigest(states.data, seed=place) or 1
+    def _digest(self, states: memoryview, i: int, seconds: float) -> int:
+        return _xxh3(states, _xxh3(_PLACE.pack(i, seconds), self._place)) or 1
 
     def _discard_misfits(self) -> None:
         """Delete what cannot be these files."""
