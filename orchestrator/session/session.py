@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 
@@ -43,6 +43,7 @@ class Running:
     stop: StopRequest
     source: SharedSource
     queue: TrialQueue
+    committed: set[str] = field(default_factory=set)
 
     @classmethod
     def of(
@@ -58,6 +59,7 @@ class Running:
         """A launch of at most `most` trials of a plan that is up to date. Close it, also after an error."""
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
+        membership.check_store = results.check_there
         decides = source_of(plan, results, before_write=membership.check, start=start)
         source = SharedSource(decides, results, membership, plan.attempts)
         queue = TrialQueue(source, {}, plan.sweep.limits, most=most, again=source.again)
@@ -100,7 +102,7 @@ class Running:
             self.results,
             before_commit=self.membership.check,
             committed=watch.flushed,
-            over=self.source.committed,
+            over=self._over,
             may_compact=self.membership.is_first,
             keeps_weights=self.plan.sweep.keep == "weights",
         )
@@ -120,6 +122,10 @@ class Running:
                 self._on_ray(self.queue, listener, display, watch)
         finally:
             recorder.close()
+
+    def _over(self, attempts: dict[str, int]) -> None:
+        self.committed.update(attempts)
+        self.source.committed(attempts)
 
     def _inline(self, queue: TrialQueue, listener: Listener, display: LiveDisplay) -> None:
         from orchestrator.execution.inline import run_inline

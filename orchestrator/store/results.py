@@ -182,6 +182,22 @@ class ResultStore:
             raise StoreError(f"{sweep!r} is not a valid name of a sweep, as a folder has this name.")
         return self.storage.at(SWEEPS).at(sweep)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was deleted or moved: its marker, which nothing of ours deletes, and all rows are not there."""
+        try:
+            self.storage.read(MARKER)
+        except FileNotFoundError:
+            return not holds_rows(self.storage)
+        except (OSError, StoreError):  # of which nothing is known
+            return False
+        return False
+
+    def check_there(self) -> None:
+        """Raise StoreError if a folder is gone, which the next commit would create again. Asks no remote storage."""
+        if not self.storage.exists(MARKER) and self.is_gone:
+            raise StoreError(f"{self.address}: the store is gone.")
+
     def create(self) -> None:
         """Write the store's marker, if it does not exist."""
         if not self.storage.exists(MARKER):
