@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from orchestrator.config.signals import end_with_command
 
 # Name: (where it is defined, what the list of commands says). A test compares the latter with the command's own help.
 COMMANDS = {
@@ -85,6 +88,12 @@ class LazyCommands(TyperGroup):
         super().__init__(**options)
         for name, (_, summary) in (COMMANDS | GROUPS).items():
             self.add_command(TyperCommand(name, help=summary))
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
+        """Run the command that the arguments name; without any, that of this process."""
+        if args is None:
+            end_with_command()
+        return super().main(args, *others, **options)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that the arguments name."""

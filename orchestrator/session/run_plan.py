@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from orchestrator.claims import join, running_drivers
 from orchestrator.config.console import say
-from orchestrator.execution.stop_request import StopRequest, leaving_on_sigterm
+from orchestrator.execution.stop_request import StopRequest
 from orchestrator.forecast.archive import save_forecast
 from orchestrator.forecast.values import Forecast
 from orchestrator.search.factory import decides
@@ -41,10 +43,11 @@ class Ended:
         return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
 
 
+@contextmanager
 def run_plan(
     plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, forecast: Forecast | None, began: float
-) -> Ended:
-    """Run the trials that the store lacks.
+) -> Iterator[Ended]:
+    """Run the trials that the store lacks, then the block, which shows what came of them: no first signal cuts it off.
 
     Args:
         cluster: Where they run; not a remote one, to which a sweep is submitted.
@@ -60,7 +63,22 @@ def run_plan(
     honours = results.storage.honours_create()
     if not honours:
         say("note    this storage ignores a condition that claims need, so one driver at a time works on the store.")
-    with leaving_on_sigterm(), join(results.storage, plan.sweep.name, say=say, alone=not honours) as membership:
+    with stop.signals.handled(say):
+        yield _ended(plan, cluster, results, bounds, forecast, began, stop, alone=not honours)
+
+
+def _ended(
+    plan: Plan,
+    cluster: ClusterSpec,
+    results: ResultStore,
+    bounds: Bounds,
+    forecast: Forecast | None,
+    began: float,
+    stop: StopRequest,
+    *,
+    alone: bool,
+) -> Ended:
+    with join(results.storage, plan.sweep.name, say=say, alone=alone) as membership:
         remove_temporary_files(results.storage, membership)
         results.add_plan(plan.declared())
         plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
@@ -72,7 +90,8 @@ def run_plan(
         if decides(plan) and not membership.others():  # after an error the next launch does it
             results.join_decisions(plan.sweep.name)
     outcome = outcome_of(plan, results, time.monotonic() - began, dry_run=False)
-    bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
+    left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
+    bounds.settle(stop, left=0 if running.queue.is_over and not running.has_work else left)
     return Ended(plan, outcome, stop, tuple(running.source.found()))
 
 
@@ -80,6 +99,7 @@ def _run(running: Running, bounds: Bounds, forecast: Forecast | None, began: flo
     if not running.has_work:
         what = "every trial of this sweep is" if running.plan.runs_all else "all trials that this sweep needs are"
         say(f"nothing to do: {what} complete in the store.")
+        running.stop.signals.ended(to_commit=False)
         return
     for driver in running_drivers(running.results.storage):
         if driver.token != running.membership.token:

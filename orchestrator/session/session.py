@@ -114,18 +114,24 @@ class Running:
         self.source.settled = settled
         display.chances, display.announce = self.source.chances, self.membership.announce
         try:
-            if self.cluster.address == "inline":
-                self._inline(self.queue, listener, display)
-            else:
-                self._on_ray(self.queue, listener, display, watch)
-        finally:
+            try:
+                if self.cluster.address == "inline":
+                    self._inline(self.queue, listener, display)
+                else:
+                    self._on_ray(self.queue, listener, display, watch)
+            finally:
+                self.stop.ended(all_ran=self.queue.is_over)
+        finally:  # also if a signal cuts off what stands above
+            with self.stop.signals.committing():
+                recorder.flush()
             recorder.close()
 
     def _inline(self, queue: TrialQueue, listener: Listener, display: LiveDisplay) -> None:
         from orchestrator.execution.inline import run_inline
 
         sweep = self.plan.sweep
-        with self.stop.on_signals(say), display:
+        self.stop.signals.running(lambda: queue.is_over)
+        with display:
             run_inline(
                 queue,
                 listener,
@@ -148,8 +154,8 @@ class Running:
         one_each = sweep.resources.cpus == 1 and not sweep.resources.gpus and where.concurrency is None
         each_works = one_each and len(self.plan.ahead) >= (os.cpu_count() or 1)
         ray = own_cluster if where.address == "auto" else partial(local_cluster, preload=each_works)
-        # Signals after Ray, which installs its own SIGTERM handler.
-        with ray(job_metadata(sweep.name, self.results.address)) as cluster, self.stop.on_signals(say):
+        with ray(job_metadata(sweep.name, self.results.address)) as cluster:
+            self.stop.signals.running(lambda: queue.is_over)
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
             from orchestrator.ray_backend.trainable import WorkerSettings
 
@@ -169,3 +175,4 @@ class Running:
             threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
             with display, watch.exporting():
                 run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)
+                self.stop.ended(all_ran=queue.is_over)
