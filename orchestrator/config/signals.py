@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -41,6 +42,7 @@ class Signals:
         self._is_over: Callable[[], bool] = lambda: False
         self._stage: Literal["before", "running", "committing", "ended"] = "before"
         self._came = self._is_told = False
+        self._error: Exception | None = None
         self._due: int | None = None  # what ends the block once the rows are committed
         self._leaving: int | None = None  # what was raised for
 
@@ -83,11 +85,22 @@ class Signals:
         if self._due is not None:
             self._leave(self._due)
 
+    def interrupt(self, error: Exception) -> None:
+        """Have the main thread raise an error, from a thread, unless no trial runs any more."""
+        self._error = error
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
     def _install(self) -> None:
         for number in NUMBERS:
             signal.signal(number, self._handle)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            if self._stage == "running" and not self._is_over():
+                self._stage = "committing"
+                raise error
+            return
         if self._stage == "before":
             self._leave(number)
         first, self._came = not self._came, True

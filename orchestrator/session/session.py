@@ -157,6 +157,7 @@ class Running:
         with ray(job_metadata(sweep.name, self.results.address)) as cluster:
             self.stop.signals.running(lambda: queue.is_over)
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
+            from orchestrator.ray_backend.lost_nodes import ending_without_nodes
             from orchestrator.ray_backend.trainable import WorkerSettings
 
             slots = slots_for(cluster, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
@@ -173,6 +174,6 @@ class Running:
             )
             # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
             threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
-            with display, watch.exporting():
+            with display, watch.exporting(), ending_without_nodes(self.stop.signals.interrupt):
                 run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)
                 self.stop.ended(all_ran=queue.is_over)

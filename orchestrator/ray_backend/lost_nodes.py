@@ -1,0 +1,107 @@
+"""Notices that no node of a cluster is left, of which Tune hears nothing: it would wait for its workers without end.
+
+A local Ray is watched by its processes; of another one the head is asked which nodes are alive. As long as one is,
+Tune hears of the workers that were lost with the others, and their trials are retried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from orchestrator.execution.stop_request import polling
+from trials.errors import PermafrostError
+
+LOOK_S = 1.0
+SILENT_LOOKS = 45  # without an answer of the head; after 60 s of it Ray aborts the process
+_WATCHED = ("raylet", "gcs_server")
+
+
+class ClusterLostError(PermafrostError):
+    """No node of the cluster is left."""
+
+    exit_code = 1
+
+
+@contextmanager
+def ending_without_nodes(end: Callable[[Exception], None]) -> Iterator[None]:
+    """While the block runs, call `end` once, in a thread, with the error if no node of the connected Ray is left."""
+    killed_before = oom_kills()
+    with ExitStack() as stack:
+        look = _local() or _remote(stack)
+
+        def is_over() -> bool:
+            if (why := look()) is None:
+                return False
+            end(ClusterLostError(f"{why}. {_out_of_memory(killed_before, oom_kills())}What was committed is in the "
+                                 "store, checkpoints too. Run the same command to resume."))  # fmt: skip
+            return True
+
+        stack.enter_context(polling(is_over, LOOK_S, "nodes"))
+        yield
+
+
+def _local() -> Callable[[], str | None] | None:
+    """Says which process of a Ray that this process has started is gone; None if it has started none."""
+    from ray._private.worker import _global_node
+
+    started: dict[str, list[Any]] = {} if _global_node is None else _global_node.all_processes
+    processes = {name: info.process for name in _WATCHED for info in started.get(name, [])}
+
+    def look() -> str | None:
+        for name, process in processes.items():
+            if (code := process.poll()) is not None:
+                how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+                return f"the local Ray is gone: its process {name} {how}"
+        return None
+
+    return look if processes else None
+
+
+def _remote(stack: ExitStack) -> Callable[[], str | None]:
+    """Says that no node of the cluster is alive; a thread asks, as the head may not answer."""
+    import ray
+
+    alive, silent = True, 0
+
+    def ask() -> bool:
+        nonlocal alive, silent
+        with suppress(Exception):  # of Ray's own kinds, which are many
+            alive, silent = any(node["Alive"] for node in ray.nodes()), 0
+        return False
+
+    def look() -> str | None:
+        nonlocal silent
+        silent += 1  # looks rather than seconds: this process may have been stopped
+        if not alive:
+            return "no node of the cluster is alive"
+        return "the head of the cluster does not answer" if silent > SILENT_LOOKS else None
+
+    stack.enter_context(polling(ask, LOOK_S, "head"))
+    return look
+
+
+def oom_kills() -> dict[str, int]:
+    """How many processes the kernel has killed as memory ran out, by what counted them: the machine, our cgroup."""
+    counts = {}
+    for path in (Path("/proc/vmstat"), _cgroup() / "memory.events"):
+        with suppress(OSError, ValueError):
+            lines = dict(line.split(maxsplit=1) for line in path.read_text(encoding="utf-8").splitlines())
+            counts[str(path)] = int(lines.get("oom_kill", 0))
+    return counts
+
+
+def _cgroup() -> Path:
+    own = ""
+    with suppress(OSError):
+        own = Path("/proc/self/cgroup").read_text(encoding="utf-8").partition("0::/")[2].split("\n")[0]
+    root = Path("/sys/fs/cgroup")
+    return root / own if (root / own).exists() else root
+
+
+def _out_of_memory(before: dict[str, int], now: dict[str, int]) -> str:
+    n = max((now[path] - before.get(path, now[path]) for path in now), default=0)
+    killed = "1 process" if n == 1 else f"{n:,} processes"
+    return f"The kernel killed {killed} meanwhile, as memory ran out. " if n else ""
