@@ -182,7 +182,7 @@ def _launch(
             if not ended.found:  # a search ends with its own
                 show_answers(answers_of(results, trials_of(ended.plan, results)))
         say_end(ended.plan, results, ended.outcome, ended.stop)
-    return ended.exit_code
+        return ended.exit_code
 
 
 def show_trials(plan: Plan, results: ResultStore) -> None:

@@ -111,11 +111,12 @@ def test_a_second_one_ends_the_launch_after_the_commit(ending: Callable[..., Any
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2])
-def test_at_every_step_all_trials_are_stored(n: int, ending: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("part", range(6))
+def test_at_every_step_all_trials_are_stored(part: int, n: int, ending: Callable[..., Any]) -> None:
     steps = Steps()
     ending(steps)
-    for index, step in enumerate(steps.seen):
-        numbers = (signal.SIGINT, signal.SIGTERM) if index % 2 else (signal.SIGTERM, signal.SIGINT)
+    for index, step in list(enumerate(steps.seen))[part::6]:
+        numbers = (signal.SIGINT, signal.SIGTERM) if index % 4 < 2 else (signal.SIGTERM, signal.SIGINT)
         code, stored, said = ending(Steps(step, numbers[:n]))
         assert stored == len(SPECS), (step, said)
-        assert code == 0 if n == 1 else code in (0, 130), (step, said)
+        assert code in ((0,) if n == 1 else (0, 130)), (step, said)
