@@ -153,6 +153,8 @@ def _connected(
 
     from orchestrator.ray_backend.startup_patch import starting_at_once
 
+    # What Ray says of its processes is for its logs: dozens of lines, with escape sequences, on stdout, which is ours.
+    ray._private.worker.print_to_stdstream = lambda data, ignore_prefix: None
     job = JobConfig(metadata=dict(metadata or {}))
     with starting_at_once() as wait_for_dashboard:
         try:

@@ -48,13 +48,14 @@ def _local() -> Callable[[], str | None] | None:
     from ray._private.worker import _global_node
 
     started: dict[str, list[Any]] = {} if _global_node is None else _global_node.all_processes
+    logs = "" if _global_node is None else _global_node.get_logs_dir_path()
     processes = {name: info.process for name in _WATCHED for info in started.get(name, [])}
 
     def look() -> str | None:
         for name, process in processes.items():
             if (code := process.poll()) is not None:
                 how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-                return f"the local Ray is gone: its process {name} {how}"
+                return f"the local Ray is gone: its process {name} {how}; its logs are in {logs}"
         return None
 
     return look if processes else None
