@@ -6,6 +6,10 @@ Tune hears of the workers that were lost with the others, and their trials are r
 
 from __future__ import annotations
 
+import atexit
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -15,6 +19,7 @@ from orchestrator.execution.stop_request import polling
 from trials.errors import PermafrostError
 
 LOOK_S = 1.0
+SHUTDOWN_S = 5.0
 SILENT_LOOKS = 45  # without an answer of the head; after 60 s of it Ray aborts the process
 _WATCHED = ("raylet", "gcs_server")
 
@@ -28,19 +33,42 @@ class ClusterLostError(PermafrostError):
 @contextmanager
 def ending_without_nodes(end: Callable[[Exception], None]) -> Iterator[None]:
     """While the block runs, call `end` once, in a thread, with the error if no node of the connected Ray is left."""
-    killed_before = oom_kills()
+    from ray.tune.execution.tune_controller import TuneController
+
+    killed_before, cleanup = oom_kills(), TuneController.cleanup
     with ExitStack() as stack:
+        stack.callback(setattr, TuneController, "cleanup", cleanup)
         look = _local() or _remote(stack)
 
         def is_over() -> bool:
             if (why := look()) is None:
                 return False
+            # Tune would wait for the head, which may be gone.
+            TuneController.cleanup = lambda controller: None
             end(ClusterLostError(f"{why}. {_out_of_memory(killed_before, oom_kills())}What was committed is in the "
                                  "store, checkpoints too. Run the same command to resume."))  # fmt: skip
             return True
 
         stack.enter_context(polling(is_over, LOOK_S, "nodes"))
         yield
+
+
+def leave_behind() -> None:
+    """Shut Ray down after a `ClusterLostError`; what waits for its head all the same ends with the process."""
+    import ray
+
+    leaving = threading.Thread(target=ray.shutdown, name="ray shutdown", daemon=True)
+    leaving.start()
+    leaving.join(SHUTDOWN_S)
+    if leaving.is_alive():
+        atexit.register(_end_process)
+
+
+def _end_process() -> None:
+    """End before Ray's own end, which was registered before."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ClusterLostError.exit_code)
 
 
 def _local() -> Callable[[], str | None] | None:

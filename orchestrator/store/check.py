@@ -21,11 +21,10 @@ from orchestrator.claims import running_drivers
 from orchestrator.config.quantities import counted
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.open_storage import open_storage
-from orchestrator.storage.proven_reads import ProvenReads
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.check_records import check_recorded_weights
 from orchestrator.store.check_rows import check_rows
-from orchestrator.store.contents import TableContents, read_contents
+from orchestrator.store.contents import TableContents, proven_reads, read_contents
 from orchestrator.store.decisions import decoded_decisions, is_decision, newest_plan
 from orchestrator.store.names import CHECKPOINTS, WRONG_DIGEST, is_intact, promised
 from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_forecast, is_plan
@@ -84,13 +83,6 @@ def check_store(store: str | Path | Storage) -> Report:
         quarantined=quarantined,
     )
     return report
-
-
-def proven_reads(storage: Storage) -> ProvenReads:
-    """The storage, read so that a wrong read is no finding."""
-    if isinstance(storage, ProvenReads):
-        return storage
-    return ProvenReads(storage, lambda name, content: promised(name) is not None and is_intact(name, content), [])
 
 
 def _check_odd(storage: Storage, report: Report) -> None:
