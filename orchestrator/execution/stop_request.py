@@ -52,6 +52,10 @@ class StopRequest:
     def ended(self, *, all_ran: bool) -> None:
         """No trial runs any more. If `all_ran`, none is left to run, and whoever asked to stop has changed nothing."""
         self.signals.ended()
+        self.settle(all_ran=all_ran)
+
+    def settle(self, *, all_ran: bool) -> None:
+        """Forget who asked if all trials ran; also for requests that came since `ended`."""
         if all_ran:
             self.signal = self.asker = None
 

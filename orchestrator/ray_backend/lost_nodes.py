@@ -19,7 +19,7 @@ from orchestrator.execution.stop_request import polling
 from trials.errors import PermafrostError
 
 LOOK_S = 1.0
-SHUTDOWN_S = 5.0
+ENDING_S, SHUTDOWN_S = 8.0, 5.0
 SILENT_LOOKS = 45  # without an answer of the head; after 60 s of it Ray aborts the process
 _WATCHED = ("raylet", "gcs_server")
 
@@ -31,10 +31,14 @@ class ClusterLostError(PermafrostError):
 
 
 @contextmanager
-def ending_without_nodes(end: Callable[[Exception], None]) -> Iterator[None]:
-    """While the block runs, call `end` once, in a thread, with the error if no node of the connected Ray is left."""
+def ending_without_nodes(end: Callable[[Exception], None], desert: Callable[[Exception], None]) -> Iterator[None]:
+    """While the block runs, call `end` once, in a thread, with the error if no node of the connected Ray is left.
+
+    If the block has not ended some seconds later, as it is in a call of Ray that waits for the head, call `desert`.
+    """
     from ray.tune.execution.tune_controller import TuneController
 
+    has_ended = threading.Event()
     killed_before, cleanup = oom_kills(), TuneController.cleanup
     with ExitStack() as stack:
         stack.callback(setattr, TuneController, "cleanup", cleanup)
@@ -45,11 +49,17 @@ def ending_without_nodes(end: Callable[[Exception], None]) -> Iterator[None]:
                 return False
             # Tune would wait for the head, which may be gone.
             TuneController.cleanup = lambda controller: None
-            end(ClusterLostError(f"{why}. {_out_of_memory(killed_before, oom_kills())}What was committed is in the "
-                                 "store, checkpoints too. Run the same command to resume."))  # fmt: skip
+            error = ClusterLostError(
+                f"{why}. {_out_of_memory(killed_before, oom_kills())}What was committed is in the store, checkpoints "
+                "too. Run the same command to resume."
+            )
+            end(error)
+            if not has_ended.wait(ENDING_S):
+                desert(error)
             return True
 
         stack.enter_context(polling(is_over, LOOK_S, "nodes"))
+        stack.callback(has_ended.set)
         yield
 
 

@@ -90,6 +90,7 @@ def _ended(
         if decides(plan) and not membership.others():  # after an error the next launch does it
             results.join_decisions(plan.sweep.name)
     outcome = outcome_of(plan, results, time.monotonic() - began, dry_run=False)
+    stop.settle(all_ran=running.queue.is_over)
     left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
     bounds.settle(stop, left=0 if running.queue.is_over and not running.has_work else left)
     return Ended(plan, outcome, stop, tuple(running.source.found()))

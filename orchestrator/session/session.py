@@ -118,7 +118,7 @@ class Running:
                 if self.cluster.address == "inline":
                     self._inline(self.queue, listener, display)
                 else:
-                    self._on_ray(self.queue, listener, display, watch)
+                    self._on_ray(self.queue, listener, display, watch, recorder)
             finally:
                 self.stop.ended(all_ran=self.queue.is_over)
         finally:  # also if a signal cuts off what stands above
@@ -143,7 +143,18 @@ class Running:
                 stop=self.stop,
             )
 
-    def _on_ray(self, queue: TrialQueue, listener: Listener, display: LiveDisplay, watch: Watch) -> None:
+    def _desert(self, recorder: Recorder, watch: Watch, error: Exception) -> None:
+        """End the process from a thread, as a call of Ray never returns, and keep all that an orderly end would."""
+        recorder.flush()
+        watch.over(error)
+        self.membership.leave()
+        stderr.show_cursor()
+        say(f"error: {error}")
+        os._exit(1)
+
+    def _on_ray(
+        self, queue: TrialQueue, listener: Listener, display: LiveDisplay, watch: Watch, recorder: Recorder
+    ) -> None:
         from orchestrator.ray_backend.cluster import local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
         from orchestrator.ray_backend.jobs import job_metadata
@@ -174,6 +185,7 @@ class Running:
             )
             # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
             threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
-            with display, watch.exporting(), ending_without_nodes(self.stop.signals.interrupt):
+            desert = partial(self._desert, recorder, watch)
+            with display, watch.exporting(), ending_without_nodes(self.stop.signals.interrupt, desert):
                 run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)
                 self.stop.ended(all_ran=queue.is_over)

@@ -31,7 +31,7 @@ def raised_with(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> str:
         told.set()
 
     monkeypatch.setattr(ray, "nodes", nodes)
-    with ending_without_nodes(end):
+    with ending_without_nodes(end, raised.append):
         assert told.wait(60)
     (error,) = raised
     assert (type(error), getattr(error, "exit_code", 0)) == (ClusterLostError, 1)
@@ -56,10 +56,18 @@ def test_with_another_node_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
         return [DEAD, ALIVE]
 
     monkeypatch.setattr(ray, "nodes", nodes)
-    with ending_without_nodes(raised.append):
+    with ending_without_nodes(raised.append, raised.append):
         for _ in range(20):
             assert asked.acquire(timeout=60)
     assert raised == []
+
+
+def test_a_launch_that_does_not_end_is_deserted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lost_nodes, "ENDING_S", 0.0)
+    monkeypatch.setattr(ray, "nodes", lambda: [DEAD])
+    deserted = threading.Event()
+    with ending_without_nodes(lambda error: None, lambda error: deserted.set()):
+        assert deserted.wait(60)
 
 
 @pytest.mark.parametrize(
