@@ -131,8 +131,7 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
         say(line)
     if asked.dry_run:
         return Choice(Answers(), path, plan=plan, forecast=forecast)
-    known = forecast if forecast.is_known else None
-    with run_plan(plan, where, results, bounds, forecast=known, began=began) as ended:
+    with run_plan(plan, where, results, bounds, began=began) as ended:
         trials = trials_of(ended.plan, results)
         found = answers_of(results, trials, asked.tolerance)
         stopped = early_end(ended.plan, ended.outcome, ended.stop)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from orchestrator.claims import join, running_drivers
 from orchestrator.config.console import say
 from orchestrator.execution.stop_request import StopRequest
-from orchestrator.forecast.archive import save_forecast
-from orchestrator.forecast.values import Forecast
 from orchestrator.search.factory import decides
 from orchestrator.session.budget import Bounds, hourly_price
 from orchestrator.session.outcome import Outcome, outcome_of
@@ -45,13 +43,12 @@ class Ended:
 
 @contextmanager
 def run_plan(
-    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, forecast: Forecast | None, began: float
+    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, began: float
 ) -> Iterator[Ended]:
     """Run the trials that the store lacks, then the block, which shows what came of them: no first signal cuts it off.
 
     Args:
         cluster: Where they run; not a remote one, to which a sweep is submitted.
-        forecast: Is kept in the store, to be compared with what happens; None keeps none.
         began: Start of the launch on the monotonic clock.
 
     Raises:
@@ -64,7 +61,7 @@ def run_plan(
     if not honours:
         say("note    this storage ignores a condition that claims need, so one driver at a time works on the store.")
     with stop.signals.handled(say):
-        yield _ended(plan, cluster, results, bounds, forecast, began, stop, alone=not honours)
+        yield _ended(plan, cluster, results, bounds, began, stop, alone=not honours)
 
 
 def _ended(
@@ -72,7 +69,6 @@ def _ended(
     cluster: ClusterSpec,
     results: ResultStore,
     bounds: Bounds,
-    forecast: Forecast | None,
     began: float,
     stop: StopRequest,
     *,
@@ -84,7 +80,7 @@ def _ended(
         plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
         running = Running.of(plan, cluster, results, membership, stop, most=bounds.trials or None)
         try:
-            _run(running, bounds, forecast, began)
+            _run(running, bounds, began)
         finally:
             running.close()
         if decides(plan) and not membership.others():  # after an error the next launch does it
@@ -96,7 +92,7 @@ def _ended(
     return Ended(plan, outcome, stop, tuple(running.source.found()))
 
 
-def _run(running: Running, bounds: Bounds, forecast: Forecast | None, began: float) -> None:
+def _run(running: Running, bounds: Bounds, began: float) -> None:
     if not running.has_work:
         what = "every trial of this sweep is" if running.plan.runs_all else "all trials that this sweep needs are"
         say(f"nothing to do: {what} complete in the store.")
@@ -105,8 +101,6 @@ def _run(running: Running, bounds: Bounds, forecast: Forecast | None, began: flo
     for driver in running_drivers(running.results.storage):
         if driver.token != running.membership.token:
             say(f"with    {driver}")
-    if forecast is not None:
-        save_forecast(running.results.storage, replace(forecast, time=time.time()))
     running.go(bounds, hourly=price_of_an_hour(running.plan, running.cluster), began=began)
 
 

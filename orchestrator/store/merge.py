@@ -23,7 +23,7 @@ from orchestrator.store.contents import COMMIT_ORDER, COMPUTED, TableContents, l
 from orchestrator.store.decisions import join_decisions, recorded
 from orchestrator.store.names import WRONG_DIGEST, is_intact
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.plans import is_forecast, is_plan
+from orchestrator.store.plans import is_plan
 from orchestrator.store.results import MARKER, ResultStore, mark
 from orchestrator.store.schema import ALL_TABLES, KEYS, UNOWNED, State, unusable
 from orchestrator.store.weights import WEIGHTS, weights_of
@@ -225,17 +225,17 @@ def _copy(source: Storage, target: Storage, name: str) -> None:
 
 
 def _add_plans(source: Storage, target: Storage) -> int:
-    """Copy the plans and forecasts that are missing, whose names contain time and digest, and the decisions."""
+    """Copy the plans that are missing, whose names contain time and digest, and the decisions."""
     n = 0
     for sweep in source.at("sweeps").folders():
         theirs, ours = source.at("sweeps").at(sweep), target.at("sweeps").at(sweep)
         there = ours.files()
         for name in theirs.files():
-            if name not in there and (is_plan(name) or is_forecast(name)):
+            if name not in there and is_plan(name):
                 if not target.exists(MARKER):
                     mark(target)
                 _copy(theirs, ours, name)
-                n += is_plan(name)
+                n += 1
         if decided := recorded(theirs):
             join_decisions(ours, alone=True, others=decided)
     return n
