@@ -24,9 +24,9 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.check_records import check_recorded_weights
 from orchestrator.store.check_rows import check_rows
-from orchestrator.store.contents import TableContents, proven_reads, read_contents
+from orchestrator.store.contents import TableContents, read_contents
 from orchestrator.store.decisions import decoded_decisions, is_decision, newest_plan
-from orchestrator.store.names import CHECKPOINTS, WRONG_DIGEST, is_intact, promised
+from orchestrator.store.names import CHECKPOINTS, WRONG_DIGEST, is_intact, promised, proven_reads
 from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_plan
 from orchestrator.store.report import Counted, Report
 from orchestrator.store.results import MARKER, check_marker, holds_rows

@@ -15,9 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from orchestrator.storage.errors import BrokenError, NewerError
-from orchestrator.storage.proven_reads import ProvenReads
 from orchestrator.storage.storage import Storage
-from orchestrator.store.names import is_intact, promised
 from orchestrator.store.parts import PartFolder, is_part
 from orchestrator.store.schema import ALL_TABLES, METRICS, UNOWNED
 
@@ -76,13 +74,6 @@ class TableContents:
     def part_of(self, row: int) -> str:
         """The part that contains a row."""
         return self.names[bisect_right(self.starts, row) - 1]
-
-
-def proven_reads(storage: Storage) -> ProvenReads:
-    """The storage, read so that a wrong read is no finding."""
-    if isinstance(storage, ProvenReads):
-        return storage
-    return ProvenReads(storage, lambda name, content: promised(name) is not None and is_intact(name, content), [])
 
 
 def read_contents(storage: Storage) -> dict[str, TableContents]:

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from orchestrator.storage.storage import Storage
 from orchestrator.store.check_records import Pair
-from orchestrator.store.contents import COMMIT_ORDER, COMPUTED, TableContents, latest, proven_reads, read_contents
+from orchestrator.store.contents import COMMIT_ORDER, COMPUTED, TableContents, latest, read_contents
 from orchestrator.store.decisions import join_decisions, recorded
-from orchestrator.store.names import WRONG_DIGEST, is_intact
+from orchestrator.store.names import WRONG_DIGEST, is_intact, proven_reads
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import is_plan
 from orchestrator.store.results import MARKER, ResultStore, mark

@@ -25,8 +25,8 @@ import pyarrow as pa
 from orchestrator.storage.proven_reads import ProvenReads
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.check import QUARANTINE, check_store, completed_ids, planned_labels
-from orchestrator.store.contents import READ_ORDER, TableContents, proven_reads
-from orchestrator.store.names import stamp_of
+from orchestrator.store.contents import READ_ORDER, TableContents
+from orchestrator.store.names import proven_reads, stamp_of
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.report import Finding, Report, StoredFile
 from orchestrator.store.results import MARKER, mark

@@ -235,6 +235,16 @@ def test_a_line_that_flips_bits_in_a_third_of_the_reads_costs_nothing(
     assert open_store(address).completed_ids() == {FIRST.trial_id, THIRD.trial_id}
 
 
+def test_rows_are_read_and_compacted_through_such_a_line(s3: S3Process, faults: Faults, prefix: str) -> None:
+    store = open_store(s3.address(prefix, faults.url), must_exist=False)
+    for spec in (FIRST, SECOND, THIRD):
+        complete(store, spec)
+    faults.flip_share = 0.3
+    store.compact()
+    assert store.completed_ids() == {FIRST.trial_id, SECOND.trial_id, THIRD.trial_id}
+    assert faults.spoilt["flip"] > 2
+
+
 def objects(storage: Storage) -> dict[str, bytes]:
     """Every object's digest, and its name without the folders."""
     found = {hashlib.sha256(storage.read(name)).hexdigest(): name for name in storage.files()}
