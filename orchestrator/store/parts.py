@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.storage import Storage
 from orchestrator.store.encoding import decoded_bytes, encoded, rewritten
-from orchestrator.store.names import WRONG_DIGEST, is_intact, proven_reads, stamp_of, stamped
+from orchestrator.store.names import WRONG_DIGEST, is_intact, proven_reads, read_intact, stamp_of, stamped
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY, unusable
 from trials.errors import StoreError
 
@@ -131,11 +131,7 @@ class PartFolder:
             self.storage.each(self.storage.delete, old)
 
     def _read_part(self, name: str, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        with self.storage.open(name) as file:
-            content = file.read_buffer()
-        if not is_intact(name, content):  # perhaps only this read was wrong
-            content = pa.py_buffer(proven_reads(self.storage).read(name))
-        return self.decoded(name, content, trial_id, columns)
+        return self.decoded(name, read_intact(self.storage, name), trial_id, columns)
 
     def decoded(
         self, name: str, content: pa.Buffer, trial_id: str | None = None, columns: Sequence[str] | None = None
