@@ -145,12 +145,16 @@ class Running:
 
     def _desert(self, recorder: Recorder, watch: Watch, error: Exception) -> None:
         """End the process from a thread, as a call of Ray never returns, and keep all that an orderly end would."""
-        recorder.flush()
-        watch.over(error)
-        self.membership.leave()
-        stderr.show_cursor()
-        say(f"error: {error}")
-        os._exit(1)
+        try:
+            recorder.flush()
+            watch.over(error)
+            self.membership.leave()
+        except Exception as also:
+            say(f"error: {also}")
+        finally:
+            stderr.show_cursor()
+            say(f"error: {error}")
+            os._exit(1)
 
     def _on_ray(
         self, queue: TrialQueue, listener: Listener, display: LiveDisplay, watch: Watch, recorder: Recorder
