@@ -31,8 +31,8 @@ class Signals:
 
     Before the first trial a signal ends the block `handled` at once, with KeyboardInterrupt or SystemExit (of which
     `console.reported` makes the exit codes). While trials run it is a request to stop. Once they have ended it changes
-    nothing: their rows are committed, and what was found is shown. A second signal raises KeyboardInterrupt, during the
-    commit after it; a third one does not wait for the commit.
+    nothing: their rows are committed, and what was found is shown. A second signal ends the block, during the commit
+    after it; a third one does not wait for the commit.
     """
 
     def __init__(self, ask: Callable[[int], bool]) -> None:
@@ -125,6 +125,6 @@ class Signals:
 
     def _leave(self, number: int, cause: Exception | None = None) -> NoReturn:
         self._leaving, self._due = number, None
-        if number == signal.SIGTERM and self._stage == "before":
+        if number == signal.SIGTERM:
             raise SystemExit(number) from cause
         raise KeyboardInterrupt from cause

@@ -86,6 +86,16 @@ def test_a_signal_that_a_library_has_swallowed_ends_the_block_before_the_first_t
         stop.signals.running(lambda: False)
 
 
+def test_sigterm_is_sigterm_also_where_the_launch_has_gone_on_meanwhile() -> None:
+    stop = StopRequest()
+    with pytest.raises(SystemExit), stop.signals.handled(print):  # noqa: PT012
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except SystemExit as cut:
+            stop.ended(all_ran=False)
+            raise AttributeError("partially initialized module") from cut
+
+
 @pytest.mark.parametrize(("left", "code"), [(True, 130), (False, 1)])
 def test_a_signal_while_trials_run_is_the_reason_of_the_end_if_any_trial_is_left(left: bool, code: int) -> None:
     stop, said = StopRequest(), list[str]()
