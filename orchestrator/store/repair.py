@@ -156,10 +156,11 @@ def _move(storage: ProvenReads, file: StoredFile, quarantine: ProvenReads) -> No
     """Move a file to the quarantine. A folder gives it another name; an object is copied, and deleted once the copy
     reads as the original does.
     """
-    source, target = file.folder_in(storage), file.folder_in(quarantine)
-    if isinstance(source.inner, FolderStorage) and isinstance(target.inner, FolderStorage):
-        source.inner.move(file.name, target.inner)
+    here, there = file.folder_in(storage.inner), file.folder_in(quarantine.inner)
+    if isinstance(here, FolderStorage) and isinstance(there, FolderStorage):
+        here.move(file.name, there)
         return
+    source, target = file.folder_in(storage), file.folder_in(quarantine)
     with contextlib.suppress(FileNotFoundError):
         target.write(file.name, source.read(file.name))
         source.delete(file.name)

@@ -102,7 +102,7 @@ def test_a_signal_after_the_last_trial_leaves_the_table_the_answer_and_exit_code
     number: signal.Signals, sweep: Path, tmp_path: Path
 ) -> None:
     script = Path(sys.executable).with_name("permafrost")
-    words = [script, "launch", "--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline"]
+    words: list[str | Path] = [script, "launch", "--sweep", sweep, "--store", tmp_path / "store", "--cluster", "inline"]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment()}
     with subprocess.Popen(words, cwd=tmp_path, **pipes) as launch:
         assert launch.stderr is not None

@@ -245,7 +245,7 @@ def test_rows_are_read_and_compacted_through_such_a_line(s3: S3Process, faults: 
     assert faults.spoilt["flip"] > 2
 
 
-def objects(storage: Storage) -> dict[str, bytes]:
+def objects(storage: Storage) -> dict[str, str]:
     """Every object's digest, and its name without the folders."""
     found = {hashlib.sha256(storage.read(name)).hexdigest(): name for name in storage.files()}
     return found | {key: one for folder in storage.folders() for key, one in objects(storage.at(folder)).items()}
