@@ -4,7 +4,7 @@ permafrost store verify --store results
 permafrost store repair --store results --apply
 permafrost store compact --store results
 permafrost store gc --store results --yes
-permafrost store export tables --format csv --store results
+permafrost export tables tables --format csv --store results
 permafrost store merge other-results results
 """
 
@@ -43,7 +43,7 @@ from orchestrator.store.report import Counted
 from orchestrator.store.schema import TABLES
 from trials.errors import ConfigError
 
-app = command_group("Verify, repair, compact, export and merge stores.")
+app = command_group("Verify, repair, compact and merge stores.")
 
 
 @app.command()
@@ -148,7 +148,6 @@ def gc(
         _line("nothing to delete." if not garbage else f"deleted {total}." if yes else f"{total}; delete with --yes.")
 
 
-@app.command("export")
 def export_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder.")],
     form: Annotated[Format, typer.Option("--format", help="The file format.")] = Format.CSV,
@@ -158,9 +157,9 @@ def export_(
     """Export the tables for other programs, without duplicates, with a description of each column.
 
     Examples:
-        permafrost store export tables --store results
+        permafrost export tables tables --store results
 
-        permafrost store export tables --store results --format parquet
+        permafrost export tables tables --store results --format parquet
     """
     with reported(debug=debug):
         for name, n in export(open_store(store), folder, form).items():

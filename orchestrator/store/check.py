@@ -220,7 +220,7 @@ def _check_weights(storage: Storage, report: Report) -> int:
         if not WEIGHTS_FILE.fullmatch(name):
             report.notes.append(f"{WEIGHTS}/{name}: not the weights of a trial; it is ignored.")
         elif wrong := _file_problem(folder, name):
-            report.remove_file((WEIGHTS,), name, wrong, "`export-model` trains its trial again")
+            report.remove_file((WEIGHTS,), name, wrong, "`export model` trains its trial again")
     names = weights_of(storage)
     check_recorded_weights(report, names)
     return len(names)

@@ -45,8 +45,12 @@ def store(storage: Storage) -> ResultStore:
     return found
 
 
-def command(*words: object) -> Result:
-    return CliRunner().invoke(app, ["store", *map(str, words)])
+def command(*words: object, group: str = "store") -> Result:
+    return CliRunner().invoke(app, [group, *map(str, words)])
+
+
+def export_tables(*words: object) -> Result:
+    return command("tables", *words, group="export")
 
 
 # --- verify and repair
@@ -79,7 +83,7 @@ def test_verify_as_json_is_one_object(store: ResultStore) -> None:
     assert found["counted"]["parts"] == dict.fromkeys(TABLES, 2) | dict.fromkeys(UNOWNED, 0)
 
 
-@pytest.mark.parametrize("words", [["verify"], ["verify", "--json"], ["repair"], ["compact"], ["gc"], ["export", "x"]])
+@pytest.mark.parametrize("words", [["verify"], ["verify", "--json"], ["repair"], ["compact"], ["gc"]])
 def test_where_there_is_no_store_the_exit_code_is_3(words: list[str], tmp_path: Path) -> None:
     done = command(*words, "--store", tmp_path / "none")
     assert (done.exit_code, done.stdout) == (3, "")
@@ -224,7 +228,7 @@ def test_while_a_store_is_repaired_no_driver_starts(store: ResultStore) -> None:
 
 @pytest.fixture
 def exported(real: Real, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    done = command("export", tmp_path / "out", "--format", request.param, "--store", real.store)
+    done = export_tables(tmp_path / "out", "--format", request.param, "--store", real.store)
     assert done.exit_code == 0, done.output
     assert f"{tmp_path / 'out' / 'epochs'}.{request.param}  5 rows\n" in done.stdout
     return tmp_path / "out"
@@ -272,14 +276,14 @@ def test_parquet_has_all_types(exported: Path, real: Real) -> None:
 
 def test_what_is_no_number_is_null_in_json_lines(tmp_path: Path) -> None:
     ResultStore(tmp_path / "store").append("epochs", [epoch(dev_loss=float("nan"), step_losses=[float("inf"), 1.0])])
-    assert command("export", tmp_path / "out", "--format", "jsonl", "--store", tmp_path / "store").exit_code == 0
+    assert export_tables(tmp_path / "out", "--format", "jsonl", "--store", tmp_path / "store").exit_code == 0
     row = json.loads((tmp_path / "out" / "epochs.jsonl").read_text())
     assert (row["dev_loss"], row["step_losses"]) == (None, [None, 1.0])
 
 
 def test_nothing_is_written_over(store: ResultStore, tmp_path: Path) -> None:
     (tmp_path / "tags.csv").write_text("mine")
-    done = command("export", tmp_path, "--store", store.address)
+    done = export_tables(tmp_path, "--store", store.address)
     assert (done.exit_code, (tmp_path / "tags.csv").read_text()) == (4, "mine")
     assert f"{tmp_path / 'tags.csv'}: already exists. Give another folder." in done.stderr
 
