@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from orchestrator.commands.places import with_places
+from orchestrator.config.signals import end_with_command
 
 # Panels of the list of commands, in its order.
 PANELS = START, RUN, READ, SHARE, OPERATE = "Start here", "Run", "Read", "Share", "Operate"
@@ -123,6 +125,12 @@ class LazyCommands(TyperGroup):
             if full_name.startswith(self.prefix) and " " not in name:
                 shown_in = None if self.prefix else panel
                 self.add_command(TyperCommand(name, help=summary, rich_help_panel=shown_in))
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
+        """Run the command that the arguments name; without any, that of this process."""
+        if args is None:
+            end_with_command()
+        return super().main(args, *others, **options)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that the arguments name."""

@@ -27,6 +27,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from orchestrator.config.quantities import size
+from orchestrator.config.signals import end_with_command
 from trials.errors import PermafrostError, is_out_of_memory, one_line
 from trials.escaping.untrusted_text import escaped
 from trials.sources.cache import Progress
@@ -283,6 +284,7 @@ def _script() -> str:
 
 def run(function: Callable[..., None]) -> None:
     """Run one command as a program of its own: `python -m orchestrator.launch`."""
+    end_with_command()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(function)
     app()

@@ -50,7 +50,7 @@ def run_sweep(
     for name in ("ray.tune.execution.tune_controller", "ray.tune.tune"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # lost workers are reported by the listener
     with tune_folder() as scratch, killed_workers_are_lost():
-        tune.Tuner(
+        tuner = tune.Tuner(
             tune.with_resources(trainable, _resources),
             tune_config=tune.TuneConfig(
                 search_alg=PlannedTrials(queue, slots, settings.for_share, stop, listener.tick),
@@ -70,7 +70,11 @@ def run_sweep(
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 verbose=0,
             ),
-        ).fit()
+        )
+        try:
+            tuner.fit()
+        except SystemError as error:  # where Ray waits, what the handler of a signal raises becomes its cause
+            raise error.__cause__ or error from None
 
 
 def _resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:

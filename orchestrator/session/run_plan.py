@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from orchestrator.claims import join, running_drivers
@@ -12,7 +14,7 @@ from orchestrator.claims.claims import CLAIMS
 from orchestrator.claims.roster import DRIVERS
 from orchestrator.config.console import say
 from orchestrator.config.quantities import counted
-from orchestrator.execution.stop_request import FOLDER, StopRequest, leaving_on_sigterm
+from orchestrator.execution.stop_request import FOLDER, StopRequest
 from orchestrator.search.factory import decides
 from orchestrator.session.budget import Bounds, hourly_price
 from orchestrator.session.outcome import Outcome, outcome_of
@@ -49,8 +51,11 @@ class Ended:
         return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
 
 
-def run_plan(plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, began: float) -> Ended:
-    """Run the trials that the store lacks.
+@contextmanager
+def run_plan(
+    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, began: float
+) -> Iterator[Ended]:
+    """Run the trials that the store lacks, then the block, which shows what came of them: no first signal cuts it off.
 
     Args:
         cluster: Where they run; not a remote one, to which a sweep is submitted.
@@ -65,9 +70,23 @@ def run_plan(plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bou
     honours = results.storage.honours_create()
     if not honours:
         say("note    this storage ignores a condition that claims need, so one driver at a time works on the store.")
+    with stop.signals.handled(say):
+        yield _ended(plan, cluster, results, bounds, began, stop, alone=not honours)
+
+
+def _ended(
+    plan: Plan,
+    cluster: ClusterSpec,
+    results: ResultStore,
+    bounds: Bounds,
+    began: float,
+    stop: StopRequest,
+    *,
+    alone: bool,
+) -> Ended:
     committed = set[str]()
     try:
-        with leaving_on_sigterm(), join(results.storage, plan.sweep.name, say=say, alone=not honours) as membership:
+        with join(results.storage, plan.sweep.name, say=say, alone=alone) as membership:
             remove_temporary_files(results.storage, membership)
             results.add_plan(plan.declared())
             plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
@@ -84,7 +103,9 @@ def run_plan(plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bou
             raise _gone(results, plan.n_skipped + len(committed)) from error
         raise
     outcome = outcome_of(plan, results, time.monotonic() - began, dry_run=False)
-    bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
+    stop.settle(all_ran=running.queue.is_over)
+    left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
+    bounds.settle(stop, left=0 if running.queue.is_over and not running.has_work else left)
     return Ended(plan, outcome, stop, tuple(running.source.found()))
 
 
@@ -107,6 +128,7 @@ def _run(running: Running, bounds: Bounds, began: float) -> None:
     if not running.has_work:
         what = "every trial of this sweep is" if running.plan.runs_all else "all trials that this sweep needs are"
         say(f"nothing to do: {what} complete in the store.")
+        running.stop.signals.ended(to_commit=False)
         return
     for driver in running_drivers(running.results.storage):
         if driver.token != running.membership.token:

@@ -23,7 +23,7 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.contents import latest
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
-from orchestrator.store.names import CHECKPOINTS
+from orchestrator.store.names import CHECKPOINTS, proven_reads
 from orchestrator.store.parts import PartFolder, is_part
 from orchestrator.store.plans import SWEEPS, SweepPlan, is_plan, newest_stamp, read_plan, write_plan
 from orchestrator.store.schema import ALL_TABLES, KEYS, SCHEMA_VERSION, State
@@ -260,7 +260,10 @@ def check_marker(storage: Storage) -> None:
         return BrokenError(path, wrong, "Run `permafrost store repair`" if is_ours else "Give another folder")
 
     try:
-        content = json.loads(storage.read(MARKER).decode("utf-8"))
+        try:
+            content = json.loads(storage.read(MARKER).decode("utf-8"))
+        except ValueError:  # perhaps only this read was wrong
+            content = json.loads(proven_reads(storage).read(MARKER).decode("utf-8"))
         known, version = content["format"] == FORMAT, int(content["schema_version"])
     except FileNotFoundError:
         raise broken("is not there") from None

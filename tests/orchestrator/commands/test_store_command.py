@@ -93,7 +93,11 @@ def test_where_there_is_no_store_the_exit_code_is_3(words: list[str], tmp_path: 
 
 def test_repair_tells_what_it_moved_and_what_runs_again(store: ResultStore) -> None:
     name = spoil(store.storage, "tags")
-    done = command("repair", "--store", store.address)
+    listed = command("repair", "--store", store.address)
+    assert (listed.exit_code, command("verify", "--store", store.address).exit_code) == (1, 1)
+    assert f"would move {name}\n" in listed.stdout
+    assert listed.stdout.endswith("nothing was changed. Add --apply to do this.\n")
+    done = command("repair", "--store", store.address, "--apply")
     assert done.exit_code == 0, done.output
     assert f"moved {name}\n" in done.stdout
     assert f"trial {FIRST.trial_id} no longer counts as completed: the per-tag table of dev counts 0" in done.stdout
@@ -104,7 +108,7 @@ def test_repair_tells_what_it_moved_and_what_runs_again(store: ResultStore) -> N
 
 def test_repair_says_with_its_exit_code_that_something_is_left(store: ResultStore) -> None:
     store.append("trials", [trial("0123456789abcdef", state="failed", spec="{}")])
-    done = command("repair", "--store", store.address, "--json")
+    done = command("repair", "--store", store.address, "--apply", "--json")
     assert done.exit_code == 1
     assert [finding["place"] for finding in json.loads(done.stdout)["left"]] == ["trial 0123456789abcdef"]
 
@@ -181,14 +185,14 @@ def test_gc_leaves_a_store_alone_that_has_to_be_repaired(store: ResultStore) -> 
 
 def test_the_quarantine_is_no_garbage(store: ResultStore) -> None:
     spoil(store.storage, "epochs")
-    command("repair", "--store", store.address)
+    command("repair", "--store", store.address, "--apply")
     assert find_garbage(store.storage, time.time() + 10 * OLD_S) == []
 
 
 # --- Beside a driver
 
 
-@pytest.mark.parametrize("words", [("repair",), ("compact",), ("gc", "--yes")])
+@pytest.mark.parametrize("words", [("repair", "--apply"), ("compact",), ("gc", "--yes")])
 def test_a_store_that_a_driver_writes_to_is_left_alone(littered: Path, words: tuple[str, ...]) -> None:
     storage = FolderStorage(littered)
     with running(storage, "small"):
