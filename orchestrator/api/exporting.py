@@ -53,7 +53,7 @@ def export_model(
     results = open_store(store)
     spec, row = find_trial(results, trial)
     target = open_target(push, private=private, overwrite=overwrite) if push is not None else None
-    base = hub_model(spec.model.path)
+    base = hub_model(spec.model)
     if target and base and licence is None:
         licence = base_licence(Path(spec.model.path)) or stated_licence(base)
     weights = find_weights(results.storage, spec.trial_id)

@@ -68,9 +68,11 @@ def open_target(name: str, *, private: bool, overwrite: bool) -> PushTarget:
         ModelError: The hub refuses, or cannot be reached.
     """
     try:
-        Repo("models", name, "main")
+        Repo("models", name)
     except ModelError as error:
         raise ConfigError(f"--push: {error}") from error
+    if "/" not in name:
+        raise ConfigError(f"--push: {name!r} lacks its owner. Write OWNER/NAME, with your name on the hub.")
     from huggingface_hub.errors import RepositoryNotFoundError
 
     with _talking(name):

@@ -20,6 +20,8 @@ from trials.errors import ConfigError, DataError, MissingError
 from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns, DataSpec
 from trials.sources.corpus_draft import TABLES, DataDraft, named_corpus
+from trials.sources.hub_client import near_here
+from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
 
 HELD_OUT = 0.1  # of train, where there is no dev split
@@ -121,7 +123,8 @@ def draft_of(name: str) -> DataDraft:
     draft = named_corpus(name)
     if draft.folder is not None and not path.exists():
         raise MissingError(
-            f"{name}: no such file or folder. Give one, a bundled sample, ud:NAME@RELEASE or hub:OWNER/NAME@REVISION."
+            f"{name}: no such file or folder.{near_here(name, BUNDLED_TREEBANKS)} Give one, a bundled sample, a "
+            "treebank like UD_English-EWT, or a dataset of the hub like nyu-mll/glue/sst2."
         )
     return draft
 

@@ -51,6 +51,7 @@ OTHER: dict[str, Any] = {
     "data.source": "ud:other@1.0",
     "data.sizes": (300, 10, 0),
     "model.pickle": True,
+    "model.source": "hub:other/model@0",
     "data.format": "other",
     "data.fingerprint": "e" * 64,
     "data.name": "other",
@@ -71,7 +72,7 @@ OTHER: dict[str, Any] = {
 }
 NO_IDENTITY = {
     "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "model.name",
-    "model.path", "freeze.strategy",
+    "model.path", "model.source", "freeze.strategy",
     "optim.embedding_updates",  # as the embeddings of `FULL` never learn; test_run.py has those that do
 }  # fmt: skip
 

@@ -9,16 +9,17 @@ from typing import Any
 
 from pydantic import model_validator
 
-from trials.errors import ModelError
+from trials.errors import ConfigError, ModelError
 from trials.escaping.untrusted_text import beginning, quoted
 from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.settings import Frozen, ModelSpec
 from trials.sources.cache import Progress, no_progress
-from trials.sources.hub_models import INDEX, PICKLE, WEIGHTS, is_shard
+from trials.sources.hub_client import is_commit, is_path, is_repo_name
+from trials.sources.hub_models import INDEX, PICKLE, WEIGHTS, fetch_model, is_shard
 from trials.sources.weight_files import tensor_shapes
+from trials.starter import STARTER as STARTER
 from trials.starter import model_path
 
-STARTER = "starter"
 ADAPTER = "adapter_config.json"  # from_pretrained would load it, and what it names, beside the weights
 MOST_LAYERS = 2_000  # also of experts; the deepest encoders have about 100 layers, the widest 512 experts
 MOST_LABELS = 100_000  # of the head that the weights came with, which is not used; the library names each
@@ -35,12 +36,12 @@ _IDENTITY_FILES = (
 
 
 class ModelDraft(Frozen):
-    """A model as a YAML file declares it; a bare word is `starter` or a folder.
+    """A model as a YAML file declares it; a bare word is `starter`, a folder, or a repository of the hub.
 
     Attributes:
         folder: `starter`, or a folder with config.json, weights and a tokenizer.
         hub: A repository of the model hub, e.g. ``FacebookAI/roberta-base``.
-        revision: Its commit, tag or branch; only a commit never changes.
+        revision: Its commit, tag or branch; without one the newest commit. Only a commit never changes.
         allow_pickle: Whether weights may be a pickle, which can run arbitrary code when it is loaded.
     """
 
@@ -52,10 +53,52 @@ class ModelDraft(Frozen):
     @model_validator(mode="after")
     def _one_way(self) -> ModelDraft:
         if (self.folder is None) == (self.hub is None):
-            raise ValueError("name the model in one way: `folder`, or `hub` and `revision`")
-        if (self.hub is None) != (self.revision is None):
-            raise ValueError("`hub` and `revision` go together, as `main` means other weights tomorrow")
+            raise ValueError("name the model in one way: `folder` or `hub`")
+        if self.hub is None and self.revision is not None:
+            raise ValueError("`revision` is of a repository of the `hub`")
         return self
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it means the same files tomorrow, as far as its name can say."""
+        return self.hub is None or is_commit(self.revision)
+
+    @property
+    def asked(self) -> str:
+        """The name and version of what is fetched, as somebody gave them."""
+        return f"{self.hub}{f'@{self.revision}' if self.revision else ''}"
+
+    def pinned(self, source: str | None) -> ModelDraft:
+        """The same model at the version that `ModelSpec.source` says."""
+        return self if source is None else named_model(source).model_copy(update={"allow_pickle": self.allow_pickle})
+
+
+def named_model(name: str) -> ModelDraft:
+    """The model that a name refers to: `starter`, a folder, or a repository of the hub, in this order.
+
+    A repository is `NAME` or `OWNER/NAME`, after `hub:` or not, with `@REVISION` or not.
+
+    Raises:
+        ConfigError: after `hub:` there is no name, or after `@` no revision.
+    """
+    kind, colon, rest = name.partition(":")
+    repository, at, revision = (rest if colon else name).partition("@")
+    if kind != "hub" and (name == STARTER or colon or is_path(name) or not is_repo_name(repository)):
+        return ModelDraft(folder=name)
+    if not repository or (at and not revision):
+        raise ConfigError(
+            f"{name!r} lacks its {'revision' if repository else 'name'}. Write hub:OWNER/NAME, then @REVISION for "
+            "another one than the newest."
+        )
+    return ModelDraft(hub=repository, revision=revision or None)
+
+
+def bare_model(value: object) -> object:
+    """What a bare word stands for where a YAML file names a model; any other value as it is."""
+    try:
+        return named_model(value) if isinstance(value, str) else value
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
 
 
 def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress = no_progress) -> ModelSpec:
@@ -65,13 +108,13 @@ def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress =
         ModelError: no such folder or repository, a file of it missing or broken, weights that are a pickle without
             `allow_pickle`, or an architecture that cannot be frozen layer by layer.
     """
-    if draft.hub is not None and draft.revision is not None:
-        from trials.sources.hub import fetch_model
-
+    if draft.hub is not None:
         fetched = fetch_model(
             draft.hub, draft.revision, allow_pickle=draft.allow_pickle, offline=offline, progress=progress
         )
-        return _described(fetched, draft.hub.rpartition("/")[2], allow_pickle=draft.allow_pickle)
+        name = fetched.at.name.rpartition("/")[2]
+        found = _described(fetched.folder, name, allow_pickle=draft.allow_pickle)
+        return found.model_copy(update={"source": fetched.at.source})
     assert draft.folder is not None
     if draft.folder == STARTER:
         return _described(model_path(), STARTER, allow_pickle=False)
@@ -79,7 +122,7 @@ def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress =
     if not folder.is_dir():
         raise ModelError(
             f"no model folder at {folder}. Give a folder with config.json, {STARTER!r}, or a repository of the hub as "
-            f"{{hub: {draft.folder}, revision: ...}}."
+            "NAME or OWNER/NAME."
         )
     return _described(folder, folder.name, allow_pickle=draft.allow_pickle)
 
