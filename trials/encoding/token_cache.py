@@ -18,7 +18,7 @@ from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import locked
 from trials.tasks.task import Example, Split
 
-VERSION = 2  # of the files: increment it when the same key would give others
+VERSION = 3  # of the files: increment it when the same key would give others
 _META = "meta.json"
 _FIELDS = ("ids", "labels", "gold", "at", "types")  # of an example, each concatenated over all examples in one file
 

@@ -23,12 +23,15 @@ from trials.sources.cache import cache_root
 from trials.sources.local_models import attention_note, weight_shapes
 from trials.starter import model_path
 
-VERSION = 1  # of the checks: increment it when a model that passed might not pass again
+VERSION = 2  # of the checks: increment it when a model that passed might not pass again
 _LIBRARIES = ("transformers", "tokenizers", "torch")
 
 
-def check_model(spec: ModelSpec, head: Head) -> tuple[str, ...]:
+def check_model(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[str, ...]:
     """Sentences about a model that the user should read, such as the padding token chosen for it.
+
+    Args:
+        pairs: Whether the texts of the task are pairs.
 
     Raises:
         ModelError: a trial of it would fail; says why in one line.
@@ -36,12 +39,12 @@ def check_model(spec: ModelSpec, head: Head) -> tuple[str, ...]:
     if Path(spec.path) == model_path():
         weight_shapes(model_path())
         return ()
-    path = cache_root() / "models" / f"{_key(spec, head)}.json"
+    path = cache_root() / "models" / f"{_key(spec, head, pairs=pairs)}.json"
     with contextlib.suppress(OSError, ValueError, TypeError):
         return tuple(map(str, json.loads(path.read_text(encoding="utf-8"))["notes"]))
     from trials.model_checks.rehearsal import rehearse  # a plan of models that passed before needs no torch
 
-    notes = tuple(filter(None, (attention_note(Path(spec.path)), *rehearse(spec, head))))
+    notes = tuple(filter(None, (attention_note(Path(spec.path)), *rehearse(spec, head, pairs=pairs))))
     with contextlib.suppress(OSError):  # the next plan checks again
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
@@ -50,9 +53,9 @@ def check_model(spec: ModelSpec, head: Head) -> tuple[str, ...]:
     return notes
 
 
-def _key(spec: ModelSpec, head: Head) -> str:
+def _key(spec: ModelSpec, head: Head, *, pairs: bool) -> str:
     # The tokenizer reads this file too, which older plans' revisions do not cover.
     specials = Path(spec.path) / "special_tokens_map.json"
     beside = hashlib.sha256(specials.read_bytes()).hexdigest() if specials.is_file() else None
-    content = [VERSION, spec.revision, beside, head, spec.pickle, *map(importlib.metadata.version, _LIBRARIES)]
+    content = [VERSION, spec.revision, beside, head, pairs, spec.pickle, *map(importlib.metadata.version, _LIBRARIES)]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
