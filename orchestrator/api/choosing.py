@@ -207,6 +207,7 @@ def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
     model = model.pinned(lookup.model(model).source)
     for line in lookup.resolved.values():
         say(f"pinned  {line}")
+    lookup.resolved.clear()  # what follows has exact versions
     for line in corpus.lines:
         say(f"data    {line}")
     corpus = replace(corpus, data=data.model_dump(mode="json", exclude_defaults=True))

@@ -219,7 +219,7 @@ def named_corpus(name: str) -> DataDraft:
     Treebanks and datasets may have a version, as in `permafrost data list`: `ud:UD_English-EWT@2.16`.
 
     Raises:
-        ConfigError: after `ud:` or `hub:` there is no name, or after `@` no version.
+        ConfigError: after `ud:` or `hub:` there is no name, after `@` no version, or a sample is misspelt.
     """
     if name in BUNDLED_TREEBANKS:
         return DataDraft(bundled=name)
@@ -228,6 +228,8 @@ def named_corpus(name: str) -> DataDraft:
     if kind not in ("ud", "hub"):
         if is_path(name) or colon:
             return DataDraft(folder=name)
+        if name.startswith("UD_") and not is_treebank_name(identifier):
+            raise ConfigError(unknown(name, BUNDLED_TREEBANKS))
         kind = "ud" if is_treebank_name(identifier) else "hub"
         if kind == "hub" and not _is_dataset_name(identifier):
             return DataDraft(folder=name)
@@ -255,8 +257,6 @@ def bare_corpus(value: object) -> object:
     """What a bare word stands for where a YAML file names a corpus; any other value as it is."""
     if not isinstance(value, str):
         return value
-    if value.startswith("UD_") and not is_path(value) and not is_treebank_name(value.partition("@")[0]):
-        return {"bundled": value}  # misspelt, which says what there is
     try:
         return named_corpus(value)
     except ConfigError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -176,7 +176,7 @@ def _selection(repo: Repo, config: str | None, files: Collection[str]) -> dict[s
         return {"name": config} if config else {}
     configs = sorted({match[1] for match in exported})
     if config is None and len(configs) > 1:
-        raise DataError(f"{repo} has several configurations; name one of {', '.join(configs)}.")
+        raise DataError(_several(repo, configs))
     config = config or configs[0]
     if config not in configs:
         raise DataError(f"{repo}: configuration: {unknown(config, configs)}")
@@ -214,8 +214,15 @@ def _about_config(error: ValueError, repo: Repo, selection: dict[str, str]) -> s
         return explain(error, repo)
     known = [first or second for first, second in re.findall(r"'([^']*)'|\"([^\"]*)\"", listed[1] or listed[2])]
     if "name" not in selection:
-        return f"{repo} has several configurations; name one of {', '.join(sorted(known))}."
+        return _several(repo, sorted(known))
     return f"{repo}: configuration: {unknown(selection['name'], known)}"
+
+
+def _several(repo: Repo, configs: Sequence[str]) -> str:
+    return (
+        f"{repo} has several configurations; name one of {', '.join(configs)}, as {repo.name}/{configs[0]} or with "
+        "`config` in a sweep file."
+    )
 
 
 def _download(repo: Repo, data_files: dict[str, list[str]], commit: str, progress: Progress) -> None:

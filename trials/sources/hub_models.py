@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +46,13 @@ class FetchedModel(NamedTuple):
 
 
 def fetch_model(
-    repo: str, revision: str | None, *, allow_pickle: bool, offline: bool, progress: Progress = no_progress
+    repo: str,
+    revision: str | None,
+    *,
+    allow_pickle: bool,
+    offline: bool,
+    check: Callable[[Path], object] = lambda folder: None,
+    progress: Progress = no_progress,
 ) -> FetchedModel:
     """A model from the hub's cache or from the hub.
 
@@ -58,7 +64,8 @@ def fetch_model(
         revision: Commit, tag, branch or `refs/pr/N`; a commit that was fetched before needs no network. None for the
             newest commit.
         allow_pickle: Accept weights that exist only as a pickle, which can run code when it is read.
-        progress: Called with the bytes of all files together, under the repository's name.
+        check: Called with the folder of configuration and tokenizer before weights are downloaded; may raise.
+        progress: Called with the bytes of all weights together, under the repository's name.
 
     Raises:
         ModelError: not found, gated, no connection, absent where downloads are forbidden, or without weights that may
@@ -75,7 +82,7 @@ def fetch_model(
                 f"{where} ({where.revision}) is not on this machine and {barred} forbids the download; run "
                 f"`permafrost data fetch --sweep FILE` or the same command without {barred} first.{near_repo(where)}"
             )
-        return _snapshot(where, allow_pickle=allow_pickle, progress=progress)
+        return _snapshot(where, allow_pickle=allow_pickle, check=check, progress=progress)
 
 
 def _cached_model(repo: Repo, *, allow_pickle: bool) -> FetchedModel | None:
@@ -141,7 +148,7 @@ def _snapshot_folder(at: Repo) -> Path:
     return _repo_folder(at.name) / "snapshots" / at.revision
 
 
-def _snapshot(repo: Repo, *, allow_pickle: bool, progress: Progress) -> FetchedModel:
+def _snapshot(repo: Repo, *, allow_pickle: bool, check: Callable[[Path], object], progress: Progress) -> FetchedModel:
     from huggingface_hub import HfApi, snapshot_download
 
     info = HfApi().model_info(repo.name, revision=repo.revision, timeout=TIMEOUT_S)
@@ -150,9 +157,12 @@ def _snapshot(repo: Repo, *, allow_pickle: bool, progress: Progress) -> FetchedM
     folders = (_snapshot_folder(Repo(at.kind, name, at.revision)) for name in _names_in_cache(at))
     folder = next((folder for folder in folders if all((folder / file).is_file() for file in files)), None)
     if folder is None:
-        bar = bar_class(repo.name, progress)
-        folder = Path(snapshot_download(at.name, revision=repo.revision, allow_patterns=files, tqdm_class=bar))
+        small = [CONFIG, *(file for file in files if file in TOKENIZER_FILES)]
+        bars = (bar_class(repo.name, no_progress), bar_class(repo.name, progress))
+        folder = Path(snapshot_download(at.name, revision=repo.revision, allow_patterns=small, tqdm_class=bars[0]))
+        check(folder)
         at = Repo(at.kind, at.name, folder.name)
+        snapshot_download(at.name, revision=at.revision, allow_patterns=files, tqdm_class=bars[1])
     missing = sorted(file for file in {*files, *_shards(folder / INDEX)} if not (folder / file).is_file())
     if missing:
         # Without a connection the library returns an incomplete snapshot.

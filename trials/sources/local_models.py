@@ -14,7 +14,7 @@ from trials.escaping.untrusted_text import beginning, quoted
 from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.settings import Frozen, ModelSpec
 from trials.sources.cache import Progress, no_progress
-from trials.sources.hub_client import is_commit, is_path, is_repo_name
+from trials.sources.hub_client import is_commit, is_path, is_repo_name, near_here
 from trials.sources.hub_models import INDEX, PICKLE, WEIGHTS, fetch_model, is_shard
 from trials.sources.weight_files import tensor_shapes
 from trials.starter import STARTER as STARTER
@@ -110,7 +110,7 @@ def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress =
     """
     if draft.hub is not None:
         fetched = fetch_model(
-            draft.hub, draft.revision, allow_pickle=draft.allow_pickle, offline=offline, progress=progress
+            draft.hub, draft.revision, allow_pickle=draft.allow_pickle, offline=offline, check=_shape, progress=progress
         )
         name = fetched.at.name.rpartition("/")[2]
         found = _described(fetched.folder, name, allow_pickle=draft.allow_pickle)
@@ -121,8 +121,8 @@ def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress =
     folder = _path(draft.folder)
     if not folder.is_dir():
         raise ModelError(
-            f"no model folder at {folder}. Give a folder with config.json, {STARTER!r}, or a repository of the hub as "
-            "NAME or OWNER/NAME."
+            f"no model folder at {folder}.{near_here(draft.folder, [STARTER])} Give a folder with config.json, "
+            f"{STARTER!r}, or a repository of the hub as NAME or OWNER/NAME."
         )
     return _described(folder, folder.name, allow_pickle=draft.allow_pickle)
 
@@ -138,6 +138,21 @@ def _path(text: str) -> Path:
 
 
 def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
+    family, n_layers, n_positions = _shape(folder)
+    pickle = _is_pickle(folder, allow_pickle=allow_pickle)
+    return ModelSpec(
+        name=name,
+        path=str(folder),
+        revision=revision_of(folder, pickle=pickle),
+        family=family,
+        n_layers=n_layers,
+        n_positions=n_positions,
+        pickle=pickle,
+    )
+
+
+def _shape(folder: Path) -> tuple[str, int, int]:
+    """Family, layers and usable positions of a model, by its configuration. Raises ModelError if it is refused."""
     config = _config(folder)
     family = str(config.get("model_type", ""))
     _refuse_quantised(folder, config)
@@ -157,20 +172,16 @@ def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
             f"{folder / 'config.json'}: {known.positions_key}: {n_positions:,} positions, of which {taken:,} are used "
             "up by padding (pad_token_id). Use the configuration that belongs to the model."
         )
-    pickle = _is_pickle(folder, allow_pickle=allow_pickle)
-    return ModelSpec(
-        name=name,
-        path=str(folder),
-        revision=revision_of(folder, pickle=pickle),
-        family=family,
-        n_layers=_number(folder, config, known.layers_key),
-        n_positions=n_positions - taken,
-        pickle=pickle,
-    )
+    return family, _number(folder, config, known.layers_key), n_positions - taken
 
 
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
+    if not path.exists():
+        raise ModelError(
+            f"{folder}: has no config.json, so it is no model. Give another folder, or write hub:OWNER/NAME for a "
+            "repository of the hub."
+        )
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from tests.servers import HubServer
 from trials.errors import ConfigError, ModelError
 from trials.sources.cache import forbidden
 from trials.sources.hub_models import FetchedModel, fetch_model
-from trials.sources.local_models import ModelDraft, named_model
+from trials.sources.local_models import ModelDraft, find_model, named_model
 
 FILES = {"config.json": b"{}", "model.safetensors": b"w", "tokenizer.json": b"{}"}
 OLD, NEW = "a" * 40, "b" * 40
@@ -170,3 +172,40 @@ def test_a_misspelt_folder_is_told_with_what_is_near(
         f"model {name} is not at {hub.url}, or is private. Nor is it a file or folder here. Did you mean {near!r}? "
         "Check the name; if it is private, log in (`hf auth login`, or set HF_TOKEN)."
     )
+
+
+def test_a_misspelt_path_is_told_with_what_is_near(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-model").mkdir()
+    with pytest.raises(ModelError, match=r"no model folder at .*/my-modle\. Did you mean 'my-model'\? Give a folder"):
+        find_model(named_model("./my-modle"))
+
+
+def test_a_folder_of_that_name_without_a_model_says_how_the_repository_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bert-base-cased").mkdir()
+    with pytest.raises(ModelError, match=r"has no config\.json, so it is no model\..* or write hub:"):
+        find_model(named_model("bert-base-cased"))
+
+
+# --- Refused before its weights are downloaded
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"model_type": "zebra", "auto_map": {"AutoModel": "modeling_zebra.Zebra"}},
+         "model_type: 'zebra' is an architecture of code that came with the model (auto_map), which is never run"),
+        ({"model_type": "t5"}, "t5 is refused"),
+        ({"model_type": "bert", "quantization_config": {"quant_method": "gptq"}}, "its weights are quantised"),
+    ],
+)  # fmt: skip
+def test_what_a_configuration_rules_out_is_refused_without_its_weights(
+    hub: HubServer, config: dict[str, Any], words: str
+) -> None:
+    hub.repos["models", "acme/odd"] = model("acme/odd", FILES | {"config.json": json.dumps(config).encode()})
+    with pytest.raises(ModelError, match=re.escape(words)):
+        find_model(named_model("acme/odd"))
+    assert not any("model.safetensors" in request.path for request in hub.asked())
