@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 Files = Mapping[str, bytes]
-_WITHIN = r"(?=/(?:revision|tree|paths-info|auth-check|resolve)/|/auth-check$|\?|$)"  # what follows a repository's name
+_WITHIN = r"(?=/(?:revision|tree|paths-info|auth-check|resolve)/|/auth-check$|/refs(?=\?|$)|\?|$)"  # after a name
 
 
 class Request(NamedTuple):
@@ -229,6 +229,7 @@ class HubServer(LoopbackServer):
         r"/api/(datasets|models)/([^/]+(?:/[^/]+)?)": "_info",
         r"/api/(datasets|models)/([^/]+(?:/[^/]+)?)/revision/([^/]+)": "_info",
         r"/api/(datasets|models)/([^/]+/[^/]+)/auth-check": "_auth_check",
+        r"/api/(datasets|models)/([^/]+/[^/]+)/refs": "_refs",
         r"/api/(datasets|models)/([^/]+/[^/]+)/tree/([^/]+)/?(.*)": "_tree",
         r"/api/(datasets|models)/([^/]+/[^/]+)/paths-info/([^/]+)": "_paths_info",
         r"/(?:(datasets)/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)": "_file",
@@ -276,6 +277,10 @@ class HubServer(LoopbackServer):
 
     def _auth_check(self, repo: HubRepo, fields: dict[str, list[str]]) -> Reply:
         return self._refusal(403, "GatedRepo") if repo.gated else as_json({})
+
+    def _refs(self, repo: HubRepo, fields: dict[str, list[str]]) -> Reply:
+        refs = [{"name": name, "ref": name, "targetCommit": repo.commit(name)} for name in repo.branches]
+        return as_json({"branches": [], "converts": [], "tags": [], "pullRequests": refs})
 
     def _tree(self, repo: HubRepo, fields: dict[str, list[str]], revision: str, folder: str) -> Reply:
         found = repo.at(revision)

@@ -115,7 +115,11 @@ StoredSweepOption = Annotated[
 ]
 TaskOption = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
 ModelOption = Annotated[
-    str, typer.Option("--model", help="`starter`, a folder that transformers loads, or hub:OWNER/NAME@REVISION.")
+    str,
+    typer.Option(
+        "--model",
+        help="distilbert-base-multilingual-cased or another of the hub (OWNER/NAME@REVISION), a folder, or `starter`.",
+    ),
 ]
 TextOption = Annotated[
     str | None, typer.Option("--text", metavar="COLUMN", help="A table's column of texts: name, or position from 0.")

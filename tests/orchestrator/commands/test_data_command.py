@@ -136,7 +136,7 @@ def test_everything_a_sweep_names_is_fetched(server: UdServer, tmp_path: Path) -
 
 
 def test_to_fetch_nothing_is_a_usage_error(server: UdServer) -> None:
-    assert "nothing to fetch. Give a NAME like ud:UD_English-EWT@2.16, or --sweep FILE" in refusal("fetch", code=2)
+    assert "nothing to fetch. Give a NAME like UD_English-EWT, or --sweep FILE" in refusal("fetch", code=2)
 
 
 def test_a_treebank_that_nobody_published_is_absent(server: UdServer) -> None:

@@ -404,7 +404,7 @@ def test_progress_of_a_model_tells_the_bytes_of_its_weights(hub: Hub) -> None:
 def test_a_pickle_is_refused_with_why_and_the_ways_out(hub: Hub) -> None:
     message = hub.no_model("a/pickle")
     assert "only as a pickle (pytorch_model.bin), and reading a pickle can run code" in message
-    assert "say `allow_pickle: true`; else name a revision with model.safetensors" in message
+    assert "say `allow_pickle: true` in a sweep file; else name a revision with model.safetensors" in message
     assert not any("pytorch_model.bin" in request.path for request in hub.server.asked())
 
 
