@@ -20,11 +20,11 @@ from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.settings import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
 from trials.sources.cache import Progress, forbidden, no_progress
-from trials.sources.corpus_draft import DataDraft, bare_corpus
+from trials.sources.corpus_draft import DataDraft, Located, bare_corpus
 from trials.sources.local_models import STARTER, ModelDraft, bare_model, find_model
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.reading import read_corpus
+from trials.tasks.reading import labelled, read_corpus
 
 K = ParamSpec("K")
 V = TypeVar("V")
@@ -172,6 +172,8 @@ class TrialDraft(Recipe):
                 errors.add("max_length", f"{self.max_length} is beyond the {model.n_positions} positions of the model.")
         for key, reason in (*beyond_bounds(self), *(conflicts(self, freeze, model) if freeze and model else ())):
             errors.add(key, reason)
+        if self.optim.embedding_updates == "lazy":
+            errors.add("optim.embedding_updates", "`lazy` was removed. Leave the key out; plain AdamW is left.")
         n_train = data.sizes[0] if data and data.sizes else 0
         if data and self.train_size and self.train_size > n_train:
             errors.add(
@@ -189,7 +191,8 @@ class Lookup:
     """Resolves each corpus and model once for all drafts of a plan.
 
     Attributes:
-        locate: From a `DataDraft` to a `DataSpec`, downloaded if necessary and unread.
+        files: From a `DataDraft` to where its files are, downloaded if necessary.
+        locate: From a `DataDraft` to a `DataSpec`, whose corpus has not been read as a whole.
         data: From a `DataDraft` and a task's name to a `DataSpec`, whose corpus has been read and validated.
         model: From a `ModelDraft` to a `ModelSpec`.
         check: From a `ModelSpec` and a task's head to notes on the model; raises ModelError if trials would fail.
@@ -203,10 +206,14 @@ class Lookup:
             if source is not None and not draft.is_pinned:
                 self.resolved[source] = _resolution(draft, source, offline=offline)
 
-        def locate(draft: DataDraft) -> DataSpec:
-            data = draft.resolve(offline=offline, progress=progress)
-            note(draft, data.source)
-            return data
+        def files(draft: DataDraft) -> Located:
+            found = draft.located(offline=offline, progress=progress)
+            note(draft, found.source)
+            return found
+
+        def exact(draft: DataDraft) -> DataDraft:
+            """Looked up once: the newest version may change meanwhile."""
+            return draft if draft.is_pinned else draft.pinned(self.files(draft).source)
 
         def find_one(draft: ModelDraft) -> ModelSpec:
             model = find_model(draft, offline=offline, progress=progress)
@@ -214,13 +221,12 @@ class Lookup:
             return model
 
         def find_data(draft: DataDraft, task: str) -> DataSpec:
-            if not draft.is_pinned:  # looked up once: its newest version may change meanwhile
-                draft = draft.pinned(self.locate(draft).source)
-            data = draft.resolve(TASKS[task].columns, offline=offline, progress=progress)
+            data = labelled(task, exact(draft).resolve(TASKS[task].columns, offline=offline, progress=progress))
             corpus = read_corpus(task, data)
             return data.model_copy(update={"sizes": (len(corpus.train), len(corpus.dev), len(corpus.test))})
 
-        self.locate = _once(locate)
+        self.files = _once(files)
+        self.locate = _once(lambda draft: exact(draft).resolve(offline=offline, progress=progress))
         self.data = _once(find_data)
         self.model = _once(find_one)
         self.check = _once(check_model)

@@ -19,6 +19,7 @@ from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
+from orchestrator.own_data.corpus_lines import corpus_lines
 from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     Question,
@@ -128,11 +129,13 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     else:
         write_sweep(path, sweep_text(question))
         say(f"sweep   wrote {path}")
+    told = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
     for line in plan_lines(plan, results.address)[1:]:
-        say(line)
+        if not line.startswith("data ") and line not in told:
+            say(line)
     if asked.dry_run:
         return Choice(Answers(), path, plan=plan, forecast=forecast)
-    ended = run_plan(plan, where, results, bounds, forecast=forecast if forecast.is_known else None, began=began)
+    ended = run_plan(plan, where, results, bounds, began=began)
     trials = trials_of(ended.plan, results)
     found = answers_of(results, trials, asked.tolerance)
     stopped = early_end(ended.plan, ended.outcome, ended.stop)
@@ -164,8 +167,8 @@ def write_question(options: ChooseOptions) -> Path:
         RefusedError: The file exists.
         ConfigError, DataError, ModelError, MissingError: As `choose`.
     """
-    path = Path(options.out or "") / f"{sweep_name(draft_of(options.data).model_dump())}.yaml"
     options.check()
+    path = Path(options.out or "") / f"{sweep_name(draft_of(options).model_dump())}.yaml"
     if path.exists():
         raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
     with download_progress() as progress:
@@ -180,12 +183,12 @@ def _check(asked: ChooseOptions, folder: Path) -> None:
     named_model(asked.model)
     if asked.export is not None:
         refuse_folder(Path(asked.export))
-    refuse_others(folder, sweep_name(draft_of(asked.data).model_dump()), asked.question)
+    refuse_others(folder, sweep_name(draft_of(asked).model_dump()), asked.question)
 
 
 def _as_before(asked: ChooseOptions, folder: Path) -> ChooseOptions:
     """The options with the versions that the sweep file of the same question pins, if it is there."""
-    data, model = draft_of(asked.data), named_model(asked.model)
+    data, model = draft_of(asked), named_model(asked.model)
     pins = pins_in(folder / f"{sweep_name(data.model_dump())}.yaml", asked.question)
     if "data" in pins and not data.is_pinned:
         say(f"pinned  data {pins['data']}, as in {folder / sweep_name(data.model_dump())}.yaml")
@@ -203,12 +206,12 @@ def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
     """
     corpus = guess_corpus(asked, lookup)
     data, model = DataDraft.model_validate(corpus.data), named_model(asked.model)
-    data = data.pinned(lookup.data(data, corpus.task).source)
+    data = data.pinned(corpus.spec.source)
     model = model.pinned(lookup.model(model).source)
     for line in lookup.resolved.values():
         say(f"pinned  {line}")
     lookup.resolved.clear()  # what follows has exact versions
-    for line in corpus.lines:
+    for line in (*corpus.lines, *corpus_lines(corpus.task, corpus.spec)):
         say(f"data    {line}")
     corpus = replace(corpus, data=data.model_dump(mode="json", exclude_defaults=True))
     key = model.folder or model.model_dump(mode="json", exclude_defaults=True)

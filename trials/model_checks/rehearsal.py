@@ -30,8 +30,8 @@ from trials.models.load import (
     load_tokenizer,
     read_tokenizer,
 )
+from trials.models.model_files import PICKLE
 from trials.settings import ModelSpec
-from trials.sources.hub_models import PICKLE
 from trials.sources.local_models import weight_shapes
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, Encoding, Example

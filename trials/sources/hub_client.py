@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from trials.errors import DataError, ModelError
+from trials.escaping.plain_files import read_text
 from trials.escaping.untrusted_text import quoted
 from trials.sources.cache import Progress, cache_root, writing
 from trials.sources.download import DownloadPace, shown
@@ -85,7 +86,7 @@ class Repo:
         completely; None if it never was.
         """
         try:
-            commit, *name = self.memory.read_text(encoding="ascii").split()
+            commit, *name = read_text(self.memory).split()
         except (OSError, ValueError):
             return None
         known = name[0] if name else self.name  # older files hold a commit alone

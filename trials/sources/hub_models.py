@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from trials.errors import ModelError
+from trials.escaping.plain_files import read_json, read_text
+from trials.models.model_files import INDEX, PICKLE, WEIGHTS, is_shard
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.hub_client import COMMIT, MAIN, TIMEOUT_S, Repo, bar_class, calling, is_repo_name, near_repo
 
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
-PICKLE = "pytorch_model.bin"
 CONFIG = "config.json"
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -32,7 +30,6 @@ TOKENIZER_FILES = (
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 _PULL_REQUEST = re.compile(r"refs/pr/\d+")
 _MOST_REQUESTS = 5  # that are looked into for safetensors
-_INSIDE = re.compile(r"[\w-][\w.-]*\.safetensors")  # a file name beside the index
 
 
 class FetchedModel(NamedTuple):
@@ -109,7 +106,7 @@ def _cached_commits(repo: Repo) -> Iterator[Repo]:
     for name, folder in folders.items():  # of whoever fetched last, this program or another
         ref = folder / "refs" / repo.revision
         with contextlib.suppress(OSError, ValueError):
-            commit = ref.read_text(encoding="ascii").strip()
+            commit = read_text(ref).strip()
             if COMMIT.fullmatch(commit):
                 dated.append((ref.stat().st_mtime, Repo(repo.kind, name, commit)))
     for _, at in sorted(dated, key=lambda pair: pair[0], reverse=True):
@@ -222,14 +219,9 @@ def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool, pull_re
     return [CONFIG, *weights, *(file for file in TOKENIZER_FILES if file in there)]
 
 
-def is_shard(name: object) -> bool:
-    """Whether a name in an index of weights is a safetensors file in the index's own folder."""
-    return isinstance(name, str) and _INSIDE.fullmatch(name) is not None
-
-
 def _shards(index: Path) -> set[str]:
     """The weight files that an index of sharded weights names; empty if it cannot be read."""
     try:
-        return set(filter(is_shard, json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        return set(filter(is_shard, read_json(index)["weight_map"].values()))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return set()

@@ -13,7 +13,7 @@ import pytest
 from huggingface_hub import constants
 
 from tests.hub_repos import cached_snapshot, model, point_at
-from tests.servers import HubRepo, HubServer
+from tests.servers import Files, HubRepo, HubServer
 from trials.errors import ConfigError, ModelError
 from trials.sources.cache import forbidden
 from trials.sources.hub_models import FetchedModel, fetch_model
@@ -213,7 +213,7 @@ def test_what_a_configuration_rules_out_is_refused_without_its_weights(
 
 def test_a_pickle_is_refused_with_the_pull_request_that_has_safetensors(hub: HubServer) -> None:
     pickle = {"config.json": b"{}", "pytorch_model.bin": b"p", "tokenizer.json": b"{}"}
-    requests = {"refs/pr/2": FILES, "refs/pr/10": pickle, "refs/pr/3": FILES}
+    requests: dict[str, Files] = {"refs/pr/2": FILES, "refs/pr/10": pickle, "refs/pr/3": FILES}
     hub.repos["models", "acme/pickle"] = HubRepo("models", "acme/pickle", pickle, branches=requests)
     assert refused("acme/pickle").endswith(
         "else acme/pickle@refs/pr/3 has them as model.safetensors, by whoever opened that pull request."
