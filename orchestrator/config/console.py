@@ -116,7 +116,11 @@ StoredSweepOption = Annotated[
 ]
 TaskOption = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
 ModelOption = Annotated[
-    str, typer.Option("--model", help="`starter`, a folder that transformers loads, or hub:OWNER/NAME@REVISION.")
+    str,
+    typer.Option(
+        "--model",
+        help="distilbert-base-multilingual-cased or another of the hub (OWNER/NAME@REVISION), a folder, or `starter`.",
+    ),
 ]
 # What somebody says about their data: of `data check`, `choose` and `init`; sweep files have keys of these names.
 FormatOption = Annotated[

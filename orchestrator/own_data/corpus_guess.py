@@ -21,7 +21,9 @@ from trials.errors import ConfigError, DataError, MissingError
 from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns, DataSpec, Files
 from trials.sources.corpus_draft import HELD_OUT, DataDraft, Located, named_corpus
+from trials.sources.hub_client import near_here
 from trials.sources.split_files import NoDevSplitError, files_in
+from trials.starter import BUNDLED_TREEBANKS
 from trials.tasks import TASKS
 from trials.tasks.reading import reading_notes
 from trials.tasks.task import unit_of
@@ -158,7 +160,8 @@ def draft_of(asked: ChooseOptions) -> DataDraft:
     draft = named_corpus(name)
     if draft.folder is not None and not path.exists():
         raise MissingError(
-            f"{name}: no such file or folder. Give one, a bundled sample, ud:NAME@RELEASE or hub:OWNER/NAME@REVISION."
+            f"{name}: no such file or folder.{near_here(name, BUNDLED_TREEBANKS)} Give one, a bundled sample, a "
+            "treebank like UD_English-EWT, or a dataset of the hub like nyu-mll/glue/sst2."
         )
     return draft
 

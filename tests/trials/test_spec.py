@@ -52,6 +52,7 @@ OTHER: dict[str, Any] = {
     "data.sizes": (300, 10, 0),
     "data.notes": ("a note",),
     "model.pickle": True,
+    "model.source": "hub:other/model@0",
     "data.format": "other",
     "data.fingerprint": "e" * 64,
     "data.name": "other",
@@ -73,7 +74,7 @@ OTHER: dict[str, Any] = {
 NO_IDENTITY = {
     "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "data.notes",
     "model.name",
-    "model.path", "freeze.strategy",
+    "model.path", "model.source", "freeze.strategy",
     "optim.embedding_updates",  # as the embeddings of `FULL` never learn
 }  # fmt: skip
 
