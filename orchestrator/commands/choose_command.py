@@ -21,7 +21,9 @@ from orchestrator.commands.answer_command import show_answers
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
+    CpusOption,
     DebugOption,
+    GpusOption,
     JsonOption,
     LabelOption,
     ModelOption,
@@ -69,6 +71,8 @@ def choose(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the sweep and forecast it; run nothing.")] = False,
     offline: OfflineOption = False,
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -85,7 +89,8 @@ def choose(
     with reported(debug=debug):
         asked = ChooseOptions(
             data=data, task=task, model=model, tolerance=tolerance, text=text, label=label, max_hours=max_hours,
-            store=store, out=out, cluster=cluster, export=export, dry_run=dry_run, offline=offline, ask=_ask(),
+            store=store, out=out, cluster=cluster, cpus=cpus, gpus=gpus, export=export, dry_run=dry_run,
+            offline=offline, ask=_ask(),
         )  # fmt: skip
         found = choose_for(asked)
         if as_json:

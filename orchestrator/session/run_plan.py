@@ -18,6 +18,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.garbage import remove_temporary_files
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
+from orchestrator.sweeps.this_machine import check_room_here
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,11 @@ def run_plan(
         began: Start of the launch on the monotonic clock.
 
     Raises:
+        ConfigError: This machine lacks what a trial needs.
         BusyStoreError: Another process has the store alone.
         StoreError: The store cannot be read or written.
     """
+    check_room_here(cluster, plan.sweep.resources)
     stop = StopRequest()
     results.create()
     honours = results.storage.honours_create()
@@ -90,7 +93,7 @@ def _run(running: Running, bounds: Bounds, forecast: Forecast | None, began: flo
 
 
 def price_of_an_hour(plan: Plan, cluster: ClusterSpec) -> float:
-    """The price of one hour of one trial."""
+    """The price of one hour of one trial, with a whole GPU where its share is not known before the launch."""
     resources = plan.sweep.resources
-    gpus = 1.0 if resources.gpus == "packed" else resources.gpus
+    gpus = 1.0 if isinstance(resources.gpus, str) else resources.gpus
     return hourly_price(cluster.prices, resources.cpus, gpus, resources.device)

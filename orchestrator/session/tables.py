@@ -15,12 +15,14 @@ from orchestrator.analysis.layer_strip import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted
 from orchestrator.store.schema import State
+from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan
+from orchestrator.sweeps.this_machine import device_line
 from trials.metrics.metric import metric_label
 from trials.tasks import TASKS
 
 
-def plan_lines(plan: Plan, store: str) -> list[str]:
+def plan_lines(plan: Plan, store: str, cluster: ClusterSpec) -> list[str]:
     """The plan as lines of text."""
     epochs = sum(spec.optim.epochs for spec in plan.ahead)
     sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead)
@@ -32,6 +34,7 @@ def plan_lines(plan: Plan, store: str) -> list[str]:
         f"{plan.n_skipped:,} complete in the store, {most}{len(plan.ahead):,} to run",
         f"work    {most}{counted(epochs, 'epoch')}, {counted(sentences, 'training sentence')}",
         *(f"search  {words}" for words in plan.sweep.search_words()),
+        *([f"device  {device_line(cluster, plan.sweep.resources)}"] if plan.ahead else []),
         f"store   {store}",
         *(f"note    {note}" for note in plan.notes),
     ]

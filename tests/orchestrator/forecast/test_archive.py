@@ -7,13 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from orchestrator.forecast.archive import as_json, decoded_forecast, save_forecast, stored_forecasts
 from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.pilot import Pilots, chosen_pilots, pilot_spec, run_pilots
-from orchestrator.forecast.plan_forecast import forecast_of, slots_of
+from orchestrator.forecast.plan_forecast import forecast_of
 from orchestrator.forecast.score import score, scores
 from orchestrator.forecast.values import CellForecast, Forecast
 from orchestrator.storage.errors import BrokenError
@@ -21,7 +20,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, make_plan
-from orchestrator.sweeps.sweep import Resources, load_sweep
+from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import write_sweep
 from tests.orchestrator.forecast.worlds import spec_of
 from tests.small_sweeps import POS, launched, write_bank
@@ -194,11 +193,3 @@ def test_a_launch_that_was_interrupted_is_scored_by_its_cells_only() -> None:
     found = score(small_forecast(), rows, until=8_000.0)
     assert found.whole == ()
     assert [cell.what for cell in found.cells] == ["one"]
-
-
-def test_slots_are_what_machine_and_cluster_file_have_room_for(tmp_path: Path) -> None:
-    (tmp_path / "0").mkdir()
-    assert slots_of(INLINE, Resources(), 0.0) == 1
-    assert slots_of(ClusterSpec(address="auto", concurrency=16), Resources(), 0.0) == 16
-    assert slots_of(ClusterSpec(), Resources(gpus=1), 1.0, tmp_path) == 1
-    assert np.isfinite(slots_of(ClusterSpec(), Resources(), 0.0))

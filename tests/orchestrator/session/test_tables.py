@@ -17,11 +17,13 @@ from orchestrator.session.display import LiveDisplay
 from orchestrator.session.tables import cell_tables, plan_lines
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
+from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import make_record, make_spec, write_sweep, write_treebank
 from trials.cache.set_up import SetUpWork
 from trials.draft import Lookup
+from trials.hardware.cpu_name import processor_name
 from trials.spec import TrialSpec
 
 
@@ -142,11 +144,12 @@ def plan(tmp_path: Path) -> Plan:
 
 
 def test_the_plan_says_what_is_about_to_happen(plan: Plan) -> None:
-    lines = plan_lines(plan, "/results")
+    lines = plan_lines(plan, "/results", ClusterSpec(address="inline", gpus=0))
     assert lines[0] == f"sweep   tiny ({plan.source})"
     assert lines[1] == "trials  2 = 1 setting x 2 seeds; 0 complete in the store, 2 to run"
     assert lines[2].startswith("work    4 epochs, 32 training sentences")
-    assert lines[3] == "store   /results"
+    assert lines[3] == f"device  {processor_name()}: 1 trial at a time, 1 core each"
+    assert lines[4] == "store   /results"
 
 
 def test_without_a_terminal_every_ended_trial_is_one_plain_line(plan: Plan) -> None:
