@@ -17,13 +17,15 @@ from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption,
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.specs import planned_specs
 from trials.errors import ConfigError, RefusedError
+from trials.escaping.untrusted_text import composed
 
 _NO_PICTURES = "--no-pictures"
 
 
 def report(
     sweep: Annotated[
-        str | None, typer.Argument(metavar="[SWEEP]", help="A sweep of the store.", show_default="the newest")
+        str | None,
+        typer.Argument(metavar="[SWEEP]", parser=composed, help="A sweep of the store.", show_default="the newest"),
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     out: Annotated[

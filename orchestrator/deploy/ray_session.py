@@ -47,6 +47,25 @@ def session_folder(environment: Mapping[str, str] = os.environ) -> Iterator[Path
             return
 
 
+@contextmanager
+def temporary_files_in(folder: Path) -> Iterator[None]:
+    """Processes that start in the block have their temporary files in a folder, which is made if it is not there.
+
+    Python and Chromium make sockets among them, such as one for each module of Ray's dashboard. In a job's own folder
+    (Slurm's, a Mac's) the name of a socket may be too long.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    tempfile.gettempdir()  # remembers this process's own
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(folder)
+    try:
+        yield
+    finally:
+        os.environ.pop("TMPDIR")
+        if before is not None:
+            os.environ["TMPDIR"] = before
+
+
 def new_token(folder: Path) -> Path:
     """A file with a new token, which only this user can read, in a folder of `session_folder`."""
     path = folder / TOKEN_NAME

@@ -87,9 +87,9 @@ def _target(rows: Sequence[dict[str, Any]], cluster: ClusterSpec, resources: Res
     """
     asked, here = resources.gpus, ""
     if cluster.is_here:
-        if asked == 0:
+        here = next((gpu.name for gpu in gpus_here(cluster)), "") if asked else ""
+        if asked == 0 or (asked == "auto" and not here):
             return Target(processor_name(), resources.cpus, 0.0)
-        here = next((gpu.name for gpu in gpus_here(cluster)), "")
     for row in reversed(rows):
         has_gpu = (row["gpus"] or 0) > 0
         if (asked == "auto" or has_gpu == (asked != 0)) and here in ("", row["device"]):

@@ -44,7 +44,7 @@ def forecast_of(
     timed: list[Observation] = []
     if pilots is not None:
         observed = {one.shape for one in history.observations} if history.newest_launch else set[str]()
-        timed = pilots.of(plan.ahead, observed, resources.cpus, gpu=resources.gpus != 0)
+        timed = pilots.of(plan.ahead, observed, resources.cpus, gpu=history.target.gpus > 0)
     default_start = INLINE_START_S if cluster.address == "inline" else RAY_START_S
     starts = _past_starts(store, history.observations) or [default_start]
     hardware = Hardware(

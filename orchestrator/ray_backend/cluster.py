@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from orchestrator.config.quantities import counted
 from orchestrator.deploy import ray_token
-from orchestrator.deploy.ray_session import new_token, session_folder
+from orchestrator.deploy.ray_session import new_token, session_folder, temporary_files_in
 from orchestrator.execution.slots import Node, Share, Slots
 from trials.errors import ConfigError, MissingError, PermafrostError
 from trials.hardware.machine import hidden_gpus, usable_cores
@@ -105,12 +105,18 @@ def local_cluster(
         gpus: Its GPUs, the first that this process sees. Without any, they are hidden from all of its processes.
 
     Raises:
-        ConfigError: RAY_AUTH_MODE or RAY_TMPDIR is set to something that Ray would not take as it was meant.
+        ConfigError: RAY_AUTH_MODE or RAY_TMPDIR is set to something that Ray would not take as it was meant, or Ray
+            cannot start this Python.
         MissingError, RefusedError: there is no place for its files, or it does not start.
     """
+    if re.search(r"['\"\\]", sys.executable):  # a node starts its workers by a command line, which it splits again
+        raise ConfigError(
+            f"--cluster local: Ray cannot start {sys.executable}, a path with quotes or backslashes. Make the "
+            "environment in another folder, or use --cluster inline."
+        )
     has_token = ray_token.is_required(os.environ)
     hidden = nullcontext() if gpus else hidden_gpus()
-    with session_folder() as folder, _temporary_files_in(folder / "tmp"), hidden:
+    with session_folder() as folder, temporary_files_in(folder / "tmp"), hidden:
         for name in (*_OF_OTHER_CLUSTERS, ray_token.TOKEN, ray_token.TOKEN_PATH):
             os.environ.pop(name, None)
         os.environ |= _ON_LOOPBACK | {"RAY_preload_python_modules": _OF_TRIALS if preload else ""}
@@ -131,24 +137,6 @@ def local_cluster(
 
             use_started_workers()
             yield cluster
-
-
-@contextmanager
-def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Processes that start in the block have their temporary files, Python's sockets among them, in a folder.
-
-    Each module of Ray's dashboard listens on one; with the name of a job's TMPDIR its path may be too long.
-    """
-    folder.mkdir(mode=0o700)
-    tempfile.gettempdir()  # remembers this process's own
-    before = os.environ.get("TMPDIR")
-    os.environ["TMPDIR"] = str(folder)
-    try:
-        yield
-    finally:
-        os.environ.pop("TMPDIR")
-        if before is not None:
-            os.environ["TMPDIR"] = before
 
 
 @contextmanager

@@ -68,7 +68,7 @@ class RayMeters:
 
 def _in_ascii(labels: Mapping[str, str]) -> dict[str, str]:
     """Labels as Ray takes them: other letters percent-encoded, as in a URL (`gr%C3%B6%C3%9Fe`)."""
-    return {name: quote(value, safe=_AS_THEY_ARE) for name, value in labels.items()}
+    return {name: quote(value, safe=_AS_THEY_ARE, errors="replace") for name, value in labels.items()}
 
 
 def _keys(metric: PrometheusMetric) -> tuple[str, ...]:

@@ -252,15 +252,3 @@ def test_a_trial_whose_worker_goes_is_finished_by_another_with_the_same_rows(
     permafrost("launch", "--sweep", "long.yaml", "--store", "alone", "--cluster", "inline", *one_seed)
     assert rows_without_times(store, "attempt") == rows_without_times(open_store(tmp_path / "alone"), "attempt")
     assert store.storage.at("checkpoints").is_free()  # but for what a killed worker was writing
-
-
-@pytest.mark.cluster  # what is counted is tested in test_packing
-def test_packed_trials_share_a_gpu_by_the_memory_of_a_pilot(
-    sweep: Path, tmp_path: Path, permafrost: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_OVERRIDE_RESOURCES", '{"CPU": 2, "GPU": 1}')  # Ray counts it, torch runs on the CPU
-    settings = ("--set", "resources.gpus=packed", "--set", "space.freeze=[none]", "--set", "space.data=[{folder: one}]")
-    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", *settings)
-    assert done.returncode == 0, done.stderr
-    assert "2 trials at a time, 0.5 of a GPU each" in done.stderr
-    assert [row["gpus"] for row in open_store(tmp_path / "store").trials().to_pylist()] == [0.5, 0.5]

@@ -73,7 +73,7 @@ class PeakMemory:
     def process_bytes(self) -> int:
         """The peak of the process's resident memory; if the kernel cannot reset it, since the process started."""
         if self._is_reset:
-            status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+            status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines()
             return 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1])
         return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

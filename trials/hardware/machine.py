@@ -44,8 +44,8 @@ def _quotas(proc: Path) -> Iterator[float]:
     """Cores of CPU time that each cgroup around the process allows (cgroups(7); version 1, 2 or both)."""
     own = dict[str, str]()  # controller, "" for version 2 -> the process's path below the root of its hierarchy
     for line in (proc / "cgroup").read_text(encoding="utf-8").splitlines():
-        _, controllers, path = line.split(":", 2)
-        own |= dict.fromkeys(controllers.split(","), path)
+        _, controllers, place = line.split(":", 2)
+        own |= dict.fromkeys(controllers.split(","), place)
     for line in (proc / "mountinfo").read_text(encoding="utf-8").splitlines():
         mount, _, mounted = line.partition(" - ")
         root, folder = mount.split()[3:5]

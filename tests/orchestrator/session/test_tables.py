@@ -20,11 +20,14 @@ from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
+from orchestrator.sweeps.this_machine import settled
 from tests.builders import make_record, make_spec, write_sweep, write_treebank
 from trials.cache.set_up import SetUpWork
 from trials.draft import Lookup
 from trials.hardware.cpu_name import processor_name
 from trials.spec import TrialSpec
+
+INLINE = ClusterSpec(address="inline", gpus=0)
 
 
 def make_cell(spec: TrialSpec, states: dict[str, int] | None = None) -> CellSummary:
@@ -140,11 +143,12 @@ def plan(tmp_path: Path) -> Plan:
     folder = write_treebank(tmp_path / "tiny")
     text = f"trial: {{data: {{folder: {folder}}}, optim: {{epochs: 2}}}}\nseeds: [0, 1]"
     store = open_store(tmp_path / "results", must_exist=False)
-    return make_plan(*load_sweep(write_sweep(tmp_path / "s.yaml", text), []), store, Lookup(offline=True))
+    sweep, document = load_sweep(write_sweep(tmp_path / "s.yaml", text), [])
+    return make_plan(settled(INLINE, sweep), document, store, Lookup(offline=True))
 
 
 def test_the_plan_says_what_is_about_to_happen(plan: Plan) -> None:
-    lines = plan_lines(plan, "/results", ClusterSpec(address="inline", gpus=0))
+    lines = plan_lines(plan, "/results", INLINE)
     assert lines[0] == f"sweep   tiny ({plan.source})"
     assert lines[1] == "trials  2 = 1 setting x 2 seeds; 0 complete in the store, 2 to run"
     assert lines[2].startswith("work    4 epochs, 32 training sentences")
