@@ -114,7 +114,7 @@ class Slots:
         """For display, e.g. `16 trials at a time, 0.25 of a GPU each on A100`, with the nodes that get no trial."""
         named = {kind: f" on {kind}" if kind not in (ANY, "cpu", "gpu") else "" for kind in self.shares}
         each = [f", {gpus_in_words(share.gpus)} each{named[kind]}" for kind, share in self.shares.items() if share.gpus]
-        idle = sum(not node.gpus for node in self._nodes()) if each else 0
+        idle = sum(node.cpus > 0 == node.gpus for node in self._nodes()) if each else 0
         rest = f"; {counted(idle, 'node')} without a GPU {'get' if idle > 1 else 'gets'} none" if idle else ""
         return f"{counted(self.total(), 'trial')} at a time" + ("".join(each) or "".join(named.values())) + rest
 
