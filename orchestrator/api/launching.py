@@ -190,9 +190,7 @@ def launch(
     began, where, bounds = time.monotonic(), here(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials)
     bounds.check(where.prices)
     results = open_store(store, must_exist=False)
-    ended = run_plan(
-        planned(sweep, results, where, offline=offline), where, results, bounds, forecast=None, began=began
-    )
+    ended = run_plan(planned(sweep, results, where, offline=offline), where, results, bounds, began=began)
     done = Launched.of(ended, results)
     for line in resume_lines(done.stopped, "launch"):
         say(line)

@@ -40,7 +40,6 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.config.yaml_document import Document
-from orchestrator.forecast.values import Forecast
 from orchestrator.session.budget import Bounds, limit_note
 from orchestrator.session.outcome import outcome_of, say_end, trials_of
 from orchestrator.session.run_plan import price_of_an_hour, run_plan
@@ -171,12 +170,12 @@ def _launch(
 ) -> int:
     for line in plan_lines(plan, results.address, cluster):
         say(line)
-    forecast = _forecast(plan, cluster, results, bounds, pilot=pilot, whole=dry_run)
+    _show_forecast(plan, cluster, results, bounds, pilot=pilot, whole=dry_run)
     if dry_run:
         if as_json:
             print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, dry_run=True))))
         return 0
-    ended = run_plan(plan, cluster, results, bounds, forecast=forecast, began=started)
+    ended = run_plan(plan, cluster, results, bounds, began=started)
     if as_json:
         print(json.dumps(asdict(ended.outcome)))
     else:
@@ -198,12 +197,12 @@ def show_trials(plan: Plan, results: ResultStore) -> None:
         say(f"note    {note}")
 
 
-def _forecast(
+def _show_forecast(
     plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, pilot: bool, whole: bool
-) -> Forecast | None:
-    """Show the forecast of the plan, whole or in one line, and return it; None where the store has no data for one."""
+) -> None:
+    """Show the forecast of the plan, whole or in one line, where the store has data for one."""
     if not plan.ahead:
-        return None
+        return
     from orchestrator.forecast.pilot import Pilots
     from orchestrator.forecast.plan_forecast import forecast_of
     from orchestrator.forecast.text import forecast_line, forecast_tables
@@ -216,4 +215,3 @@ def _forecast(
         say(forecast_line(forecast))
     if note := limit_note(bounds, forecast, price_of_an_hour(plan, cluster)):
         say(f"note    {note}")
-    return forecast if forecast.is_known else None

@@ -30,7 +30,6 @@ from orchestrator.config.console import (
 )
 from orchestrator.config.quantities import counted, points
 from orchestrator.forecast import time_left
-from orchestrator.forecast.live_curves import expected_best
 from orchestrator.forecast.running_trials import Unfinished, unfinished_trials
 from orchestrator.session.follow import follow_store
 from orchestrator.session.tables import cell_tables
@@ -112,7 +111,7 @@ def _checkpoint_notes(plan: SweepPlan, trials: list[dict[str, Any]]) -> list[str
 def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: bool) -> None:
     """One line per trial: id, state, best dev score in points, label. Trials that have not ended come last."""
     specs = {row["trial_id"]: stored_spec(row["spec"], row["trial_id"]) for row in rows}
-    unfinished = unfinished_trials(results, rows, specs)
+    unfinished = unfinished_trials(results, rows)
     unfinished_ids = {trial.spec.trial_id for trial in unfinished}
     listed = [
         {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": specs[i].label}
@@ -144,12 +143,11 @@ def _unfinished_line(trial: Unfinished) -> str:
     spec = trial.spec
     epoch = f"epoch {trial.epoch:g}/{spec.optim.epochs}"
     line = _trial_line(spec.trial_id, _state(trial), trial.score, spec.label)
-    return "  ".join(filter(None, [line, epoch, expected_best(trial.outlook)]))
+    return f"{line}  {epoch}"
 
 
 def _unfinished_values(trial: Unfinished) -> dict[str, Any]:
-    """JSON values: `score` is the newest, `best` the expected best with its 80 % interval; both from 0 to 1."""
-    best = trial.outlook.best if trial.outlook else None
+    """JSON values: `score` is the newest, from 0 to 1."""
     return {
         "trial_id": trial.spec.trial_id,
         "state": _state(trial),
@@ -157,7 +155,6 @@ def _unfinished_values(trial: Unfinished) -> dict[str, Any]:
         "label": trial.spec.label,
         "epoch": trial.epoch,
         "epochs": trial.spec.optim.epochs,
-        "best": best and {"low": best.low, "median": best.median, "high": best.high, "source": best.source},
     }
 
 

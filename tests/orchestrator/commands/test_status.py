@@ -65,13 +65,12 @@ def _evaluated(store: ResultStore, *scores: float, attempt: int = 1, spec: Trial
     store.append("epochs", [epoch(spec.trial_id, attempt, n, epoch=float(n), score=score) for n, score in points])
 
 
-def test_a_trial_that_has_not_ended_is_listed_with_what_it_will_reach(store: ResultStore) -> None:
+def test_a_trial_that_has_not_ended_is_listed_with_its_newest_evaluation(store: ResultStore) -> None:
     _evaluated(store, 0.5, 0.6, 0.65)
     line = status(store.root, "--trials").stdout.splitlines()[-1]
-    assert line.startswith(f"{LATER.trial_id}  interrupted     65.00  {LATER.label}  epoch 3/5  expected best 6")
+    assert line == f"{LATER.trial_id}  interrupted     65.00  {LATER.label}  epoch 3/5"
     last = json.loads(status(store.root, "--trials", "--json").stdout)["trials"][-1]
     assert (last["state"], last["score"], last["epoch"], last["epochs"]) == ("interrupted", 0.65, 3.0, 5)
-    assert 0.65 <= last["best"]["low"] <= last["best"]["median"] <= last["best"]["high"]
 
 
 def test_it_is_running_where_a_driver_has_claimed_it(store: ResultStore) -> None:
