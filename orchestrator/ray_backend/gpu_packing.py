@@ -95,9 +95,11 @@ def works_on(kind: str) -> bool:
 
         return torch.cuda.is_available()
 
+    asked = works.remote()
     try:
-        return bool(ray.get(works.remote(), timeout=FREE_S))
+        return bool(ray.get(asked, timeout=FREE_S))
     except ray.exceptions.GetTimeoutError:
+        ray.cancel(asked, force=True)
         return True
 
 

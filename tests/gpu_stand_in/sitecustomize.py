@@ -33,15 +33,14 @@ def visible() -> list[str]:
 
 
 def patch_torch(torch: Any) -> None:
-    real = torch.cuda.is_available
+    real_available, real_count = torch.cuda.is_available, torch.cuda.device_count
 
-    def is_available() -> bool:
-        """Only we believe in them: what torch itself would do with a GPU it cannot do here."""
-        asks = sys._getframe(1).f_globals["__name__"].partition(".")[0]
-        return bool(visible()) if asks in ("__main__", "trials", "orchestrator") else real()
+    def believes() -> bool:
+        """Only we do: what torch itself would do with a GPU it cannot do here."""
+        return sys._getframe(2).f_globals["__name__"].partition(".")[0] in ("__main__", "trials", "orchestrator")
 
-    torch.cuda.is_available = is_available
-    torch.cuda.device_count = lambda: len(visible())
+    torch.cuda.is_available = lambda: bool(visible()) if believes() else real_available()
+    torch.cuda.device_count = lambda: len(visible()) if believes() else real_count()
     torch.cuda.get_device_properties = lambda i: SimpleNamespace(name=NAME, total_memory=N_BYTES)
 
 
