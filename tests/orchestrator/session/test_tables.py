@@ -180,7 +180,7 @@ def test_a_plan_lists_its_settings_with_the_seeds_that_are_complete(plan: Plan) 
 
 def test_what_a_checkpoint_keeps_is_not_counted_as_work(plan: Plan) -> None:
     spec = plan.to_run[0]
-    lines = plan_lines(replace(plan, kept_steps={spec.trial_id: steps_an_epoch(spec)}), "/results")
+    lines = plan_lines(replace(plan, kept_steps={spec.trial_id: steps_an_epoch(spec)}), "/results", INLINE)
     assert lines[1].endswith("2 to run, 1 of them from a checkpoint (epoch 1/2)")
     assert lines[2].startswith("work    3 epochs, 24 training sentences")
 
