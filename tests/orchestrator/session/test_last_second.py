@@ -59,7 +59,7 @@ def ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captu
         yield make_record()
 
     monkeypatch.setattr(inline, "run_trial", record_at_once)
-    monkeypatch.setattr(launch_command, "plan_lines", lambda plan, store: [])  # they read corpora, which are not there
+    monkeypatch.setattr(launch_command, "plan_lines", lambda *details: [])  # they read corpora, which are not there
     folders = iter(tmp_path / str(n) for n in range(10_000))
 
     recorded = Recorder.ended
