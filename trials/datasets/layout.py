@@ -82,7 +82,7 @@ def layout_of(
         if is_read:
             format_, notes = _format(path, format_, given, task)
     if not is_read and format_ != "parquet":  # the reader says why
-        return Layout(format_, given or (task if format_ in TABLES else None) or Columns())
+        return layout_by_name(format_, given, task, all_files)
     if format_ == "columns":
         columns, more = guess_positions(path, given)
         return Layout(format_, columns, (*notes, *more))
@@ -92,6 +92,12 @@ def layout_of(
         return Layout(format_, Columns(), tuple(notes))
     columns, more = _of_table(path, format_, given or Columns(), task or Columns(), looks_for_pair)
     return Layout(format_, columns, (*notes, *more))
+
+
+def layout_by_name(format_: str | None, given: Columns | None, task: Columns | None, all_files: Files) -> Layout:
+    """How files are read by what is given, their suffixes and the task. Raises as `layout_of`."""
+    format_ = format_ or _common_format(all_files)
+    return Layout(format_, given or (task if format_ in TABLES else None) or Columns())
 
 
 def _is_readable(path: str) -> bool:

@@ -159,9 +159,9 @@ class _Table:
 
     def _pair_of(self, text: str | int) -> str | None:
         """The column whose name makes a pair with that of a text."""
-        lower = self._lower()
-        seconds = (second for first, second in _PAIRS if first == str(text).strip().lower())
-        return next((lower[name] for name in seconds if name in lower), None)
+        lower, known = self._lower(), str(text).strip().lower()
+        others = [b for a, b in _PAIRS if a == known] + [a for a, b in _PAIRS if b == known]
+        return next((lower[name] for name in others if name in lower), None)
 
     def texts(self, given: Columns, task: Columns) -> Columns:
         """The columns of texts and labels. Raises UnclearColumnsError."""

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
-from trials.datasets.layout import FORMATS, layout_of
+from trials.datasets.layout import FORMATS, layout_by_name, layout_of
 from trials.errors import ConfigError, DataError, unknown
 from trials.settings import Columns, DataSpec, Files, First, Frozen, HeldOut, Scheme
 from trials.sources.cache import FetchedCorpus, Progress, is_plain, no_progress
@@ -176,7 +176,10 @@ class DataDraft(Frozen):
             raise DataError(f"{self.name or found.name}: has a dev split. Leave `held_out` out.")
         every = (*train, *dev, *test, *mismatched)
         digest = fingerprint(train, dev, test, mismatched)  # refuses what is no plain file before anything is read
-        layout = layout_of(train, self.format or found.format, self.columns, task_columns, every)
+        if found.source is None:
+            layout = layout_of(train, self.format or found.format, self.columns, task_columns, every)
+        else:  # a treebank, or rows that we wrote: large, and what their names say
+            layout = layout_by_name(self.format, self.columns, task_columns, every)
         return DataSpec(
             name=self.name or found.name,
             train=train,

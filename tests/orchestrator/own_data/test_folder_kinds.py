@@ -467,6 +467,15 @@ KINDS: dict[str, Kind] = {
         sizes=(80,),
         notes=["'sentence2' is taken as the second text of each pair (--pair none to leave it out)"],
     ),
+    "a pair whose second text is given as the text": Kind(
+        {"train.tsv": pairs(("index", "premise", "hypothesis", "label"), n=80)},
+        options={"text": "hypothesis", "label": "label"},
+        task="classification",
+        format="tsv",
+        columns={"text": "hypothesis", "pair": "premise", "label": "label"},
+        sizes=(80,),
+        notes=["'premise' is taken as the second text of each pair"],
+    ),
     "a pair of which one text is asked for": Kind(
         {"train.tsv": pairs(("index", "premise", "hypothesis", "label"), n=80)},
         options={"text": "hypothesis", "label": "label", "pair": "none"},
