@@ -225,13 +225,8 @@ def typed_command() -> str:
 
 
 def sibling_command(name: str, *arguments: str) -> str:
-    """Another command, called the way this process was: `permafrost NAME ...` or `python -m orchestrator.NAME ...`."""
-    program = [sys.orig_argv[0], "-m", f"orchestrator.{name}"] if _runs_a_module() else [_script(), name]
-    return shlex.join([*program, *arguments])
-
-
-def script_command(name: str, *arguments: str) -> str:
-    """Another command of the console script, also where this process is `python -m orchestrator.launch`."""
+    """Another command of the console script, also where this process is `python -m orchestrator.launch`: that would
+    not find our packages in a folder with an `orchestrator.py`."""
     program = str(Path(sys.orig_argv[0]).with_name("permafrost")) if _runs_a_module() else _script()
     return shlex.join([program, name, *arguments])
 

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -29,6 +30,7 @@ from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.draft import Lookup
 from trials.errors import PermafrostError
 from trials.hardware.cpu_name import processor_name
+from trials.import_origins import OURS, hidden_by
 from trials.sources.cache import cache_root
 
 Level = Literal["ok", "warn", "fail"]
@@ -69,6 +71,7 @@ def checks(store: str, sweep: Path | None, settings: Sequence[str], address: str
     found: dict[str, Check] = {
         "python": python,
         "packages": packages,
+        "imports": lambda: imports(Path.cwd()),
         "devices": devices,
         "store": lambda: writable_store(store),
         "cache": lambda: disk("cache", cache_root(), "Set PERMAFROST_CACHE to a folder on a larger disk."),
@@ -140,6 +143,18 @@ def packages(requirements: Sequence[str] | None = None) -> Iterator[CheckResult]
         yield CheckResult("packages", "ok", f"{len(needed)} packages, {shown}")
 
 
+def imports(folder: Path) -> Iterator[CheckResult]:
+    """Which files our packages are imported from, and whether a folder has others of their names."""
+    files = [str(import_module(name).__file__) for name in OURS]
+    yield CheckResult("imports", "ok", ", ".join(files))
+    for name, path in hidden_by(str(folder)).items():
+        yield CheckResult(
+            "imports", "warn", f"{path} has the name of our package `{name}`; `permafrost` does not import it",
+            f"In this folder use `permafrost`, not `python -m {name}`; a script that imports `{name}` first needs "
+            "`python -P`. Or rename the file.",
+        )  # fmt: skip
+
+
 def _requirement(text: str) -> Requirement | None:
     """The requirement if it always applies; None for extras."""
     try:
@@ -149,7 +164,7 @@ def _requirement(text: str) -> Requirement | None:
     return found if found.marker is None or found.marker.evaluate({"extra": ""}) else None
 
 
-def devices(python_words: Sequence[str] = (sys.executable, "-c", _DEVICES)) -> Iterator[CheckResult]:
+def devices(python_words: Sequence[str] = (sys.executable, "-P", "-c", _DEVICES)) -> Iterator[CheckResult]:
     """The CPU, the memory and the GPUs that torch sees; in a process of its own, as a GPU driver may hang."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     yield CheckResult("devices", "ok", f"{processor_name()}, {os.cpu_count()} cores, {total / 1e9:.0f} GB of memory")

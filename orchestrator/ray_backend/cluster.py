@@ -149,11 +149,11 @@ def _connected(
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     import ray  # only now: importing it takes seconds, and it reads the settings above
-    from ray.job_config import JobConfig
 
     from orchestrator.ray_backend.startup_patch import starting_at_once
+    from orchestrator.ray_backend.worker_path import OwnPathJob
 
-    job = JobConfig(metadata=dict(metadata or {}))
+    job = OwnPathJob(metadata=dict(metadata or {}))
     with starting_at_once() as wait_for_dashboard:
         try:
             ray.init(logging_level=logging.ERROR, log_to_driver=False, job_config=job, **options)

@@ -38,7 +38,9 @@ def submit(
         say(f"note    {NO_TOKEN}.")
     with tempfile.TemporaryDirectory() as folder:
         name = package_sweep(Path(folder), document, spec, Path.cwd())
-        words = ["python", "-m", "orchestrator.launch", "--sweep", name, "--cluster", CLUSTER_FILE, "--store", store]
+        # -P: the job's folder holds what the person named, perhaps a `trials.py`
+        words = ["python", "-P", "-m", "orchestrator.launch"]
+        words += ["--sweep", name, "--cluster", CLUSTER_FILE, "--store", store]
         job = jobs.submit(Path(folder), [*words, *flags], spec, sweep=sweep, store=store)
     say(f"job     {job} at {spec.address}; it runs independently of this terminal")
     if detach:
