@@ -106,16 +106,28 @@ class FreezeDraft(Frozen):
 
     def _ruled(self, model: ModelSpec) -> frozenset[int]:
         possible = possible_depths(self.strategy, model.n_layers)
+        if not possible:
+            text = f"{self.strategy} freezes no set of layers of model {model.name!r} of {model.n_layers} layers."
+            raise DraftError([(("strategy",), text)], 2)
         if self.depth is None and len(possible) > 1:
-            raise DraftError([(("depth",), f"{self.strategy} needs a depth, {possible[0]} to {possible[-1]}.")], 2)
+            raise DraftError([(("depth",), f"{self.strategy} needs a depth: {_listed(possible)}.")], 2)
         depth = possible[0] if self.depth is None else self.depth
         if depth not in possible:
-            span = f"{possible[0]} to {possible[-1]}" if len(possible) > 1 else f"only {possible[0]}"
             text = (
-                f"{depth} is not a depth of {self.strategy} in model {model.name!r} of {model.n_layers} layers: {span}."
+                f"{depth} is not a depth of {self.strategy} in model {model.name!r} of {model.n_layers} layers: "
+                f"{_listed(possible)}."
             )
             raise DraftError([(("depth",), text)], 2)
         return FREEZE_STRATEGIES[self.strategy](model.n_layers, depth)
+
+
+def _listed(depths: list[int]) -> str:
+    """Possible depths: `0 to 6` where they are all there are, else each: `0, 2, 4, 6`."""
+    if len(depths) == 1:
+        return f"only {depths[0]}"
+    if depths == list(range(depths[0], depths[-1] + 1)):
+        return f"{depths[0]} to {depths[-1]}"
+    return ", ".join(map(str, depths))
 
 
 def _bare_word(key: str) -> BeforeValidator:

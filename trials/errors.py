@@ -94,6 +94,10 @@ def unknown(name: str, known: Iterable[str], *, in_file: bool = False) -> str:
     return f"unknown {name!r:.200}{hint} Known: {listed}."
 
 
+class UnknownNameError(ConfigError, ValueError):
+    """A name that nothing is registered under; as a ValueError, pydantic adds the place to it."""
+
+
 class MissingError(PermafrostError):
     """Something that this machine or installation lacks."""
 

@@ -16,7 +16,7 @@ from pydantic import model_validator
 
 from trials.conflicts import conflicts
 from trials.freeze.rules import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS
+from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.settings import Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe, Seeds
 
 SCHEMA_VERSION = 1  # increment it when the same spec would give other results
@@ -63,10 +63,9 @@ class TrialSpec(Recipe):
         if (self.freeze.strategy == ADAPTIVE) != (self.freeze.rule is not None):
             raise ValueError(f"freeze.rule: it goes together with `strategy: {ADAPTIVE}`")
         if self.freeze.rule is not None:
-            if layers != tuple(range(self.freeze.rule.first_depth)):
+            if not self.freeze.rule.not_loaded and layers != tuple(range(self.freeze.rule.first_depth)):
                 raise ValueError(f"freeze.layers: {list(layers)} is not what the rule freezes at the start")
-        elif self.freeze.strategy != LAYERS:
-            rule = FREEZE_STRATEGIES[self.freeze.strategy]
+        elif rule := FREEZE_STRATEGIES.get(self.freeze.strategy):  # a store may hold those of plug-ins not loaded here
             if frozenset(layers) != rule(self.model.n_layers, len(layers)):
                 raise ValueError(f"freeze.layers: {list(layers)} is not what {self.freeze.strategy} freezes")
         return self

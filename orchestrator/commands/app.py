@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from orchestrator.config.with_plugins import with_plugins
+
 # Name: (where it is defined, what the list of commands says). A test compares the latter with the command's own help.
 COMMANDS = {
     "choose": (
@@ -104,7 +106,7 @@ def load_command(name: str) -> Any:
         found = single
     command = typer.main.get_command(found)
     command.name = name
-    return command
+    return with_plugins(command)
 
 
 app = typer.Typer(

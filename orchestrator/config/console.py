@@ -27,6 +27,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from orchestrator.config.quantities import size
+from orchestrator.config.with_plugins import with_plugins
 from trials.errors import PermafrostError, one_line
 from trials.escaping.untrusted_text import escaped
 from trials.sources.cache import Progress
@@ -245,4 +246,4 @@ def run(function: Callable[..., None]) -> None:
     """Run one command as a program of its own: `python -m orchestrator.launch`."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(function)
-    app()
+    with_plugins(typer.main.get_command(app))()

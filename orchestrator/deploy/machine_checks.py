@@ -30,7 +30,7 @@ from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.draft import Lookup
 from trials.errors import PermafrostError
 from trials.hardware.cpu_name import processor_name
-from trials.import_origins import OURS, hidden_by
+from trials.plugins.import_origins import OURS, hidden_by
 from trials.sources.cache import cache_root
 
 Level = Literal["ok", "warn", "fail"]

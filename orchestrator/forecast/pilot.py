@@ -28,7 +28,8 @@ from orchestrator.forecast.work import (
     work_of,
 )
 from trials.errors import MissingError
-from trials.import_origins import folders_for_other_processes
+from trials.plugins.import_origins import folders_for_other_processes
+from trials.plugins.loading import loaded
 from trials.prefix.rule import cached_depth
 from trials.record import ACCRUED
 from trials.settings import First
@@ -98,6 +99,7 @@ def run_pilots(
     """Run pilots one after the other and return their costs as observations. Raises MissingError."""
     small = [pilot_spec(spec) for spec in specs]
     command = [sys.executable, "-P", "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
+    command.append(loaded().to_json())
     results = list[dict[str, float]]()
     path = [*folders_for_other_processes(), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}

@@ -54,7 +54,7 @@ def with_local_files(spec: TrialSpec, origin: str) -> TrialSpec:
 
     if ray.get_runtime_context().get_node_id() == origin:
         return spec
-    return staged(spec, _asking(origin))
+    return staged(spec, asking(origin))
 
 
 def staged(spec: TrialSpec, ask: Ask) -> TrialSpec:
@@ -79,7 +79,7 @@ def _corpus(data: DataSpec, ask: Ask) -> DataSpec:
     def here(folder: Path) -> dict[str, tuple[str, ...]]:
         return {split: tuple(str(folder / name) for name in names[split]) for split in SPLITS}
 
-    folder = _cached(
+    folder = cached(
         f"corpus-{data.fingerprint}", listed, lambda folder: fingerprint(**here(folder)) == data.fingerprint, ask
     )
     return data.model_copy(update=here(folder))
@@ -90,7 +90,7 @@ def _model(model: ModelSpec, ask: Ask) -> ModelSpec:
         found: list[OriginFile] = ask(model_files, model.path, model.pickle)
         return found
 
-    folder = _cached(
+    folder = cached(
         f"model-{model.revision}",
         listed,
         lambda folder: revision_of(folder, pickle=model.pickle) == model.revision,
@@ -99,7 +99,7 @@ def _model(model: ModelSpec, ask: Ask) -> ModelSpec:
     return model.model_copy(update={"path": str(folder)})
 
 
-def _cached(key: str, listed: Callable[[], list[OriginFile]], is_right: Callable[[Path], bool], ask: Ask) -> Path:
+def cached(key: str, listed: Callable[[], list[OriginFile]], is_right: Callable[[Path], bool], ask: Ask) -> Path:
     """The cache folder of a key with its files; the first worker copies them."""
     if folder := _complete(key):
         return folder
@@ -125,6 +125,7 @@ def _complete(key: str) -> Path | None:
 
 
 def _copy(target: Path, file: OriginFile, ask: Ask) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("wb") as out:
         for start in range(0, file.n_bytes, PIECE_BYTES):
             out.write(ask(piece, file.path, start))
@@ -152,7 +153,7 @@ def piece(path: str, start: int) -> bytes:
         return file.read(PIECE_BYTES)
 
 
-def _asking(origin: str) -> Ask:
+def asking(origin: str) -> Ask:
     """Calls functions on a node, in a Ray task."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

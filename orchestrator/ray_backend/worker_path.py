@@ -12,7 +12,7 @@ from typing import Any
 
 from ray.job_config import JobConfig
 
-from trials.import_origins import folders_for_other_processes
+from trials.plugins.import_origins import folders_for_other_processes
 
 
 class OwnPathJob(JobConfig):  # type: ignore[misc]  # Ray has no types here

@@ -141,9 +141,10 @@ class Running:
         from orchestrator.ray_backend.cluster import local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
         from orchestrator.ray_backend.jobs import job_metadata
+        from orchestrator.ray_backend.plugin_staging import stage_plugins
         from orchestrator.ray_backend.shared_storage_check import unshared_note
 
-        sweep, where = self.plan.sweep, self.cluster
+        sweep, where, plugins = self.plan.sweep, self.cluster, stage_plugins()
         # Ray starts a worker per core. If each of them runs trials, they may import what these need at once.
         one_each = sweep.resources.cpus == 1 and not sweep.resources.gpus and where.concurrency is None
         each_works = one_each and len(self.plan.ahead) >= (os.cpu_count() or 1)
@@ -164,6 +165,7 @@ class Running:
                 sweep.checkpoint.times,
                 cluster.node_id,
                 sweep.keep == "weights",
+                plugins if plugins.modules else None,
             )
             # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
             threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()

@@ -17,7 +17,7 @@ from orchestrator.config.quantities import counted
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
 from trials.metrics.metric import metric_label
-from trials.tasks import TASKS
+from trials.tasks.task import head_of
 
 
 def plan_lines(plan: Plan, store: str) -> list[str]:
@@ -42,7 +42,7 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
     varying = varying_settings([cell.spec for cell in cells])
     width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
     for (task, metric, corpus, size), group in _grouped(cells).items():
-        title = Text(f"{corpus}, {size:,} train {_ITEMS[TASKS[task].head]}, {metric_label(metric)}")
+        title = Text(f"{corpus}, {size:,} train {_ITEMS[head_of(task)]}, {metric_label(metric)}")
         table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
         table.add_column("freeze", overflow="fold", min_width=min(width, _FREEZE_WIDTH))
         for name, figure_width in _FIGURES.items():
@@ -62,7 +62,7 @@ def _notes(cell: CellSummary) -> list[str]:
 
 
 # Column names and widths, so that the tables of a sweep align in 80 columns.
-_ITEMS = {"tokens": "sentences", "text": "texts"}
+_ITEMS = {"tokens": "sentences", "text": "texts", None: "items"}
 _FREEZE_WIDTH = 20
 _FIGURES = {"seeds": 5, "dev score": 12, "test": 5, "trainable": 9, "saved": 6, "time s": 7, "saved s": 7}
 

@@ -36,7 +36,9 @@ class State(enum.StrEnum):
     FAILED = "failed"
 
 
-METRICS = tuple(metric.name for metric in REGISTERED.values())  # every metric that a task may measure is a column
+# Every metric of ours is a column. Those of plug-ins are in `best_metrics` and `test_metrics` under their names, so that
+# the columns of a store do not depend on what is loaded.
+METRICS = tuple(metric.name for metric in REGISTERED.our_values())
 
 _TYPES = {"int": _INT, "float": _FLOAT, "str": _TEXT, "tuple[float, ...]": pa.list_(pa.float32())}
 _FIELDS = [field for field in dataclasses.fields(EpochRecord) if field.name in RECORD_COLUMNS]
@@ -70,7 +72,7 @@ def epochs_columns(metrics: Iterable[TaskMetric]) -> Columns:
 
 
 COLUMNS: dict[str, Columns] = {
-    "epochs": epochs_columns(REGISTERED.values()),
+    "epochs": epochs_columns(REGISTERED.our_values()),
     "trials": {
         **_ID,
         "state": (_TEXT, f"How it ended: {', '.join(State)}."),
