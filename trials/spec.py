@@ -65,9 +65,11 @@ class TrialSpec(Recipe):
         if self.freeze.rule is not None:
             if not self.freeze.rule.not_loaded and layers != tuple(range(self.freeze.rule.first_depth)):
                 raise ValueError(f"freeze.layers: {list(layers)} is not what the rule freezes at the start")
-        elif rule := FREEZE_STRATEGIES.get(self.freeze.strategy):  # a store may hold those of plug-ins not loaded here
-            if frozenset(layers) != rule(self.model.n_layers, len(layers)):
-                raise ValueError(f"freeze.layers: {list(layers)} is not what {self.freeze.strategy} freezes")
+        # A store may hold trials of a plug-in that is not loaded here.
+        elif (rule := FREEZE_STRATEGIES.get(self.freeze.strategy)) and frozenset(layers) != rule(
+            self.model.n_layers, len(layers)
+        ):
+            raise ValueError(f"freeze.layers: {list(layers)} is not what {self.freeze.strategy} freezes")
         return self
 
     @model_validator(mode="after")

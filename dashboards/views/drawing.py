@@ -82,7 +82,10 @@ def cell_symbol(look: Look, row: Any) -> str:
 
 def bar_marker(look: Look, row: Any) -> dict[str, Any]:
     """Colour and pattern of a setting's bar; the pattern is denser if the embeddings are frozen."""
-    pattern = {"shape": look_of(str(row.strategy)).pattern or ("-" if row.strategy == LAYERS else ""), "solidity": 0.6 if row.embeddings else 0.3}
+    pattern = {
+        "shape": look_of(str(row.strategy)).pattern or ("-" if row.strategy == LAYERS else ""),
+        "solidity": 0.6 if row.embeddings else 0.3,
+    }
     return {"color": cell_colour(look, row), "pattern": {**pattern, "fillmode": "overlay", "fgcolor": look.paper}}
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.statistic import statistics_of
 from trials.errors import StoreError
 from trials.spec import TrialSpec
 
@@ -29,6 +30,7 @@ class CellSummary:
         saved_params, saved_time: Shares of the baseline's trainable parameters and training cost that freezing saves
             (`savings.savings`); 0 for the baseline.
         froze: What its rule froze (`froze.froze_by`); empty for one that freezes the same throughout.
+        statistics: Those of plug-ins, by label (`statistic.statistics_of`).
     """
 
     spec: TrialSpec
@@ -43,6 +45,7 @@ class CellSummary:
     saved_params: float | None = None
     saved_time: float | None = None
     froze: str = ""
+    statistics: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -75,7 +78,8 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
         for value in ("score", "test_score", TRAINING_COST, "total_params", "trainable_params")
     }
     saved = savings(frame, ["trainable_params", TRAINING_COST]).set_index(["cost", "cell"])["saved"]
-    changing = froze_by(frame[frame["state"] == COMPLETED], "cell")
+    completed = frame[frame["state"] == COMPLETED]
+    changing, own = froze_by(completed, "cell"), statistics_of(completed)
     return [
         CellSummary(
             spec=replicates[0],
@@ -90,6 +94,7 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
             saved_params=_saved(saved, "trainable_params", cell, replicates[0], described),
             saved_time=_saved(saved, TRAINING_COST, cell, replicates[0], described),
             froze=changing.get(cell, ""),
+            statistics={label: values.get(cell, math.nan) for label, values in own.items()},
         )
         for cell, replicates in by_cell(specs).items()
     ]

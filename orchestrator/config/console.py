@@ -227,7 +227,8 @@ def typed_command() -> str:
 
 def sibling_command(name: str, *arguments: str) -> str:
     """Another command of the console script, also where this process is `python -m orchestrator.launch`: that would
-    not find our packages in a folder with an `orchestrator.py`."""
+    not find our packages in a folder with an `orchestrator.py`.
+    """
     program = str(Path(sys.orig_argv[0]).with_name("permafrost")) if _runs_a_module() else _script()
     return shlex.join([program, name, *arguments])
 

@@ -58,7 +58,8 @@ class WorkerSettings:
     def for_share(self, share: Share) -> dict[str, Any]:
         """As plain values, with a trial's share of a node."""
         return {"threads": share.cpus, "gpus": share.gpus, "predictions": self.predictions, "store": self.store,
-                "checkpoint": self.checkpoint, "origin": self.origin, "keep_weights": self.keep_weights, "plugins": self.plugins}  # fmt: skip
+                "checkpoint": self.checkpoint, "origin": self.origin, "keep_weights": self.keep_weights,
+                "plugins": self.plugins}  # fmt: skip
 
 
 class WorkerMemoryError(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group as Stack
@@ -50,9 +51,21 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
         for cell in group:
             table.add_row(Text(cell_label(cell.spec, varying)), *_figures(cell))
         notes = [Text(f"{cell_label(cell.spec, varying)}: {words}") for cell in group for words in _notes(cell)]
-        yield Padding(Stack(table, *notes), (1, 0, 0, 0))
+        own = [_statistics_table(group, varying)] if group[0].statistics else []
+        yield Padding(Stack(table, *notes, *own), (1, 0, 0, 0))
     if any(layer_strip(cell.spec.freeze.label, cell.spec.model.n_layers) for cell in cells):
         yield Text(LEGEND, style="dim")
+
+
+def _statistics_table(group: Sequence[CellSummary], varying: Sequence[str]) -> Table:
+    """The statistics of plug-ins, below the table: there is no room beside it."""
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for number, head in enumerate(("freeze", *group[0].statistics)):
+        table.add_column(Text(head), justify="right" if number else "left", overflow="fold")
+    for cell in group:
+        values = ("" if math.isnan(value) else f"{value:.2f}" for value in cell.statistics.values())
+        table.add_row(Text(cell_label(cell.spec, varying)), *values)
+    return table
 
 
 def _notes(cell: CellSummary) -> list[str]:

@@ -112,8 +112,8 @@ class RuleNotLoaded(FreezingRule):
 
     @property
     def label(self) -> str:
-        """`half_time (plug-in not loaded)`."""
-        return f"{self.name} ({NOT_LOADED})"
+        """`half_time, plug-in not loaded`."""
+        return f"{self.name}, {NOT_LOADED}"
 
 
 def depths_after(rule: FreezingRule, n_layers: int, rows: Sequence[Row]) -> list[int]:

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from importlib.machinery import PathFinder
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from traceback import extract_tb
 
 from trials.errors import ConfigError, reason
 from trials.plugins.import_origins import OURS, pin, place_of
@@ -145,11 +146,20 @@ def loaded() -> LoadedPlugins:
     modules = list(dict.fromkeys([*_loaded, *outside_modules()]))
     if "__main__" in modules:
         raise ConfigError(
-            "a strategy, rule, task, metric or statistic is registered in this script or notebook, which workers cannot "
-            "import. Write it into a module and load that (`plugins: [module]`), or use --cluster inline."
+            "a strategy, rule, task, metric or statistic is registered in this script or notebook, which workers "
+            "cannot import. Write it into a module and load that (`plugins: [module]`), or use --cluster inline."
         )
     folders = {top: folder for module in modules for top, folder in _places(module)}
     return LoadedPlugins(tuple(modules), folders)
+
+
+def source_digests() -> dict[str, str]:
+    """SHA-256 over the files of each plug-in, by its module; a script or notebook that registers something has none."""
+    found = {}
+    for module in dict.fromkeys([*_loaded, *outside_modules()]):
+        files = LoadedPlugins((module,), dict(_places(module))).files()
+        found |= {module: digest_of(files)} if files else {}
+    return found
 
 
 def _places(module: str) -> Iterator[tuple[str, str]]:
@@ -204,16 +214,12 @@ def _import(module: str, where: str) -> None:
             raise ConfigError(
                 f"{where}: no module {error.name!r} beside the sweep file, in this folder, or installed."
             ) from error
-        raise ConfigError(f"{where}: cannot be imported ({type(error).__name__}: {reason(error)}){_line(error, module)}."
+        raise ConfigError(
+            f"{where}: cannot be imported ({type(error).__name__}: {reason(error)}){_line(error)}."
         ) from error
 
 
-def _line(error: BaseException, module: str) -> str:
-    """`, mine.py:12`: the last line of the module's own that raised."""
-    file, at, trace = getattr(sys.modules.get(module), "__file__", None), "", error.__traceback__
-    while trace is not None:
-        path = trace.tb_frame.f_code.co_filename
-        if path == file or Path(path).stem == module.rpartition(".")[2]:
-            at = f", {path}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return at
+def _line(error: BaseException) -> str:
+    """`, mine.py:12`: the line of a module that was being imported when it raised."""
+    lines = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__) if frame.name == "<module>"]
+    return ", {}:{}".format(*lines[-1]) if lines else ""

@@ -78,11 +78,14 @@ class Registry(Generic[T]):
         return name in self._plugins
 
 
+def registries() -> tuple[Registry[Any], ...]:
+    """All of them, whatever they hold."""
+    return tuple(_registries)
+
+
 def outside_modules() -> list[str]:
     """The modules that are not ours and have registered something."""
-    return sorted(
-        {registry._modules[name] for registry in _registries for name in registry._plugins if name in registry._modules}
-    )
+    return sorted({each._modules[name] for each in _registries for name in each._plugins if name in each._modules})
 
 
 def _registering_module() -> str | None:
