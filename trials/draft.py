@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from trials.conflicts import beyond_bounds, conflicts
 from trials.errors import PermafrostError, unknown
 from trials.freeze.rules import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.settings import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
 from trials.sources.cache import Progress, no_progress
@@ -106,19 +106,15 @@ class FreezeDraft(Frozen):
 
     def _ruled(self, model: ModelSpec) -> frozenset[int]:
         possible = possible_depths(self.strategy, model.n_layers)
-        if not possible:
-            text = f"{self.strategy} freezes no set of layers of model {model.name!r} of {model.n_layers} layers."
-            raise DraftError([(("strategy",), text)], 2)
         if self.depth is None and len(possible) > 1:
             raise DraftError([(("depth",), f"{self.strategy} needs a depth: {_listed(possible)}.")], 2)
-        depth = possible[0] if self.depth is None else self.depth
-        if depth not in possible:
-            text = (
-                f"{depth} is not a depth of {self.strategy} in model {model.name!r} of {model.n_layers} layers: "
-                f"{_listed(possible)}."
-            )
-            raise DraftError([(("depth",), text)], 2)
-        return FREEZE_STRATEGIES[self.strategy](model.n_layers, depth)
+        depth = self.depth if self.depth is not None else (possible or [model.n_layers])[0]
+        try:
+            return frozen_layers(self.strategy, model.n_layers, depth)
+        except ValueError as error:
+            text = f"{depth} is not a depth of {self.strategy} in model {model.name!r} of {model.n_layers} layers: "
+            text += f"{_listed(possible)}." if possible else f"none is ({error})."
+            raise DraftError([(("depth",), text)], 2) from error
 
 
 def _listed(depths: list[int]) -> str:

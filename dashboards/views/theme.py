@@ -23,7 +23,7 @@ PLOTLY_CONFIG = {
 }
 Figure = dict[str, Any]  # as plotly.js takes it: {"data": [...], "layout": {...}}
 
-# Okabe & Ito, "Color Universal Design" (2008), as in the looks of our strategies; what is too pale on white is darkened.
+# Okabe & Ito, "Color Universal Design" (2008), as are the colours of our strategies; too pale ones are darkened.
 _SETS = ("#B07C00", "cross", "longdash")  # of explicit sets of layers
 _OTHERS = (("#56B4E9", "star", "longdashdot"), ("#8C6BB1", "hexagon", "dash"), ("#A65628", "pentagon", "dot"))
 # Ten steps of plasma (Smith & van der Walt 2015), dark to light: saturated, and told apart with any colour vision.

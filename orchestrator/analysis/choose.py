@@ -226,8 +226,9 @@ def _chains(cells: pd.DataFrame) -> np.ndarray:
     """
     strategy = cells["strategy"].where(~cells["strategy"].isin(["none", "all_encoder"]), "first_k")
     depths = cells["n_layers"] if "n_layers" in cells.columns else pd.Series(_SOME_LAYERS, index=cells.index)
-    nested = [is_nested(name, int(n_layers)) for name, n_layers in zip(strategy, depths, strict=True)]
-    strategy = strategy.where(nested, cells["freeze"])
+    pairs = list(zip(strategy, depths.astype(int), strict=True))
+    nested = {pair: is_nested(*pair) for pair in dict.fromkeys(pairs)}
+    strategy = strategy.where([nested[pair] for pair in pairs], cells["freeze"])
     keys = ["setup", "strategy", "embeddings"]
     chains: np.ndarray = cells.assign(strategy=strategy).groupby(keys, sort=False).ngroup().to_numpy()
     return chains

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple, Self
 
 from trials.escaping.untrusted_text import escaped
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, FreezeStrategy, possible_depths
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, possible_depths
 from trials.settings import FreezeSpec
 
 FROZEN, TRAINED = "■", "□"
@@ -83,16 +83,16 @@ def _layers(word: str, n_layers: int) -> frozenset[int] | None:
     if word.startswith(f"{LAYERS} "):
         numbers = word.removeprefix(f"{LAYERS} ").partition(" by ")[0].split(",")
         return frozenset(map(int, numbers)) if all(number.isdecimal() for number in numbers) else None
-    return _by_label(n_layers, tuple(FREEZE_STRATEGIES.items())).get(word)
+    return _by_label(n_layers, tuple((name, id(strategy)) for name, strategy in FREEZE_STRATEGIES.items())).get(word)
 
 
 @lru_cache(maxsize=64)
-def _by_label(n_layers: int, strategies: tuple[tuple[str, FreezeStrategy], ...]) -> dict[str, frozenset[int]]:
+def _by_label(n_layers: int, registered: tuple[tuple[str, int], ...]) -> dict[str, frozenset[int]]:
     """What every registered strategy freezes at each of its depths, by the label of that setting."""
     found = {}
-    for name, strategy in strategies:
+    for name, _ in registered:
         for depth in possible_depths(name, n_layers):
-            layers = strategy(n_layers, depth)
+            layers = frozen_layers(name, n_layers, depth)
             found[FreezeSpec(strategy=name, layers=tuple(sorted(layers)), embeddings=False).label] = layers
     return found
 

@@ -1,8 +1,8 @@
 """Freeze strategies: each is a pure function that chooses the encoder layers to freeze.
 
 A strategy maps the number of encoder layers and the freeze depth (how many to freeze) to the indices of the frozen
-layers, counted from the embeddings. A depth is possible if the strategy returns that many layers; `possible_depths`
-tests that, so possible depths are defined nowhere else.
+layers, counted from the embeddings. A depth is possible if the strategy returns exactly that many layers;
+`possible_depths` tests that, so possible depths are defined nowhere else.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
+from trials.errors import UnknownNameError, reason
 from trials.plugins.registry import Registry
 
 FreezeStrategy = Callable[[int, int], frozenset[int]]
 
-FREEZE_STRATEGIES: Registry[FreezeStrategy] = Registry("freeze strategy")
+FREEZE_STRATEGIES: Registry[FreezeStrategy] = Registry("freeze strategy", reserved=("layers", "adaptive"))
 
 LAYERS = "layers"  # an explicit list of layers instead of a rule
+_LOOK = "permafrost_look"
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,11 @@ class StrategyLook:
     pattern: str = ""
 
 
-_LOOKS: dict[FreezeStrategy, StrategyLook] = {}
-
-
 def shown_as(look: StrategyLook) -> Callable[[FreezeStrategy], FreezeStrategy]:
     """Decorator, below `register`, for a strategy that is not shown in the default way."""
 
     def add(strategy: FreezeStrategy) -> FreezeStrategy:
-        _LOOKS[strategy] = look
+        setattr(strategy, _LOOK, look)
         return strategy
 
     return add
@@ -54,13 +53,15 @@ def shown_as(look: StrategyLook) -> Callable[[FreezeStrategy], FreezeStrategy]:
 def look_of(name: str) -> StrategyLook:
     """How a strategy is shown; the default for one that is not registered."""
     strategy = FREEZE_STRATEGIES.get(name)
-    return StrategyLook() if strategy is None else _LOOKS.get(strategy, StrategyLook())
+    return getattr(strategy, _LOOK, StrategyLook())
 
 
 def word_of(name: str) -> str:
-    """What labels call a strategy: its own word, or its name where another strategy has that word."""
-    same = [other for other in FREEZE_STRATEGIES if _word(other) == _word(name)]
-    return name if len(same) > 1 else _word(name)
+    """What labels call a strategy: its word, or where one that was registered before has that word, its whole name."""
+    owner = next(other for other, _ in FREEZE_STRATEGIES.items() if _word(other) == _word(name))
+    if owner == name:
+        return _word(name)
+    return f"{name} (plug-in)" if name == _word(owner) else name
 
 
 def _word(name: str) -> str:
@@ -102,17 +103,38 @@ def all_encoder(n_layers: int, depth: int) -> frozenset[int]:
     return frozenset(range(n_layers))
 
 
-def possible_depths(strategy: str, n_layers: int) -> list[int]:
-    """The possible freeze depths of a strategy in a model of `n_layers`, ascending: those of which it freezes exactly
-    so many layers.
-    """
+def frozen_layers(strategy: str, n_layers: int, depth: int) -> frozenset[int]:
+    """What a strategy freezes at a depth. Raises ValueError: not exactly `depth` layers of the model, and why not."""
     rule = FREEZE_STRATEGIES[strategy]
-    return [depth for depth in range(n_layers + 1) if len(rule(n_layers, depth)) == depth]
+    try:
+        layers = frozenset(map(int, rule(n_layers, depth)))
+    except Exception as error:  # anything can be wrong with another's code
+        raise ValueError(f"{type(error).__name__}: {reason(error)}") from error
+    if len(layers) != depth or not layers <= frozenset(range(n_layers)):
+        raise ValueError(f"it would freeze the layers {sorted(layers)}")
+    return layers
+
+
+def possible_depths(strategy: str, n_layers: int) -> list[int]:
+    """The possible freeze depths of a strategy in a model of `n_layers`, ascending: those at which it freezes exactly
+    so many of the model's layers.
+    """
+    return [depth for depth in range(n_layers + 1) if _is_possible(strategy, n_layers, depth)]
+
+
+def _is_possible(strategy: str, n_layers: int, depth: int) -> bool:
+    try:
+        frozen_layers(strategy, n_layers, depth)
+    except UnknownNameError:
+        raise
+    except ValueError:
+        return False
+    return True
 
 
 def is_nested(strategy: str, n_layers: int) -> bool:
     """Whether each depth of a strategy freezes all that a smaller one does; False for one that is not registered."""
-    rule = FREEZE_STRATEGIES.get(strategy)
-    return rule is not None and all(
-        rule(n_layers, less) <= rule(n_layers, more) for less, more in pairwise(possible_depths(strategy, n_layers))
-    )
+    if strategy not in FREEZE_STRATEGIES:
+        return False
+    sets = [frozen_layers(strategy, n_layers, depth) for depth in possible_depths(strategy, n_layers)]
+    return all(less <= more for less, more in pairwise(sets))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import FrameType
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
@@ -24,8 +24,9 @@ class Registry(Generic[T]):
         kind: What they are, for error messages.
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, *, reserved: Collection[str] = ()) -> None:
+        """An empty registry; words that are reserved mean something else in the same place."""
+        self.kind, self._reserved = kind, reserved
         self._plugins: dict[str, T] = {}
         self._modules: dict[str, str] = {}  # of each plugin that is not ours
         _registries.add(self)
@@ -39,6 +40,8 @@ class Registry(Generic[T]):
 
         def add(plugin: T) -> T:
             module = _registering_module()
+            if name in self._reserved:
+                raise ValueError(f"{self.kind} {name!r}: this word has a meaning of its own. Choose another name.")
             if name in self._plugins and (module is None or self._modules.get(name) != module):
                 by = self._modules.get(name) or "Permafrost"
                 raise ValueError(f"{self.kind} {name!r} is registered by {by} already. Choose another name.")
