@@ -157,12 +157,12 @@ def parts(label: str, n_layers: int | None = None) -> str:
     strategy freezes.
     """
     name, plus, _ = label.partition("+E")
-    has_words = name in _PARTS or name == "none" or name.startswith((f"{ADAPTIVE} (", "first ", "last "))
+    found = re.fullmatch(r"(first|last) (\d+)", name)
+    has_words = found or name in _PARTS or name == "none" or name.startswith(f"{ADAPTIVE} (")
     if not has_words and n_layers is not None:
         return strip_in_words(label, n_layers).removesuffix(" frozen")
     if name.startswith(f"{ADAPTIVE} ("):
         name = f"layers while training (rule: {name.removeprefix(f'{ADAPTIVE} (')}"
-    found = re.fullmatch(r"(first|last) (\d+)", name)
     if found:
         of = "" if n_layers is None else f" of {n_layers}"
         name = f"the {found[1]} {found[2]}{of} layer{'s' * (of != '' or found[2] != '1')}"
