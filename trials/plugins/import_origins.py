@@ -16,7 +16,7 @@ from types import ModuleType
 
 OURS = ("orchestrator", "trials", "dashboards")
 ROOT = __file__.rpartition("trials")[0].rstrip("/\\")
-"""The folder of our packages: a checkout, or the site-packages of an installation."""
+"""The folder of our packages: a checkout, or the site-packages of an installation. A Ray job has a folder for each."""
 
 _folders: dict[str, str] = {}
 
@@ -49,8 +49,9 @@ def pin(name: str, folder: str) -> None:
 
 def folders_for_other_processes() -> list[str]:
     """What must be on the path of another Python for it to find our packages: none if Python looks there by itself."""
+    folders = dict.fromkeys(_folders[name] for name in OURS if name in _folders)
     searched = {os.path.realpath(folder) for folder in (*site.getsitepackages(), site.getusersitepackages())}
-    return [] if os.path.realpath(ROOT) in searched else [ROOT]
+    return [folder for folder in folders if os.path.realpath(folder) not in searched]
 
 
 def place_of(name: str) -> str | None:
@@ -68,4 +69,6 @@ def hidden_by(folder: str) -> dict[str, str]:
 if _PinnedFinder not in sys.meta_path:
     sys.meta_path.insert(0, _PinnedFinder)
     for _name in OURS:
-        pin(_name, ROOT)
+        _own = getattr(sys.modules.get(_name), "_ROOT", ROOT)  # of the one that is importing this module
+        if PathFinder.find_spec(_name, [_own]) is not None:
+            pin(_name, _own)
