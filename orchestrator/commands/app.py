@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from orchestrator.config.with_plugins import with_plugins
+from orchestrator.config.command_line import with_plugins
 
 # Name: (where it is defined, what the list of commands says). A test compares the latter with the command's own help.
 COMMANDS = {

@@ -27,7 +27,6 @@ from rich.segment import Segment
 from rich.table import Table
 
 from orchestrator.config.quantities import size
-from orchestrator.config.with_plugins import with_plugins
 from trials.errors import PermafrostError, one_line
 from trials.escaping.untrusted_text import escaped
 from trials.sources.cache import Progress
@@ -241,10 +240,3 @@ def _script() -> str:
     """The console script: its name alone where the shell finds the same file by it, else its path."""
     script = Path(sys.argv[0])
     return script.name if shutil.which(script.name) == str(script) else str(script)
-
-
-def run(function: Callable[..., None]) -> None:
-    """Run one command as a program of its own: `python -m orchestrator.launch`."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(function)
-    with_plugins(typer.main.get_command(app))()

@@ -155,7 +155,7 @@ def loaded() -> LoadedPlugins:
 
 def source_digests() -> dict[str, str]:
     """SHA-256 over the files of each plug-in, by its module; a script or notebook that registers something has none."""
-    found = {}
+    found: dict[str, str] = {}
     for module in dict.fromkeys([*_loaded, *outside_modules()]):
         files = LoadedPlugins((module,), dict(_places(module))).files()
         found |= {module: digest_of(files)} if files else {}
@@ -182,8 +182,8 @@ def _folder_of(top: str) -> str | None:
     """The folder that a top-level package or module was imported from."""
     origin = place_of(top)
     if origin is None:
-        path = list(getattr(sys.modules.get(top), "__path__", ()))  # a package without `__init__`
-        return str(Path(path[0]).parent) if path else None
+        folders = list(getattr(sys.modules.get(top), "__path__", ()))  # a package without `__init__`
+        return str(Path(folders[0]).parent) if folders else None
     path = Path(origin)
     if not path.is_file():  # built in, or frozen
         return None

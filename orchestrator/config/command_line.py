@@ -1,7 +1,8 @@
-"""The option `--plugin`, which every command has. The list of commands imports this and loads no plug-in."""
+"""What every command has: the option `--plugin`. The list of commands imports this and loads no plug-in."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,3 +43,10 @@ def _options(
     ] = None,
 ) -> None:
     pass
+
+
+def run(function: Callable[..., None]) -> None:
+    """Run one command as a program of its own: `python -m orchestrator.launch`."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(function)
+    with_plugins(typer.main.get_command(app))()
