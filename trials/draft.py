@@ -18,6 +18,7 @@ from trials.errors import PermafrostError, unknown
 from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, possible_depths
 from trials.model_checks.checked_models import check_model
+from trials.plugins.registry import HINT
 from trials.settings import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
 from trials.sources.cache import Progress, no_progress
 from trials.sources.corpus_draft import DataDraft
@@ -65,7 +66,7 @@ class FreezeDraft(Frozen):
     @classmethod
     def _is_strategy(cls, name: str) -> str:
         if name not in (known := [*FREEZE_STRATEGIES, LAYERS, ADAPTIVE]):
-            raise ValueError(unknown(name, known))
+            raise ValueError(f"{unknown(name, known)} {HINT}")
         return name
 
     @model_validator(mode="after")

@@ -14,6 +14,8 @@ from trials.plugins.import_origins import OURS
 T = TypeVar("T")
 
 NOT_LOADED = "plug-in not loaded"  # what stands beside a name that a store has and no module registered
+HINT = "One of a plug-in: name its module under `plugins`, or with --plugin."
+
 _registries: WeakSet[Registry[Any]] = WeakSet()
 
 
@@ -55,7 +57,7 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> T:
         """The plugin of that name. Raises an UnknownNameError that lists the known names."""
         if name not in self._plugins:
-            raise UnknownNameError(unknown(name, self._plugins))
+            raise UnknownNameError(f"{unknown(name, self._plugins)} {HINT}")
         return self._plugins[name]
 
     def get(self, name: str) -> T | None:

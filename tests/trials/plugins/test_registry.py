@@ -38,7 +38,7 @@ def test_registering_hands_the_plug_back() -> None:
 
 
 def test_an_unknown_word_is_answered_with_the_nearest_and_all_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"^unknown 'on', did you mean 'one'\? Known: one, two\.$"):
+    with pytest.raises(ValueError, match=r"^unknown 'on', did you mean 'one'\? Known: one, two\. One of a plug-in: "):
         numbers()["on"]
 
 
