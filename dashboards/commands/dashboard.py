@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, reported
-from orchestrator.store import ResultStore, open_store
-from trials.errors import StoreError
+from orchestrator.store import open_store
 
 
 def dashboard(
@@ -28,9 +27,6 @@ def dashboard(
     trusted_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Host name that visitors use; repeatable.")
     ] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Visitors cannot write notes, as where the store cannot be written.")
-    ] = False,
     debug: DebugOption = False,
 ) -> None:
     """Browse the results of a store in a browser, live while a sweep runs.
@@ -38,7 +34,7 @@ def dashboard(
     Examples:
         permafrost dashboard
 
-        permafrost dashboard s3://bucket/results --port 0 --read-only
+        permafrost dashboard s3://bucket/results --port 0
 
     Exit codes: 2 invalid option, 3 no store, 4 refused for safety, 130 Ctrl-C, 143 SIGTERM.
     """
@@ -49,8 +45,7 @@ def dashboard(
         from dashboards.serving.server import serve
 
         access = read_access(host=host, port=port, token_file=token_file, trusted_hosts=tuple(trusted_host or ()))
-        results = open_store(store)
-        frames = Frames(results, takes_notes=not read_only and _is_writable(results))
+        frames = Frames(open_store(store))
         frames.refresh()
         gc.collect()
         gc.freeze()  # what is known of the store stays: looking through it for garbage would stop a page for 0.3 s
@@ -59,11 +54,3 @@ def dashboard(
         finally:
             gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
     raise typer.Exit(code)
-
-
-def _is_writable(store: ResultStore) -> bool:
-    try:
-        store.storage.check_writable()
-    except StoreError:
-        return False
-    return True

@@ -131,7 +131,7 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
         say(line)
     if asked.dry_run:
         return Choice(Answers(), path, plan=plan, forecast=forecast)
-    ended = run_plan(plan, where, results, bounds, forecast=forecast if forecast.is_known else None, began=began)
+    ended = run_plan(plan, where, results, bounds, began=began)
     trials = trials_of(ended.plan, results)
     found = answers_of(results, trials, asked.tolerance)
     stopped = early_end(ended.plan, ended.outcome, ended.stop)

@@ -50,10 +50,6 @@ COMMANDS = {
         "orchestrator.commands.compare:compare",
         "Judge whether the trials of a store reproduce a published study, or say why they cannot be compared.",
     ),
-    "study": (
-        "orchestrator.commands.optuna_study:study",
-        "Write the settings of a sweep as an Optuna study, which optuna-dashboard opens.",
-    ),
     "reproduce": (
         "orchestrator.commands.reproduce:reproduce",
         "Run one trial again, without writing to the store, and compare every number that it computes.",
@@ -61,11 +57,6 @@ COMMANDS = {
     "export-model": (
         "orchestrator.commands.export_model:export_model",
         "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
-    ),
-    "predict": (
-        "orchestrator.commands.predict:predict",
-        "Predict with a model. CoNLL-U keeps its format, with predicted tags; text becomes one word and its tag per "
-        "line.",
     ),
 }
 GROUPS = {
@@ -75,7 +66,6 @@ GROUPS = {
     ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora."),
     "store": ("orchestrator.commands.store:app", "Verify, repair, compact, export and merge stores."),
-    "note": ("orchestrator.commands.note:app", "Write, list and remove notes on trials and settings."),
     "manifests": ("orchestrator.commands.manifests:app", "Write the Kubernetes manifests of a cluster."),
 }
 

@@ -28,7 +28,6 @@ ABOUT = {
     "tags": "A row a label of each scored split, with the weights of the best epoch.",
     "predictions": "A row a sentence or text of each scored split, with the weights of the best epoch.",
     "contributions": "A row a scored split, with the weights of the best epoch: the score, sentence by sentence.",
-    "notes": "A row a note that somebody wrote about a trial or a setting and nobody removed.",
     "probes": "A row a linear probe of the untouched encoder (`permafrost layers`): one train subset, one depth.",
     "drifts": "A row a part of the encoder of a trial with stored weights: how far training moved it.",
 }
@@ -54,7 +53,7 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
     """
     tables: dict[str, Callable[[], pa.Table]] = {
         "trials": store.trials, "epochs": store.epochs, "tags": store.tags, "predictions": store.predictions,
-        "contributions": store.contributions, "notes": store.notes, "probes": store.probes,
+        "contributions": store.contributions, "probes": store.probes,
         "drifts": store.drifts,
     }  # fmt: skip
     paths = {name: folder / f"{name}.{form}" for name in tables} | {DICTIONARY: folder / DICTIONARY}

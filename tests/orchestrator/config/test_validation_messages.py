@@ -156,7 +156,8 @@ def test_every_rule_is_of_an_error_that_pydantic_has() -> None:
 
 def test_a_value_that_may_be_of_several_types_is_one_fault_at_its_key() -> None:
     (fault,) = _faults(ClusterSpec, {"prices": {"gpu_hour": "much"}})
-    assert fault == (("prices", "gpu_hour"), "'much': must be a number or a mapping of keys to values", "float_parsing")
+    text = "'much': must be a number or a mapping of keys to values"
+    assert fault == (("prices", "gpu_hour"), text, "float_parsing", "much")
     (inside,) = _faults(ClusterSpec, {"prices": {"gpu_hour": {"A100": -1}}})
     assert inside[:2] == (("prices", "gpu_hour", "A100"), "-1: must be at least 0")
 

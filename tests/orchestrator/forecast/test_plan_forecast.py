@@ -1,24 +1,15 @@
-"""Forecasts of real sweeps: told from the store's rows, kept beside the plans, scored against what happened."""
+"""Forecasts of real sweeps, told from the store's rows or from pilots."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from orchestrator.forecast.archive import as_json, decoded_forecast, save_forecast, stored_forecasts
-from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.pilot import Pilots, chosen_pilots, pilot_spec, run_pilots
 from orchestrator.forecast.plan_forecast import forecast_of, slots_of
-from orchestrator.forecast.score import score, scores
-from orchestrator.forecast.values import CellForecast, Forecast
-from orchestrator.storage.errors import BrokenError
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.check import check_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import Resources, load_sweep
@@ -26,7 +17,7 @@ from tests.builders import write_sweep
 from tests.orchestrator.forecast.worlds import spec_of
 from tests.small_sweeps import POS, launched, write_bank
 from trials.draft import Lookup, TrialDraft
-from trials.errors import MissingError, StoreError
+from trials.errors import MissingError
 from trials.tasks.reading import read_corpus
 
 INLINE = ClusterSpec(address="inline")
@@ -41,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def store(folder: Path) -> ResultStore:
-    """Two launches: the first has nothing to be told from, the second keeps a forecast of two more seeds."""
+    """Two launches, the second of two more seeds."""
     launched(folder, POS)
     return launched(folder, POS.replace("[0, 1]", "[2, 3]"))
 
@@ -50,41 +41,6 @@ def planned(folder: Path, store: ResultStore, *settings: str) -> Plan:
     text = POS.replace("folder: ", f"folder: {folder}/")
     path = write_sweep(folder / "next.yaml", f"{text.rstrip()}\nname: next\n")
     return make_plan(*load_sweep(path, list(settings)), store, Lookup(offline=True))
-
-
-def figure(median: float) -> Figure:
-    return Figure(0.8 * median, median, 1.25 * median, "from a test")
-
-
-def small_forecast(now: float = 100.0) -> Forecast:
-    cells = tuple(
-        CellForecast(name, name, trials, 2, 4, figure(10.0), figure(1e9), "from a test")
-        for name, trials in (("one", ("a", "b")), ("two", ("c",)))
-    )
-    return Forecast("s", now, "cpu", 1, "from a test", cells, figure(40.0), figure(0.01), figure(1e9), None, None)
-
-
-def row(trial_id: str, seconds: float, ended: float) -> dict[str, object]:
-    costs = {"setup_s": 0.0, "prefix_s": None, "train_s": seconds, "eval_s": 0.0, "energy_j": None}
-    rest = {"peak_memory_bytes": 10**9, "gpus": 0.0, "threads": 1, "time": datetime.fromtimestamp(ended, UTC)}
-    return {"trial_id": trial_id, **costs, **rest}
-
-
-def test_the_first_launch_keeps_no_forecast_and_the_second_one_does(store: ResultStore) -> None:
-    kept = stored_forecasts(store.storage, "small")
-    assert [one.source for one in kept] == ["from 2 trials on this device"]
-    assert kept[0].cells[0].source == "from 2 trials on this device"
-    assert [len(cell.trials) for cell in kept[0].cells] == [2]
-
-
-def test_what_is_kept_is_scored_by_what_ended_after_it(store: ResultStore) -> None:
-    (found,) = scores(store, "small")
-    assert {one.what for one in found.whole} == {"wall time, s", "device-hours", "peak memory, bytes"}
-    assert [cell.actual > 0 for cell in found.cells] == [True]
-
-
-def test_a_store_with_forecasts_is_whole(store: ResultStore) -> None:
-    assert check_store(store.storage).ok
 
 
 def test_more_seeds_of_what_the_store_has_are_told_from_its_trials(folder: Path, store: ResultStore) -> None:
@@ -152,48 +108,6 @@ def test_a_pilot_reads_enough_where_a_share_of_train_serves_as_dev(tmp_path: Pat
     draft = TrialDraft.model_validate({"data": {"train": [str(train)], "held_out": 0.2}})
     small = pilot_spec(draft.resolve(Lookup(offline=True)))
     assert small.train_size == len(read_corpus("pos", small.data).train) < 60
-
-
-def test_a_forecast_reads_back_as_it_was_kept(tmp_path: Path) -> None:
-    storage = open_store(tmp_path, must_exist=False).storage
-    save_forecast(storage, small_forecast())
-    assert stored_forecasts(storage, "s") == [small_forecast()]
-
-
-def test_a_forecast_of_a_newer_format_is_left_out_and_a_broken_one_told() -> None:
-    newer = json.dumps(as_json(small_forecast()) | {"format": 2}).encode()
-    assert decoded_forecast("forecast-1.json", newer) is None
-    with pytest.raises(BrokenError, match="not a readable forecast"):
-        decoded_forecast("forecast-1.json", b"{}")
-
-
-def test_a_flipped_byte_of_a_kept_forecast_is_found(tmp_path: Path) -> None:
-    store = open_store(tmp_path, must_exist=False)
-    store.create()
-    save_forecast(store.storage, small_forecast())
-    (path,) = (tmp_path / "sweeps" / "s").glob("forecast-*.json")
-    path.write_bytes(path.read_bytes().replace(b"100.0", b"100.1"))
-    assert [finding.place for finding in check_store(store.storage).findings] == [f"sweeps/s/{path.name}"]
-
-
-def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be used as a folder name"):
-        save_forecast(open_store(tmp_path, must_exist=False).storage, replace(small_forecast(), sweep="../up"))
-
-
-def test_a_score_compares_each_cell_and_the_whole() -> None:
-    rows = [row("a", 8.0, 110.0), row("b", 12.0, 125.0), row("c", 20.0, 150.0)]
-    found = score(small_forecast(), rows)
-    assert [(cell.actual, cell.error, cell.inside) for cell in found.cells] == [(10.0, 0.0, True), (20.0, -0.5, False)]
-    assert (found.median_error, found.coverage) == (0.25, 0.5)
-    assert found.whole[0].actual == 50.0
-
-
-def test_a_launch_that_was_interrupted_is_scored_by_its_cells_only() -> None:
-    rows = [row("a", 10.0, 110.0), row("b", 10.0, 9_000.0), row("c", 10.0, 9_010.0), row("old", 1.0, 50.0)]
-    found = score(small_forecast(), rows, until=8_000.0)
-    assert found.whole == ()
-    assert [cell.what for cell in found.cells] == ["one"]
 
 
 def test_slots_are_what_machine_and_cluster_file_have_room_for(tmp_path: Path) -> None:
