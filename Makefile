@@ -18,7 +18,7 @@ help: ## list these targets
 
 sweep: .venv/sweep ## run the starter sweep: real freezing trials on two small treebanks; ends with its report
 	$(BIN)/permafrost launch --store $(STORE)
-	$(BIN)/permafrost report starter --store $(STORE) --no-pictures --no-answers
+	$(BIN)/permafrost report $(STORE) starter --no-pictures --no-answers
 
 dashboard: .venv/sweep ## browse the results
 	$(BIN)/permafrost dashboard $(STORE)

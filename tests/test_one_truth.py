@@ -19,7 +19,7 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
 from dashboards.report.write import write_report
-from dashboards.views.answer_cards import figures_of, subject
+from dashboards.views.answer_cards import figures_of
 from dashboards.views.compare import prepare_scores, scores_table
 from dashboards.views.recommendation import answers_of
 from dashboards.views.registry import PARTS
@@ -198,7 +198,7 @@ def _card(store: ResultStore) -> str:
 def _answer_card(store: ResultStore) -> str:
     selection = selected(store)
     assert selection.sweep is not None
-    return figures_of(answer := answers_of(selection)[0], subject(answer) or {})
+    return figures_of(answer := answers_of(selection)[0], answer.recommendation.subject or {})
 
 
 _PICKED = f"{RULED[0].trial_id},{RULED[-1].trial_id}"

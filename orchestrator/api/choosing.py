@@ -19,6 +19,7 @@ from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
+from orchestrator.own_data.corpus_lines import corpus_lines
 from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     Question,
@@ -127,8 +128,10 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     else:
         write_sweep(path, sweep_text(question))
         say(f"sweep   wrote {path}")
+    told = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
     for line in plan_lines(plan, results.address)[1:]:
-        say(line)
+        if not line.startswith("data ") and line not in told:
+            say(line)
     if asked.dry_run:
         return Choice(Answers(), path, plan=plan, forecast=forecast)
     ended = run_plan(plan, where, results, bounds, began=began)
@@ -163,8 +166,8 @@ def write_question(options: ChooseOptions) -> Path:
         RefusedError: The file exists.
         ConfigError, DataError, ModelError, MissingError: As `choose`.
     """
-    path = Path(options.out or "") / f"{sweep_name(draft_of(options.data).model_dump())}.yaml"
     options.check()
+    path = Path(options.out or "") / f"{sweep_name(draft_of(options).model_dump())}.yaml"
     if path.exists():
         raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
     with download_progress() as progress:
@@ -179,7 +182,7 @@ def _check(asked: ChooseOptions, folder: Path) -> None:
     named_model(asked.model)
     if asked.export is not None:
         refuse_folder(Path(asked.export))
-    refuse_others(folder, sweep_name(draft_of(asked.data).model_dump()), asked.question)
+    refuse_others(folder, sweep_name(draft_of(asked).model_dump()), asked.question)
 
 
 def named_model(name: str) -> str | dict[str, str]:
@@ -196,7 +199,7 @@ def named_model(name: str) -> str | dict[str, str]:
 def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
     """The question about all of train, with the corpus, model and recipe looked up. Raises as `choose`."""
     corpus = guess_corpus(asked, lookup)
-    for line in corpus.lines:
+    for line in (*corpus.lines, *corpus_lines(corpus.task, corpus.spec)):
         say(f"data    {line}")
     key, keep = named_model(asked.model), asked.export is not None
     question = Question(corpus, key, {}, asked.tolerance, keep_weights=keep, asked=asked.question)

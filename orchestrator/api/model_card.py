@@ -20,6 +20,7 @@ from orchestrator.store.evidence import evidence
 from orchestrator.store.schema import State
 from orchestrator.store.specs import stored_spec
 from trials.errors import ConfigError
+from trials.escaping.plain_files import read_text
 from trials.escaping.untrusted_text import markdown
 from trials.models.family import CAUSAL, is_causal
 from trials.record import MISMATCHED
@@ -110,7 +111,7 @@ def hub_model(folder: str) -> Repo | None:
 def base_licence(folder: Path) -> str | None:
     """The licence in the card of a model folder; None if it states none."""
     try:
-        text = (folder / "README.md").read_text(encoding="utf-8")[:MAX_BYTES]
+        text = read_text(folder / "README.md")[:MAX_BYTES]
         header = parsed(text.split("---")[1], "README.md")[0] if text.startswith("---") else {}
         return str(header["license"]) if isinstance(header, dict) and header.get("license") else None
     except (OSError, UnicodeDecodeError, ConfigError):
@@ -209,7 +210,7 @@ def _licence_beside(spec: TrialSpec) -> str | None:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return read_text(path, errors="replace").splitlines()
     except OSError:
         return []
 

@@ -59,7 +59,7 @@ def _wording_of(path: Path, errors: Sequence[ErrorDetails], model: type[BaseMode
         if (key := ".".join(map(str, path[-2:]))) in _REMOVED:
             return _REMOVED[key]
         inside = _model_at(model, path[:-1])
-        return unknown(shortened(str(path[-1])), inside.model_fields if inside else ())
+        return unknown(str(path[-1]), inside.model_fields if inside else ())
     if error["type"] == "missing":
         return f"{rule_of(error)}."
     value, shown = error["input"], quoted(error["input"])

@@ -7,6 +7,7 @@ changes none of its trials. Workers of other nodes copy them from there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,9 @@ class StagedPlugins:
         names = [file.name for file in self.files]
 
         def is_right(folder: Path) -> bool:
-            return digest_of({name: folder / name for name in names}) == self.digest
+            with suppress(OSError):
+                return digest_of({name: folder / name for name in names}) == self.digest
+            return False
 
         return cached(f"plugins-{self.digest}", lambda: list(self.files), is_right, ask)
 

@@ -15,6 +15,7 @@ from orchestrator.analysis.cells import Group, by_cell, cell_label, objective_gr
 from orchestrator.analysis.layer_strip import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted
+from orchestrator.own_data.corpus_lines import corpora_lines
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
 from trials.metrics.metric import metric_label
@@ -31,6 +32,7 @@ def plan_lines(plan: Plan, store: str) -> list[str]:
     left = sum(spec.optim.epochs for spec in plan.ahead) - sum(_kept_epochs(plan, spec) for spec in plan.to_run)
     epochs = int(left) if left == int(left) else round(left, 2)
     sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead) - kept
+    corpora = list(dict.fromkeys((spec.task, spec.data) for spec in plan.ahead))
     most = "" if plan.runs_all else "at most "
     seeds = counted(len({spec.seeds for spec in (*plan.trials, *plan.stand_ins)}), "seed")
     resumed = f", {len(plan.kept_steps):,} of them from a checkpoint{_places(plan)}" if plan.kept_steps else ""
@@ -40,6 +42,7 @@ def plan_lines(plan: Plan, store: str) -> list[str]:
         f"{plan.n_skipped:,} complete in the store, {most}{len(plan.ahead):,} to run{resumed}",
         f"work    {most}{counted(epochs, 'epoch')}, {counted(sentences, 'training sentence')}",
         *(f"search  {words}" for words in plan.sweep.search_words()),
+        *(f"data    {line}" for line in corpora_lines(corpora)),
         f"store   {store}",
         *(f"note    {note}" for note in plan.notes),
     ]

@@ -24,6 +24,7 @@ from pydantic import Field, field_validator, model_validator
 
 from orchestrator.sweeps.tracker_spec import TRACKERS, MlflowSpec, WandbSpec
 from trials.errors import ConfigError
+from trials.escaping.plain_files import read_text
 from trials.settings import Frozen
 
 Event = Literal["done", "failed", "stalled"]
@@ -151,7 +152,7 @@ def read_secret(variable: str | None, file: str | None) -> str:
         assert file is not None
         place = f"the file {file}"
         try:
-            text = Path(file).read_text(encoding="utf-8")
+            text = read_text(file)
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"watch.notify: {place} cannot be read ({type(error).__name__}).", exit_code=3) from None
     if not text.strip():

@@ -237,7 +237,7 @@ class SweepSpec(Frozen):
 
 def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
     """Read a sweep from YAML, with settings overridden by `KEY=VALUE`. Raises ConfigError."""
-    document = Document.read(path)
+    document = Document.read(path, [*SweepSpec.model_fields, *TrialDraft.model_fields])
     for setting in settings:
         document.override(setting)
     return declared_sweep(document), document

@@ -72,7 +72,9 @@ def test_for_a_person_it_stands_on_a_screen_with_its_sources(
     shown = capsys.readouterr().out
     assert "wall time, 1 slot" in shown
     assert "estimated from 2 trials on this device" in shown
-    assert len(shown.splitlines()) <= 24
+    lines = shown.splitlines()
+    assert len([line for line in lines if not line.startswith("data ")]) <= 24
+    assert [line.startswith("data    e.g. ") for line in lines].count(True) == 3
 
 
 def test_without_trials_of_the_device_it_says_how_to_know(

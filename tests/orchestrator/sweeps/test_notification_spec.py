@@ -55,7 +55,7 @@ def test_a_literal_secret_is_refused_with_the_way_out_and_not_repeated(notify: o
 @pytest.mark.parametrize(
     ("notify", "said"),
     [
-        ({}, "is required"),
+        ({}, "is missing. Add it."),
         ({"email": {"host": "x", "password": SECRET}}, "e-mail was removed. Use `webhook`."),
         ({"webhook": {}}, "give one of url_env, url_file"),
         ({"webhook": {"url_env": "A", "url_file": "b"}}, "give one of url_env, url_file"),

@@ -262,6 +262,14 @@ def test_a_key_of_an_earlier_version_is_said_to_be_removed(tmp_path: Path, key: 
     assert message in str(refusal(write_sweep(tmp_path / "s.yaml", f"{key}\n{DATA}")))
 
 
+def test_the_optimiser_that_was_removed_is_refused_where_it_is_named(tmp_path: Path) -> None:
+    text = "trial: {data: UD_Naija-NSC-sample}\nspace:\n  optim.embedding_updates: [dense, lazy]\n"
+    message = str(refusal(write_sweep(tmp_path / "s.yaml", text)))
+    assert message.endswith(
+        ":3: space.optim.embedding_updates[1]: `lazy` was removed. Leave the key out; plain AdamW is left."
+    )
+
+
 def test_a_list_of_values_is_an_axis_of_choice() -> None:
     sweep = SweepSpec.model_validate({"name": "a", "space": {"n": [1, 2]}})
     assert sweep.space["n"] == Axis(choice=[1, 2])
