@@ -13,6 +13,8 @@ from tests.examples import examples
 # One thread a process: the tests have the cores already, and two threads that wait for each other wait for long where
 # the machine has other work.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A name that is no path is looked up: no test leaves the machine, and one that should not ask is refused at once.
+os.environ["HF_ENDPOINT"] = os.environ["PERMAFROST_UD_URL"] = "http://127.0.0.1:9"
 settings.register_profile("project", derandomize=True, deadline=None, max_examples=examples(50), database=None)
 settings.load_profile("project")
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from huggingface_hub import constants
 
-from tests.servers import Files, HubRepo
+from tests.servers import Files, HubRepo, HubServer
 
 TEXT = {"dtype": "string", "_type": "Value"}
 NUMBER = {"dtype": "int32", "_type": "Value"}
@@ -88,3 +91,32 @@ def conll(name: str = "eriktks/conll2003") -> HubRepo:
 
 def model(name: str, files: Files, *, gated: bool = False) -> HubRepo:
     return HubRepo("models", name, files, gated=gated)
+
+
+def point_at(server: HubServer, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let the hub's library, in this process, ask a server and keep its cache in a folder, as its variables do."""
+    for name, value in {
+        "ENDPOINT": server.url,
+        "HUGGINGFACE_CO_URL_TEMPLATE": server.url + "/{repo_id}/resolve/{revision}/{filename}",
+        "HF_HUB_CACHE": str(folder / "hf"),
+        "HF_HUB_DISABLE_XET": True,
+        "HF_HUB_OFFLINE": False,
+    }.items():
+        monkeypatch.setattr(constants, name, value)
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "HF_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PERMAFROST_CACHE", str(folder / "cache"))
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
+def cached_snapshot(name: str, commit: str, files: Files, *, branch: str | None = None) -> Path:
+    """A model in the hub's cache as another program leaves it: a snapshot, and the branch that it was fetched by."""
+    repository = Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
+    snapshot = repository / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    for file, content in files.items():
+        (snapshot / file).write_bytes(content)
+    if branch is not None:
+        (repository / "refs").mkdir()
+        (repository / "refs" / branch).write_text(commit)
+    return snapshot

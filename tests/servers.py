@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 Files = Mapping[str, bytes]
+_WITHIN = r"(?=/(?:revision|tree|paths-info|auth-check|resolve)/|/auth-check$|/refs(?=\?|$)|\?|$)"  # after a name
 
 
 class Request(NamedTuple):
@@ -153,6 +154,9 @@ class UdServer(LoopbackServer):
         url = urlsplit(request.path)
         if self.status is not None:
             return as_json({"message": "refused"}, self.status, **self.extra)
+        if match := re.fullmatch(r"/repos/UniversalDependencies/([^/]+)/tags", url.path):
+            tags = [{"name": f"r{release}"} for name, release in self.treebanks if name == match[1]]
+            return as_json([*tags, {"name": "draft"}]) if tags else as_json({"message": "Not Found"}, 404)
         if match := re.fullmatch(r"/repos/UniversalDependencies/([^/]+)/contents", url.path):
             return self._listing(match[1], parse_qs(url.query)["ref"][0].removeprefix("r"))
         _, _, name, release, file = url.path.split("/")
@@ -218,12 +222,14 @@ class HubServer(LoopbackServer):
         accepts: The only token it takes; None takes any and none.
         status: What any request is answered with, if not 200.
         cuts: For each file the bytes after which the connection is cut; one entry is used up by each GET.
+        moved: Former names of repositories, and the present ones, to which the hub redirects.
     """
 
     _ROUTES: ClassVar = {
-        r"/api/(datasets|models)/([^/]+/[^/]+)": "_info",
-        r"/api/(datasets|models)/([^/]+/[^/]+)/revision/([^/]+)": "_info",
+        r"/api/(datasets|models)/([^/]+(?:/[^/]+)?)": "_info",
+        r"/api/(datasets|models)/([^/]+(?:/[^/]+)?)/revision/([^/]+)": "_info",
         r"/api/(datasets|models)/([^/]+/[^/]+)/auth-check": "_auth_check",
+        r"/api/(datasets|models)/([^/]+/[^/]+)/refs": "_refs",
         r"/api/(datasets|models)/([^/]+/[^/]+)/tree/([^/]+)/?(.*)": "_tree",
         r"/api/(datasets|models)/([^/]+/[^/]+)/paths-info/([^/]+)": "_paths_info",
         r"/(?:(datasets)/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)": "_file",
@@ -235,10 +241,14 @@ class HubServer(LoopbackServer):
         self.accepts: str | None = None
         self.status: int | None = None
         self.cuts: dict[str, list[int]] = {}
+        self.moved: dict[str, str] = {}
 
     def reply(self, request: Request, body: bytes) -> Reply:
         if self.status is not None:
             return Reply(self.status)
+        for old, new in self.moved.items():
+            if match := re.match(rf"(/(?:api/models/|(?:api/)?datasets/)?){re.escape(old)}{_WITHIN}", request.path):
+                return Reply(307, headers={"Location": f"{match[1]}{new}{request.path[match.end() :]}"})
         if self.accepts is not None and request.headers.get("authorization") != f"Bearer {self.accepts}":
             return Reply(401, headers={"X-Error-Message": "Invalid credentials in Authorization header"})
         path, query = urlsplit(request.path).path, parse_qs(urlsplit(request.path).query)
@@ -267,6 +277,10 @@ class HubServer(LoopbackServer):
 
     def _auth_check(self, repo: HubRepo, fields: dict[str, list[str]]) -> Reply:
         return self._refusal(403, "GatedRepo") if repo.gated else as_json({})
+
+    def _refs(self, repo: HubRepo, fields: dict[str, list[str]]) -> Reply:
+        refs = [{"name": name, "ref": name, "targetCommit": repo.commit(name)} for name in repo.branches]
+        return as_json({"branches": [], "converts": [], "tags": [], "pullRequests": refs})
 
     def _tree(self, repo: HubRepo, fields: dict[str, list[str]], revision: str, folder: str) -> Reply:
         found = repo.at(revision)

@@ -20,9 +20,9 @@ from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, p
 from trials.model_checks.checked_models import check_model
 from trials.plugins.registry import HINT
 from trials.settings import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
-from trials.sources.cache import Progress, no_progress
-from trials.sources.corpus_draft import DataDraft
-from trials.sources.local_models import STARTER, ModelDraft, find_model
+from trials.sources.cache import Progress, forbidden, no_progress
+from trials.sources.corpus_draft import DataDraft, Located, bare_corpus
+from trials.sources.local_models import STARTER, ModelDraft, bare_model, find_model
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.reading import labelled, read_corpus
@@ -127,27 +127,29 @@ def _listed(depths: list[int]) -> str:
     return ", ".join(map(str, depths))
 
 
-def _bare_word(key: str) -> BeforeValidator:
+def _bare_strategy(value: object) -> object:
     """Let `freeze: none` stand for `freeze: {strategy: none}`."""
-    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
+    return {"strategy": value} if isinstance(value, str) else value
 
 
-ModelKey = Annotated[ModelDraft, _bare_word("folder")]
+ModelKey = Annotated[ModelDraft, BeforeValidator(bare_model)]
 
 
 class TrialDraft(Recipe):
     """One trial as a file declares it.
 
     Attributes:
-        data: The corpus; a bare word is a bundled sample.
-        model: The pretrained encoder; a bare word is ``starter``, or a folder that `transformers` can load.
+        data: The corpus; a bare word is a bundled sample, a folder, a treebank as ``UD_English-EWT``, or a dataset of
+            the hub as ``nyu-mll/glue/sst2``, in this order.
+        model: The pretrained encoder; a bare word is ``starter``, a folder that `transformers` can load, or a
+            repository of the hub as ``distilbert/distilbert-base-cased``, in this order.
         freeze: What to freeze; a bare word is a strategy.
         train_size: Sentences of the nested train subset; None means all.
     """
 
-    data: Annotated[DataDraft, _bare_word("bundled")]
+    data: Annotated[DataDraft, BeforeValidator(bare_corpus)]
     model: ModelKey = ModelDraft(folder=STARTER)
-    freeze: Annotated[FreezeDraft, _bare_word("strategy")] = FreezeDraft(strategy="none")
+    freeze: Annotated[FreezeDraft, BeforeValidator(_bare_strategy)] = FreezeDraft(strategy="none")
     train_size: Positive | None = None
 
     @field_validator("task")
@@ -170,7 +172,8 @@ class TrialDraft(Recipe):
             data = lookup.data(self.data, self.task)
         with errors.under("model"):
             model = lookup.model(self.model)
-            lookup.check(model, TASKS[self.task].head)
+            columns = TASKS[self.task].columns if data is None else data.columns
+            lookup.check(model, TASKS[self.task].head, pairs=columns.pair is not None)
         if model is not None:
             with errors.under("freeze"):
                 freeze = self.freeze.resolve(model)
@@ -202,29 +205,60 @@ class Lookup:
         data: From a `DataDraft` and a task's name to a `DataSpec`, whose corpus has been read and validated.
         model: From a `ModelDraft` to a `ModelSpec`.
         check: From a `ModelSpec` and a task's head to notes on the model; raises ModelError if trials would fail.
+        resolved: What names without an exact version were found to mean, a sentence each, by source.
     """
 
     def __init__(self, *, offline: bool = False, progress: Progress = no_progress) -> None:
+        self.resolved: dict[str, str] = {}
+
+        def note(draft: DataDraft | ModelDraft, source: str | None) -> None:
+            if source is not None and not draft.is_pinned:
+                self.resolved[source] = _resolution(draft, source, offline=offline)
+
+        def files(draft: DataDraft) -> Located:
+            found = draft.located(offline=offline, progress=progress)
+            note(draft, found.source)
+            return found
+
+        def exact(draft: DataDraft) -> DataDraft:
+            """Looked up once: the newest version may change meanwhile."""
+            return draft if draft.is_pinned else draft.pinned(self.files(draft).source)
+
+        def find_one(draft: ModelDraft) -> ModelSpec:
+            model = find_model(draft, offline=offline, progress=progress)
+            note(draft, model.source)
+            return model
+
         def find_data(draft: DataDraft, task: str) -> DataSpec:
-            data = labelled(task, draft.resolve(TASKS[task].columns, offline=offline, progress=progress))
+            data = labelled(task, exact(draft).resolve(TASKS[task].columns, offline=offline, progress=progress))
             corpus = read_corpus(task, data)
             return data.model_copy(update={"sizes": (len(corpus.train), len(corpus.dev), len(corpus.test))})
 
-        self.files = _once(lambda draft: draft.located(offline=offline, progress=progress))
-        self.locate = _once(lambda draft: draft.resolve(offline=offline, progress=progress))
+        self.files = _once(files)
+        self.locate = _once(lambda draft: exact(draft).resolve(offline=offline, progress=progress))
         self.data = _once(find_data)
-        self.model = _once(lambda draft: find_model(draft, offline=offline, progress=progress))
+        self.model = _once(find_one)
         self.check = _once(check_model)
+
+
+def _resolution(draft: DataDraft | ModelDraft, source: str, *, offline: bool) -> str:
+    """What a name without an exact version was found to mean."""
+    is_treebank = isinstance(draft, DataDraft) and draft.ud is not None
+    kind = "model" if isinstance(draft, ModelDraft) else "treebank" if is_treebank else "dataset"
+    what = "newest release" if is_treebank else "commit" if draft.revision else "newest commit"
+    where = " in the cache" if forbidden(offline=offline) else ""
+    return f"{kind} {draft.asked} is {source}, its {what}{where}"
 
 
 def _once(look_up: Callable[K, V]) -> Callable[K, V]:
     """Cache results and errors alike: a broken corpus is read once, not for every trial."""
     known: dict[Hashable, V | PermafrostError] = {}
 
-    def remembered(*key: K.args, **unused: K.kwargs) -> V:
+    def remembered(*args: K.args, **named: K.kwargs) -> V:
+        key = (args, *sorted(named.items()))
         if key not in known:
             try:
-                known[key] = look_up(*key, **unused)
+                known[key] = look_up(*args, **named)
             except PermafrostError as error:
                 known[key] = error
         result = known[key]

@@ -109,6 +109,8 @@ class ModelSpec(Frozen):
         n_layers: Encoder layers.
         n_positions: Longest input in subwords.
         pickle: Whether the weights are a pickle, which the person has agreed to run.
+        source: Where the folder came from, e.g. ``hub:FacebookAI/roberta-base@<commit>``; not part of the trial's
+            identity.
     """
 
     name: Shown
@@ -118,6 +120,7 @@ class ModelSpec(Frozen):
     n_layers: Positive
     n_positions: Positive
     pickle: bool = False
+    source: Shown | None = None
 
 
 class Columns(Frozen):

@@ -24,7 +24,7 @@ SCHEMA_VERSION = 1  # increment it when the same spec would give other results
 
 NOT_IDENTITY = {
     "data": {"name", "train", "dev", "test", "mismatched", "source", "sizes", "notes"},
-    "model": {"name", "path"},
+    "model": {"name", "path", "source"},
     "freeze": {"strategy"},
 }
 # Fields that were added after the first release. At these values they change nothing and are left out of the identity,

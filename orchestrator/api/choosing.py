@@ -23,6 +23,7 @@ from orchestrator.own_data.corpus_lines import corpus_lines
 from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     Question,
+    pins_in,
     refuse_edited,
     refuse_others,
     size_in,
@@ -41,9 +42,9 @@ from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import declared_sweep
 from trials.draft import Lookup
-from trials.errors import ConfigError, RefusedError
+from trials.errors import RefusedError
 from trials.sources.corpus_draft import DataDraft
-from trials.sources.local_models import ModelDraft
+from trials.sources.local_models import ModelDraft, named_model
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 
@@ -117,7 +118,7 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     _check(asked, folder)
     with download_progress() as progress:
         lookup = Lookup(offline=asked.offline, progress=progress)
-        question = question_of(asked, lookup)
+        question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question)
         path = folder / f"{question.name}.yaml"
         if path.exists():
             question = _sized(question, lookup, size_in(path))
@@ -134,29 +135,29 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
             say(line)
     if asked.dry_run:
         return Choice(Answers(), path, plan=plan, forecast=forecast)
-    ended = run_plan(plan, where, results, bounds, began=began)
-    trials = trials_of(ended.plan, results)
-    found = answers_of(results, trials, asked.tolerance)
-    stopped = early_end(ended.plan, ended.outcome, ended.stop)
-    choice = Choice(
-        found,
-        path,
-        outcome=ended.outcome,
-        exit_code=ended.exit_code,
-        plan=ended.plan,
-        forecast=forecast,
-        stopped=stopped,
-    )
-    chosen = next((each for each in found if each.decided), None)
-    if chosen is None:
-        return choice
-    training = path.with_name(f"{train_name(question.name)}.yaml")
-    freeze = next(spec.freeze for spec in trials if spec.freeze.label == chosen.freeze)
-    write_sweep(training, training_text(question, freeze))
-    model = None
-    if asked.export is not None:
-        model = export_model(_best(chosen, trials, results), asked.export, store=asked.store)
-    return replace(choice, training_file=training, model=model)
+    with run_plan(plan, where, results, bounds, began=began) as ended:
+        trials = trials_of(ended.plan, results)
+        found = answers_of(results, trials, asked.tolerance)
+        stopped = early_end(ended.plan, ended.outcome, ended.stop)
+        choice = Choice(
+            found,
+            path,
+            outcome=ended.outcome,
+            exit_code=ended.exit_code,
+            plan=ended.plan,
+            forecast=forecast,
+            stopped=stopped,
+        )
+        chosen = next((each for each in found if each.decided), None)
+        if chosen is None:
+            return choice
+        training = path.with_name(f"{train_name(question.name)}.yaml")
+        freeze = next(spec.freeze for spec in trials if spec.freeze.label == chosen.freeze)
+        write_sweep(training, training_text(question, freeze))
+        model = None
+        if asked.export is not None:
+            model = export_model(_best(chosen, trials, results), asked.export, store=asked.store)
+        return replace(choice, training_file=training, model=model)
 
 
 def write_question(options: ChooseOptions) -> Path:
@@ -185,23 +186,36 @@ def _check(asked: ChooseOptions, folder: Path) -> None:
     refuse_others(folder, sweep_name(draft_of(asked).model_dump()), asked.question)
 
 
-def named_model(name: str) -> str | dict[str, str]:
-    """The key `model` of a sweep file for a name on the command line. Raises ConfigError: it lacks its revision."""
-    kind, _, rest = name.partition(":")
-    if kind != "hub":
-        return name
-    repository, _, revision = rest.rpartition("@")
-    if not repository or not revision:
-        raise ConfigError(f"{name!r} lacks a revision. Write hub:OWNER/NAME@REVISION.")
-    return {"hub": repository, "revision": revision}
+def _as_before(asked: ChooseOptions, folder: Path) -> ChooseOptions:
+    """The options with the versions that the sweep file of the same question pins, if it is there."""
+    data, model = draft_of(asked), named_model(asked.model)
+    pins = pins_in(folder / f"{sweep_name(data.model_dump())}.yaml", asked.question)
+    if "data" in pins and not data.is_pinned:
+        say(f"pinned  data {pins['data']}, as in {folder / sweep_name(data.model_dump())}.yaml")
+        asked = replace(asked, data=pins["data"])
+    if "model" in pins and not model.is_pinned:
+        say(f"pinned  model {pins['model']}, as in {folder / sweep_name(data.model_dump())}.yaml")
+        asked = replace(asked, model=pins["model"])
+    return asked
 
 
 def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
-    """The question about all of train, with the corpus, model and recipe looked up. Raises as `choose`."""
+    """The question about all of train, with the corpus, model and recipe looked up, both at an exact version.
+
+    Raises as `choose`.
+    """
     corpus = guess_corpus(asked, lookup)
+    data, model = DataDraft.model_validate(corpus.data), named_model(asked.model)
+    data = data.pinned(corpus.spec.source)
+    model = model.pinned(lookup.model(model).source)
+    for line in lookup.resolved.values():
+        say(f"pinned  {line}")
+    lookup.resolved.clear()  # what follows has exact versions
     for line in (*corpus.lines, *corpus_lines(corpus.task, corpus.spec)):
         say(f"data    {line}")
-    key, keep = named_model(asked.model), asked.export is not None
+    corpus = replace(corpus, data=data.model_dump(mode="json", exclude_defaults=True))
+    key = model.folder or model.model_dump(mode="json", exclude_defaults=True)
+    keep = asked.export is not None
     question = Question(corpus, key, {}, asked.tolerance, keep_weights=keep, asked=asked.question)
     return _sized(question, lookup, None)
 

@@ -24,8 +24,10 @@ from trials.escaping.plain_files import read_text
 from trials.escaping.untrusted_text import markdown
 from trials.models.family import CAUSAL, is_causal
 from trials.record import MISMATCHED
+from trials.settings import ModelSpec
 from trials.sources.cache import fetched_corpora
 from trials.sources.hub_client import Repo
+from trials.sources.local_models import named_model
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import score_name
@@ -74,7 +76,7 @@ def model_card(
 
 def _header(spec: TrialSpec, row: Row, licence: str) -> Row:
     """The card's metadata. Only what is on the hub is named as one of its models or datasets."""
-    base, data = hub_model(spec.model.path), _HUB_DATA.fullmatch(spec.data.source or "")
+    base, data = hub_model(spec.model), _HUB_DATA.fullmatch(spec.data.source or "")
     pipeline = _PIPELINES[TASKS[spec.task].head]
     dataset: Row = {"type": data[1] if data else spec.data.name, "name": spec.data.name}
     dataset |= {"revision": data[2]} if data else {}
@@ -102,9 +104,14 @@ def _header(spec: TrialSpec, row: Row, licence: str) -> Row:
     }  # fmt: skip
 
 
-def hub_model(folder: str) -> Repo | None:
-    """The repository of an encoder that came from the hub, by its folder in the hub's cache; None for any other."""
-    found = _SNAPSHOT.search(folder)
+def hub_model(model: ModelSpec) -> Repo | None:
+    """The repository of an encoder that came from the hub, by its source, in older rows by its folder in the hub's
+    cache; None for any other.
+    """
+    if model.source is not None:
+        named = named_model(model.source)
+        return Repo("models", str(named.hub), str(named.revision))
+    found = _SNAPSHOT.search(model.path)
     return Repo("models", f"{found[1]}/{found[2]}", found[3]) if found else None
 
 

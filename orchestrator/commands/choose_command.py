@@ -1,7 +1,7 @@
 """Choose a freeze for your own data, or write the sweep that does.
 
-permafrost choose my-treebank
-permafrost choose reviews.csv --model hub:distilbert/distilbert-base-cased@REVISION --tolerance 0.5 --max-hours 4
+permafrost choose my-treebank --model distilbert-base-multilingual-cased
+permafrost choose reviews.csv --model distilbert/distilbert-base-cased@REVISION --tolerance 0.5 --max-hours 4
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ DataArgument = Annotated[
     typer.Argument(
         metavar="[DATA]",
         show_default=False,
-        help="A folder, a file, a bundled sample, ud:NAME@RELEASE or hub:OWNER/NAME@REVISION (NAME/CONFIG of several).",
+        help="A folder, a file, a bundled sample, a treebank (UD_English-EWT), or a dataset of the hub (imdb, "
+        "nyu-mll/glue/sst2); the newest, or with @RELEASE or @REVISION another.",
     ),
 ]
 ToleranceOption = Annotated[float, typer.Option("--tolerance", help="Acceptable loss of quality in points.")]
@@ -92,7 +93,9 @@ def choose(
     """Find out how deep to freeze on your data: plan, run and answer in one command. Run it again to resume.
 
     Examples:
-        permafrost choose UD_Naija-NSC-sample
+        permafrost choose my-corpus --model distilbert-base-multilingual-cased
+
+        permafrost choose UD_English-EWT
 
         permafrost choose reviews.csv --text review --label stars --tolerance 0.5 --export my-model
 
@@ -139,7 +142,7 @@ def init(
     """Write the sweep file that `permafrost choose` would run, with comments, to be edited.
 
     Examples:
-        permafrost init my-treebank
+        permafrost init my-treebank --model xlm-roberta-base
 
         permafrost init reviews.csv --text review --label stars --out sweeps
 

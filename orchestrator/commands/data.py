@@ -1,6 +1,6 @@
 """Fetch corpora before a sweep, list those on this machine, check one.
 
-permafrost data fetch ud:UD_English-EWT@2.16 hub:nyu-mll/glue/sst2@REVISION
+permafrost data fetch UD_English-EWT nyu-mll/glue/sst2
 permafrost data fetch --sweep my.yaml
 permafrost data list
 permafrost data check my-treebank
@@ -63,7 +63,7 @@ _MOST_LABELS = 60  # of the table
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NAME]...", help="ud:NAME@RELEASE or hub:OWNER/NAME@REVISION (NAME/CONFIG of several)."),
+    typer.Argument(metavar="[NAME]...", help="UD_English-EWT, nyu-mll/glue/sst2, ...; with @RELEASE or @REVISION."),
 ]
 SweepOption = Annotated[
     Path | None, typer.Option("--sweep", metavar="FILE", help="Also fetch all data and models of this sweep.")
@@ -75,13 +75,13 @@ def fetch(names: Names = None, sweep: SweepOption = None, debug: DebugOption = F
     """Download treebanks and datasets, and with --sweep the models of a sweep. Cached files are not fetched again.
 
     Examples:
-        permafrost data fetch ud:UD_English-EWT@2.16
+        permafrost data fetch UD_English-EWT nyu-mll/glue/sst2
 
         permafrost data fetch --sweep configs/sweeps/emekaeze_pos.yaml
     """
     with reported(debug=debug), download_progress() as progress:
         if not names and sweep is None:
-            raise ConfigError("nothing to fetch. Give a NAME like ud:UD_English-EWT@2.16, or --sweep FILE.")
+            raise ConfigError("nothing to fetch. Give a NAME like UD_English-EWT, or --sweep FILE.")
         before = {corpus.source for corpus in fetched_corpora()}
         for name in names or ():
             named_corpus(name).resolve(progress=progress)

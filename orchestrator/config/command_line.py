@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from orchestrator.config.signals import end_with_command
+
 
 def with_plugins(command: Any) -> Any:
     """A command, or a group with its commands, that loads plug-ins first: installed ones, and those of `--plugin`."""
@@ -47,6 +49,7 @@ def _options(
 
 def run(function: Callable[..., None]) -> None:
     """Run one command as a program of its own: `python -m orchestrator.launch`."""
+    end_with_command()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(function)
     with_plugins(typer.main.get_command(app))()

@@ -5,6 +5,7 @@ No check can hang or raise: each runs in a thread of its own with a time limit, 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -28,10 +29,12 @@ from orchestrator.deploy.ray_session import user_folder
 from orchestrator.store import open_store
 from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.draft import Lookup
-from trials.errors import PermafrostError
+from trials.errors import ConfigError, PermafrostError
 from trials.hardware.cpu_name import processor_name
 from trials.plugins.import_origins import OURS, hidden_by
 from trials.sources.cache import cache_root
+from trials.sources.corpus_draft import named_corpus
+from trials.sources.local_models import named_model
 
 Level = Literal["ok", "warn", "fail"]
 LIMIT_S = 90.0  # of a check; importing torch from a cold disk is the slowest
@@ -266,9 +269,8 @@ def sweep_inputs(
         if error.exit_code != 3:
             yield CheckResult("sweep", "fail", str(error), "Fix what it names.")
             return
-        text = json.dumps(document.content)
-        hosts = {hub or os.environ.get("HF_ENDPOINT") or HUB: '"hub"', treebanks: '"ud"'}
-        asked = [host for host, key in hosts.items() if key in text]
+        hosts = {"hub": hub or os.environ.get("HF_ENDPOINT") or HUB, "ud": treebanks}
+        asked = [hosts[kind] for kind in dict.fromkeys(_fetched_from(document.content))]
         fix = f"permafrost data fetch --sweep {path}, on a machine with network access and the same cache"
         unreachable = [one.what for host in asked for one in reachable("sweep", host, fix) if one.level == "fail"]
         if not asked or unreachable:
@@ -281,6 +283,21 @@ def sweep_inputs(
             yield CheckResult("sweep", "warn", what, f"permafrost data fetch --sweep {path}, to fetch them now")
         return
     yield CheckResult("sweep", "ok", f"{declared.name}: {n:,} trials, all data and models are present")
+
+
+def _fetched_from(value: object, key: str = "") -> Iterator[str]:
+    """`hub` or `ud` for each of a sweep's data and models that may have to be fetched from there."""
+    with contextlib.suppress(ConfigError):
+        if isinstance(value, dict):
+            yield from (word for word in ("hub", "ud") if isinstance(value.get(word), str))
+            for name, inner in value.items():
+                yield from _fetched_from(inner, str(name).rpartition(".")[2] if name != "choice" else key)
+        elif isinstance(value, list):
+            for inner in value:
+                yield from _fetched_from(inner, key)
+        elif isinstance(value, str) and key in ("data", "model"):
+            named = named_model(value) if key == "model" else named_corpus(value)
+            yield from (word for word in ("hub", "ud") if getattr(named, word, None))
 
 
 def browser(environment: Mapping[str, str]) -> Iterator[CheckResult]:

@@ -24,9 +24,10 @@ class ChooseOptions:
     """The options of `choose` and `init`.
 
     Attributes:
-        data: A folder, a file, a bundled sample, `ud:NAME@RELEASE` or `hub:OWNER/NAME[/CONFIG]@REVISION`.
+        data: A folder, a file, a bundled sample, a treebank (`UD_English-EWT`) or a dataset of the hub
+            (`OWNER/NAME/CONFIG`); with `@` another version than the newest.
         task: A registered task; None for what the files hold.
-        model: `starter`, a folder, or `hub:OWNER/NAME@REVISION`.
+        model: `starter`, a folder, or a repository of the hub (`OWNER/NAME`); with `@` another commit than the newest.
         tolerance: Acceptable loss in points, above 0 and below 100.
         format: A registered corpus format; None for what the files hold.
         words: Column of the words, by name or by position from 0; None for what the columns hold.

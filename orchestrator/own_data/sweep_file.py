@@ -17,11 +17,11 @@ from trials.settings import FreezeSpec
 SEEDS = 10
 _ASKED = "# Made by: "
 _WAY_OUT = "Give --out another folder, or delete the file."
-_TRAINS = "# The chosen freeze on the whole train split, its weights kept for `permafrost export-model`."
+_TRAINS = "# The chosen freeze on the whole train split, its weights kept for `permafrost export model`."
 _COMMENTS = {
     "task": "pos, ner, classification, or a task of GLUE",
     "data": "paths are relative to the folder you launch from",
-    "model": "starter, a folder that transformers loads, or {hub: OWNER/NAME, revision: ...}",
+    "model": "starter, a folder, or a repository of the hub at its commit",
     "train_size": "the first so many of the shuffled train split; without it all",
     "lowercase": "the starter is uncased",
     "max_length": "longest input in subwords; words beyond it count as errors",
@@ -72,7 +72,7 @@ def sweep_name(data: Mapping[str, Any]) -> str:
 
 def sweep_text(question: Question) -> str:
     """The sweep file that answers a question."""
-    weights = "keep: weights                # of every trial, so that export-model need not train\n"
+    weights = "keep: weights                # of every trial, so that export model need not train\n"
     loss = f"{question.tolerance:g} point{'s' * (question.tolerance != 1)}"
     return f"""{_ASKED}{question.asked}
 # How deep may I freeze? Adds seeds and depths one by one until it knows the deepest freeze that loses at most
@@ -144,6 +144,25 @@ def size_in(path: Path) -> int | None:
     trial = Document.read(path).content.get("trial")
     size = trial.get("train_size") if isinstance(trial, Mapping) else None
     return size if isinstance(size, int) else None
+
+
+def pins_in(path: Path, asked: str) -> dict[str, str]:
+    """The sources of data and model that the sweep file of a question has at an exact version, by key; empty without
+    such a file. Raises ConfigError: it is not YAML.
+    """
+    if not path.is_file() or _first_line(path) != _ASKED + asked:
+        return {}
+    trial = Document.read(path).content.get("trial")
+    trial = trial if isinstance(trial, Mapping) else {}
+    pins = {}
+    for key in ("data", "model"):
+        kept = trial.get(key)
+        if isinstance(kept, Mapping) and kept.get("hub") and kept.get("revision"):
+            config = f"/{kept['config']}" if kept.get("config") else ""
+            pins[key] = f"hub:{kept['hub']}{config}@{kept['revision']}"
+        elif isinstance(kept, Mapping) and kept.get("ud") and kept.get("release"):
+            pins[key] = f"ud:{kept['ud']}@{kept['release']}"
+    return pins
 
 
 def refuse_edited(path: Path, question: Question) -> None:

@@ -17,12 +17,12 @@ from orchestrator.sweeps.cluster_spec import ClusterSpec
 from trials.datasets.corpus import SPLITS
 from trials.errors import ConfigError, RefusedError
 from trials.plugins.loading import loaded
-from trials.sources.local_models import STARTER
+from trials.starter import BUNDLED_TREEBANKS, STARTER
 
 MOST_BYTES = 400 << 20  # Ray refuses packages above 500 MiB
 CLUSTER_FILE = "cluster.yaml"
 # The settings whose values are paths, and the keys around settings that are none themselves.
-_PATHS = {("model",), ("model", "folder"), ("data", "folder"), *(("data", split) for split in SPLITS)}
+_PATHS = {("model",), ("model", "folder"), ("data",), ("data", "folder"), *(("data", split) for split in SPLITS)}
 _NO_SETTINGS = {"trial", "space", "cases", "choice"}
 _LEFT_TO_THE_CLUSTER = {"ray", "permafrost-sweeps"}  # Ray is installed on the nodes, and our code is sent
 
@@ -68,7 +68,7 @@ def _local_paths(value: Any, here: Path, keys: tuple[str, ...] = ()) -> Iterator
     elif isinstance(value, list):
         for inner in value:
             yield from _local_paths(inner, here, keys)
-    elif isinstance(value, str) and keys in _PATHS and (keys[0], value) != ("model", STARTER):
+    elif isinstance(value, str) and keys in _PATHS and value not in (STARTER, *BUNDLED_TREEBANKS):
         path = _existing(value, here)
         if path is not None and not (path.is_relative_to(here) and path.resolve().is_relative_to(here)):
             raise ConfigError(

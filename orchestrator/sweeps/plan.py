@@ -10,6 +10,7 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.store import ResultStore
 from orchestrator.store.decisions import next_number, suggested
 from orchestrator.store.plans import SweepPlan
+from orchestrator.sweeps.pin_notes import pin_notes
 from orchestrator.sweeps.plan_notes import plan_notes
 from orchestrator.sweeps.search_checks import check_search
 from orchestrator.sweeps.space import again
@@ -99,7 +100,8 @@ def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: 
     is_adaptive = sweep.search.is_adaptive
     plan = Plan(sweep, str(document.path), () if is_adaptive else expanded, (), {}, lookup=lookup)
     plan = brought_up_to_date(replace(plan, stand_ins=expanded if is_adaptive else ()), store)
-    return replace(plan, notes=plan_notes(sweep, plan.trials, plan.ahead, lookup))
+    pins = pin_notes(sweep.name, expanded, store, lookup)
+    return replace(plan, notes=(*pins, *plan_notes(sweep, plan.trials, plan.ahead, lookup)))
 
 
 def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:

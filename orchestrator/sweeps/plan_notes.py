@@ -35,11 +35,13 @@ def plan_notes(
         DataError, ModelError: A corpus or model cannot be used.
     """
     corpora = dict.fromkeys((spec.task, spec.data) for spec in ahead)
-    models = dict.fromkeys((spec.model, TASKS[spec.task].head) for spec in ahead)
+    models = dict.fromkeys((spec.model, TASKS[spec.task].head, spec.data.columns.pair is not None) for spec in ahead)
     return (
         *dict.fromkeys(f"{data.name}: {note}" for task, data in corpora for note in reading_notes(task, data)),
         *(note for task, data in corpora for note in unseen_notes(task, data)),
-        *dict.fromkeys(f"{model.name}: {note}" for model, head in models for note in lookup.check(model, head)),
+        *dict.fromkeys(
+            f"{model.name}: {note}" for model, head, pairs in models for note in lookup.check(model, head, pairs=pairs)
+        ),
         *_causal_notes(ahead),
         *_cut_notes(ahead),
         *_case_notes(ahead),

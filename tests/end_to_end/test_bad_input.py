@@ -33,9 +33,9 @@ def check(done: Result, tmp_path: Path, code: int, *said: str) -> None:
         ("depth: 4", "depth: 7", 2, ":9: space.freeze[1].depth: 7 is not a depth of first_k in model 'starter'"),
         ("[24]", "[24, 801]", 2, ":8: space.train_size[1]: 801 is larger than the train split, which has 800"),
         ("lr: 1e-3", "lr: fast", 2, ":3: trial.optim.lr: 'fast': "),
-        ("UD_Naija-NSC-sample", "UD_Naija-NSC", 2, "did you mean 'UD_Naija-NSC-sample'?"),
+        ("UD_Naija-NSC-sample", "UD_Naija-NSC-sampel", 2, "did you mean 'UD_Naija-NSC-sample'?"),
         (BUNDLED, "[{folder: absent}]", 3, "absent. Give the folder that holds"),
-        ("lowercase: true", "model: absent", 3, "no model folder at"),
+        ("lowercase: true", "model: ./absent", 3, "no model folder at"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_the_yaml_is_named_with_file_line_and_key(

@@ -197,13 +197,13 @@ def test_a_score_that_the_task_does_not_measure_is_refused_with_those_it_does(sc
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({}, "name the model in one way: `folder`, or `hub` and `revision`"),
+        ({}, "name the model in one way: `folder` or `hub`"),
         ({"folder": "a", "hub": "b/c", "revision": "main"}, "name the model in one way"),
-        ({"hub": "b/c"}, "`hub` and `revision` go together, as `main` means other weights tomorrow"),
-        ({"folder": "a", "revision": "main"}, "`hub` and `revision` go together"),
+        ({"folder": "a", "revision": "main"}, "`revision` is of a repository of the `hub`"),
+        ("hub:", "'hub:' lacks its name. Write hub:OWNER/NAME"),
     ],
 )
-def test_a_model_that_is_named_wrongly_is_refused(model: dict[str, str], message: str) -> None:
+def test_a_model_that_is_named_wrongly_is_refused(model: object, message: str) -> None:
     assert message in invalid(model=model)
 
 

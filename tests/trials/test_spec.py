@@ -50,7 +50,9 @@ OTHER: dict[str, Any] = {
     "data.held_out": 0.1,
     "data.source": "ud:other@1.0",
     "data.sizes": (300, 10, 0),
+    "data.notes": ("a note",),
     "model.pickle": True,
+    "model.source": "hub:other/model@0",
     "data.format": "other",
     "data.fingerprint": "e" * 64,
     "data.name": "other",
@@ -70,8 +72,9 @@ OTHER: dict[str, Any] = {
     "freeze.rule": "gradient_norm",
 }
 NO_IDENTITY = {
-    "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "model.name",
-    "model.path", "freeze.strategy",
+    "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "data.notes",
+    "model.name",
+    "model.path", "model.source", "freeze.strategy",
     "optim.embedding_updates",  # as the embeddings of `FULL` never learn
 }  # fmt: skip
 

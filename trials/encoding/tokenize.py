@@ -10,7 +10,7 @@ from trials.datasets.corpus import SPLITS, Item
 from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.encoding.token_cache import cached_or_encoded, file_stamps, token_key
 from trials.escaping.plain_files import Stamp
-from trials.models.load import family_of, load_tokenizer
+from trials.models.load import has_token_types, load_tokenizer
 from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
@@ -46,7 +46,7 @@ def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int
     labels = task.label_names(corpus.train)
     extra = () if task.regression else unseen_labels([*corpus.dev, *corpus.test, *corpus.mismatched], labels)
     names = (*labels, *sorted(extra))
-    how = Encoding(load_tokenizer(model, task.head), max_length, lowercase, family_of(model).token_types)
+    how = Encoding(load_tokenizer(model, task.head), max_length, lowercase, has_token_types(model))
 
     def encoded(name: str) -> Split:
         items: list[Item] = getattr(corpus, name)

@@ -27,8 +27,11 @@ VERSION = 2  # of the checks: increment it when a model that passed might not pa
 _LIBRARIES = ("transformers", "tokenizers", "torch")
 
 
-def check_model(spec: ModelSpec, head: Head) -> tuple[str, ...]:
+def check_model(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[str, ...]:
     """Sentences about a model that the user should read, such as the padding token chosen for it.
+
+    Args:
+        pairs: Whether the texts of the task are pairs.
 
     Raises:
         ModelError: a trial of it would fail; says why in one line.
@@ -36,19 +39,19 @@ def check_model(spec: ModelSpec, head: Head) -> tuple[str, ...]:
     if Path(spec.path) == model_path():
         weight_shapes(model_path())
         return ()
-    key = _key(spec, head)
+    key = _key(spec, head, pairs=pairs)
     path = cache_root() / "models" / f"{key}.json"
     with contextlib.suppress(OSError, ValueError):
         return tuple(map(str, read_checked_json(path, key)))
     from trials.model_checks.rehearsal import rehearse  # a plan of models that passed before needs no torch
 
-    notes = tuple(filter(None, (attention_note(Path(spec.path)), *rehearse(spec, head))))
+    notes = tuple(filter(None, (attention_note(Path(spec.path)), *rehearse(spec, head, pairs=pairs))))
     with contextlib.suppress(OSError):  # the next plan checks again
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, notes, key)
     return notes
 
 
-def _key(spec: ModelSpec, head: Head) -> str:
-    content = [VERSION, spec.revision, head, spec.pickle, *map(importlib.metadata.version, _LIBRARIES)]
+def _key(spec: ModelSpec, head: Head, *, pairs: bool) -> str:
+    content = [VERSION, spec.revision, head, pairs, spec.pickle, *map(importlib.metadata.version, _LIBRARIES)]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]

@@ -21,7 +21,15 @@ from trials.errors import ModelError, reason
 from trials.model_checks.small_config import small_config
 from trials.models.decoders import pool_at_last_subword
 from trials.models.family import Head, ModelFamily, Parts
-from trials.models.load import family_of, filled_from_files, head_class, head_config, load_tokenizer, read_tokenizer
+from trials.models.load import (
+    family_of,
+    filled_from_files,
+    has_token_types,
+    head_class,
+    head_config,
+    load_tokenizer,
+    read_tokenizer,
+)
 from trials.models.model_files import PICKLE
 from trials.settings import ModelSpec
 from trials.sources.local_models import weight_shapes
@@ -32,16 +40,24 @@ from trials.training.batching import collate
 MOST_PARAMETERS = 40_000_000  # of the small copy: 160 MB, and as much for gradients
 N_LABELS = 3
 MAX_LENGTH = 24
+LONGEST = 512  # of the long items; positions of encoders that count them in a table
 LABELS = ("A", "B", "C")
 _SENTENCES: list[Item] = [
     Sentence(("Nothing", "is", "lost", "on", "the", "way", "."), ("A", "B", "C", "A", "B", "C", "A")),
     Sentence(("I",), ("B",)),
 ]
 _TEXTS: list[Item] = [Text("Nothing is lost on the way.", None, "A"), Text("I", None, "B")]
+_PAIRS: list[Item] = [Text("Nothing is lost on the way.", "It is found.", "A"), Text("I", "You", "B")]
+_LONG_SENTENCE: Item = Sentence(("way",) * LONGEST, ("A",) * LONGEST)
+_LONG_TEXT: Item = Text("way " * LONGEST, None, "A")
+_LONG_PAIR: Item = Text("way " * LONGEST, "It is found.", "A")
 
 
-def rehearse(spec: ModelSpec, head: Head) -> tuple[str, ...]:
+def rehearse(spec: ModelSpec, head: Head, *, pairs: bool = False) -> tuple[str, ...]:
     """Sentences about the model that the user should read.
+
+    Args:
+        pairs: Whether the texts of the task are pairs.
 
     Raises:
         ModelError: a trial of it would fail; says why in one line.
@@ -60,9 +76,9 @@ def rehearse(spec: ModelSpec, head: Head) -> tuple[str, ...]:
         with _panics_caught(spec):
             tokenizer, notes = _tokenizer(spec, head)
             _check_subwords(spec, tokenizer, config)
-            examples = _examples(spec, head, tokenizer)
+            batches = _batches(spec, head, tokenizer, pairs=pairs)
         with torch.inference_mode(False), torch.enable_grad():  # a caller may have switched gradients off
-            _train_step(spec, head, config, examples)
+            _train_step(spec, head, config, batches)
     return notes
 
 
@@ -140,37 +156,52 @@ def _check_subwords(spec: ModelSpec, tokenizer: PreTrainedTokenizerBase, config:
         )
 
 
-def _examples(spec: ModelSpec, head: Head, tokenizer: PreTrainedTokenizerBase) -> list[Example]:
-    """Two sentences or texts, as a trial's task encodes them."""
-    task, items = (TASKS["pos"], _SENTENCES) if head == "tokens" else (TASKS["classification"], _TEXTS)
-    length = min(MAX_LENGTH, spec.n_positions)
-    how = Encoding(tokenizer, length, lowercase=False, token_types=family_of(spec).token_types)
-    try:
-        return task.encode(items, LABELS, N_LABELS, how)
-    except Exception as error:  # tokenizers of layouts, for instance, want a box for each word
-        raise ModelError(f"{spec.path}: its tokenizer does not encode plain text ({reason(error)}).") from error
+def _batches(
+    spec: ModelSpec, head: Head, tokenizer: PreTrainedTokenizerBase, *, pairs: bool
+) -> dict[str, list[Example]]:
+    """Two sentences, texts or pairs each, as a trial's task encodes them, by what they are; of the last one is long."""
+    task = TASKS["pos" if head == "tokens" else "classification"]
+    if head == "tokens":
+        kinds = {"sentences": (_SENTENCES, _LONG_SENTENCE)}
+    else:
+        kinds = {"texts": (_TEXTS, _LONG_TEXT)} | ({"pairs of texts": (_PAIRS, _LONG_PAIR)} if pairs else {})
+    found = {}
+    for kind, (items, long) in kinds.items():
+        longest = min(LONGEST, spec.n_positions)
+        of_length = {
+            kind: (items, min(MAX_LENGTH, longest)),
+            f"{kind} of {longest} subwords": ([long, items[1]], longest),
+        }
+        for what, (some, length) in of_length.items():
+            how = Encoding(tokenizer, length, lowercase=False, token_types=has_token_types(spec))
+            try:
+                found[what] = task.encode(some, LABELS, N_LABELS, how)
+            except Exception as error:  # tokenizers of layouts, for instance, want a box for each word
+                raise ModelError(f"{spec.path}: its tokenizer does not encode plain text ({reason(error)}).") from error
+    return found
 
 
 # --- A training step
 
 
-def _train_step(spec: ModelSpec, head: Head, config: Any, examples: list[Example]) -> None:
+def _train_step(spec: ModelSpec, head: Head, config: Any, batches: dict[str, list[Example]]) -> None:
     """Raise ModelError if neither a narrow copy of the model nor one of its own width can be trained."""
-    family, error = family_of(spec), None
+    family, error, what = family_of(spec), None, ""
     for narrow in (True, False):
         try:
             model = _small_model(head, family, small_config(config, narrow=narrow))
             if model is None:
                 continue
-            _step(model, family, examples)
+            for what, examples in batches.items():  # noqa: B007 - the error says it
+                _step(model, family, examples)
         except Exception as found:  # the architecture's own code may raise anything
             error = found
         else:
             return
     if error is not None:
         raise ModelError(
-            f"{spec.path}: {spec.family!r} cannot be trained on text alone: a step with small random weights fails "
-            f"({reason(error)}). Use another model."
+            f"{spec.path}: {spec.family!r} cannot be trained on text alone: a step on {what} with small random weights "
+            f"fails ({reason(error)}). Use another model."
         ) from error
 
 

@@ -65,7 +65,7 @@ def _narrow(entries: dict[str, Any]) -> None:
             entries[key] = HEADS if value == n_heads else 1
         elif key in _INNER_WIDTHS and _is_number(value):
             entries[key] = max(value * HEADS // n_heads // 16 * 16, 16)
-        elif _is_number(value) and value == width:
+        elif _is_number(value) and value == width and "position" not in key:
             entries[key] = head_width * HEADS
 
 

@@ -16,6 +16,7 @@ from transformers import (
 )
 
 from trials.errors import ModelError, reason, unknown
+from trials.escaping.untrusted_text import quoted
 from trials.models.family import MODEL_FAMILIES, ModelFamily, is_norm
 
 Paths = tuple[str, ...]
@@ -30,6 +31,11 @@ def generic_family(folder: Path, config: dict[str, Any]) -> ModelFamily:
         ModelError: it is not an encoder, is unknown to transformers, or its layers or embeddings cannot be identified.
     """
     name = str(config.get("model_type", ""))
+    if name not in CONFIG_MAPPING and config.get("auto_map"):
+        raise ModelError(
+            f"{folder / 'config.json'}: model_type: {quoted(name)} is an architecture of code that came with the model "
+            "(auto_map), which is never run here. Use a model whose architecture transformers knows."
+        )
     if name not in CONFIG_MAPPING:
         raise ModelError(f"{folder / 'config.json'}: model_type: {unknown(name, MODEL_FAMILIES)} Use another model.")
     if not any(CONFIG_MAPPING[name] in heads for heads in HEADS):

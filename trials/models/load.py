@@ -72,6 +72,12 @@ def family_of(spec: ModelSpec) -> ModelFamily:
     return MODEL_FAMILIES[spec.family] if spec.family in MODEL_FAMILIES else _derived_family(spec)
 
 
+def has_token_types(spec: ModelSpec) -> bool:
+    """Whether a model tells the texts of a pair apart by token types: its family does, and its table has two rows."""
+    config = read_json(Path(spec.path) / "config.json")
+    return family_of(spec).token_types and config.get("type_vocab_size", 2) > 1  # 2 where the classes have a default
+
+
 @lru_cache(maxsize=4)
 def _derived_family(spec: ModelSpec) -> ModelFamily:
     folder = Path(spec.path)

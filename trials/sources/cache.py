@@ -26,6 +26,23 @@ _UD_SPLIT = re.compile(r"-ud-(train|dev|test)\b.*\.conllu$")
 _FOLDERS = ("ud/*/*", "hub/datasets/*/*/*")
 
 
+def forbidden(*, offline: bool, datasets: bool = False) -> str | None:
+    """What forbids downloads: `--offline`, or the hub library's own switch in the environment; None if nothing does.
+
+    Args:
+        offline: Whether `--offline` was given.
+        datasets: Whether the switch of `datasets` counts as well.
+    """
+    if offline:
+        return "--offline"
+    from huggingface_hub import constants
+
+    if constants.is_offline_mode():
+        return "HF_HUB_OFFLINE" if os.environ.get("HF_HUB_OFFLINE") else "TRANSFORMERS_OFFLINE"
+    is_on = (os.environ.get("HF_DATASETS_OFFLINE") or "").upper() in constants.ENV_VARS_TRUE_VALUES
+    return "HF_DATASETS_OFFLINE" if datasets and is_on else None
+
+
 def no_progress(name: str, n_bytes: int, total: int | None) -> None:
     """Shows nothing."""
 

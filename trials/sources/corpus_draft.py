@@ -8,12 +8,14 @@ from typing import Annotated, NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
-from trials.datasets.layout import layout_of
+from trials.datasets.layout import FORMATS, layout_of
 from trials.errors import ConfigError, DataError, unknown
 from trials.settings import Columns, DataSpec, Files, First, Frozen, HeldOut, Scheme
-from trials.sources.cache import FetchedCorpus, Progress, no_progress
+from trials.sources.cache import FetchedCorpus, Progress, is_plain, no_progress
 from trials.sources.class_folders import find_class_folders, write_class_folders
-from trials.sources.split_files import Splits, absolute, in_folder, unused_notes
+from trials.sources.hub_client import is_commit, is_path, is_repo_name
+from trials.sources.split_files import NoDevSplitError, Splits, absolute, in_folder, unused_notes
+from trials.sources.ud import fetch_treebank, is_treebank_name
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 
 HELD_OUT = 0.1  # of train, where one file is all there is
@@ -48,10 +50,10 @@ class DataDraft(Frozen):
         train, dev, test: The files themselves, one or several per split.
         mismatched: Files of a further split that is scored like test, e.g. MNLI's dev_mismatched.
         ud: A treebank of Universal Dependencies, e.g. ``UD_English-EWT``, from its own repository.
-        release: Its release, e.g. ``"2.16"``.
+        release: Its release, e.g. ``"2.16"``; without one the newest, which may be another one tomorrow.
         hub: A dataset of the hub, e.g. ``nyu-mll/glue``.
         config: One of its configurations, if it has several.
-        revision: Its commit, tag or branch; only a commit never changes.
+        revision: Its commit, tag or branch; without one the newest commit. Only a commit never changes.
         splits: Its splits that serve as train, dev and test; by default those of these names, and `validation` as dev.
             One may serve as `mismatched`; by default none does.
         format: A registered corpus format; by default that of the file's suffix, unless its lines clearly have another.
@@ -119,13 +121,30 @@ class DataDraft(Frozen):
             raise ValueError(
                 "`train` and `dev` are both needed, or `held_out: 0.1` instead of `dev`; `test` may be left out"
             )
-        if (self.ud is None) != (self.release is None):
-            raise ValueError("`ud` and `release` go together")
-        if (self.hub is None) != (self.revision is None):
-            raise ValueError("`hub` and `revision` go together, as `main` means other data tomorrow")
-        if self.hub is None and (self.config or self.splits):
-            raise ValueError("`config` and `splits` are of a dataset of the `hub`")
+        if self.ud is None and self.release is not None:
+            raise ValueError("`release` is of a treebank, `ud`")
+        if self.hub is None and (self.config or self.splits or self.revision is not None):
+            raise ValueError("`config`, `splits` and `revision` are of a dataset of the `hub`")
         return self
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it means the same files tomorrow, as far as its name can say."""
+        return self.release is not None if self.ud else self.hub is None or is_commit(self.revision)
+
+    @property
+    def asked(self) -> str:
+        """The name and version of what is fetched, as somebody gave them."""
+        name, version = (self.ud, self.release) if self.ud else (self.hub, self.revision)
+        return f"{name}{f'/{self.config}' if self.config else ''}{f'@{version}' if version else ''}"
+
+    def pinned(self, source: str | None) -> DataDraft:
+        """The same corpus at the version that `DataSpec.source` says."""
+        fields = ("ud", "release") if self.ud else ("hub", "config", "revision")
+        if source is None:
+            return self
+        exact = named_corpus(source)
+        return self.model_copy(update={field: getattr(exact, field) for field in fields})
 
     @field_validator("bundled")
     @classmethod
@@ -156,6 +175,7 @@ class DataDraft(Frozen):
         if self.held_out is not None and dev:
             raise DataError(f"{self.name or found.name}: has a dev split. Leave `held_out` out.")
         every = (*train, *dev, *test, *mismatched)
+        digest = fingerprint(train, dev, test, mismatched)  # refuses what is no plain file before anything is read
         layout = layout_of(train, self.format or found.format, self.columns, task_columns, every)
         return DataSpec(
             name=self.name or found.name,
@@ -164,7 +184,7 @@ class DataDraft(Frozen):
             test=test,
             mismatched=mismatched,
             format=layout.format,
-            fingerprint=fingerprint(train, dev, test, mismatched),
+            fingerprint=digest,
             columns=layout.columns,
             scheme=self.scheme,
             first=self.first,
@@ -178,16 +198,14 @@ class DataDraft(Frozen):
         if self.train:
             files = Splits(*(tuple(str(absolute(path)) for path in getattr(self, split)) for split in SPLITS))
             return Located(Path(files.train[0].removesuffix(".gz")).stem, None, files, self.held_out)
-        if self.ud is not None and self.release is not None:
-            from trials.sources.ud import fetch_treebank
-
+        if self.ud is not None:
             treebank = fetch_treebank(self.ud, self.release, offline=offline, progress=progress)
             return Located(self.ud, treebank.source, self._fetched_files(treebank), self.held_out)
-        if self.hub is not None and self.revision is not None:
+        if self.hub is not None:
             from trials.sources.hub import fetch_dataset
 
             fetched = fetch_dataset(self.hub, self.config, self.revision, offline=offline, progress=progress)
-            name = self.config or self.hub.rpartition("/")[2]
+            name = fetched.name.rpartition("/")[2]
             return Located(name, fetched.source, self._fetched_files(fetched), self.held_out)
         if self.bundled is not None:
             files = in_folder(treebank_path(self.bundled), needs_dev=self.held_out is None)
@@ -209,7 +227,7 @@ class DataDraft(Frozen):
             if (classes := find_class_folders(folder)) is None:
                 raise
             if "dev" not in classes.splits and self.held_out is None:
-                raise DataError(
+                raise NoDevSplitError(
                     f"{folder}: has a folder for each class and none for dev. Let a share of train serve as dev: "
                     "`held_out: 0.1`."
                 ) from error
@@ -248,24 +266,53 @@ class DataDraft(Frozen):
 
 
 def named_corpus(name: str) -> DataDraft:
-    """The corpus that a name on the command line refers to, in the notation of `permafrost data list`.
+    """The corpus that a name refers to: a bundled sample, a folder, a treebank, or a dataset of the hub, in this order.
+
+    Treebanks and datasets may have a version, as in `permafrost data list`: `ud:UD_English-EWT@2.16`.
 
     Raises:
-        ConfigError: The name of a treebank or dataset lacks its release or revision.
+        ConfigError: after `ud:` or `hub:` there is no name, after `@` no version, or a sample is misspelt.
     """
     if name in BUNDLED_TREEBANKS:
         return DataDraft(bundled=name)
-    kind, _, rest = name.partition(":")
+    kind, colon, rest = name.partition(":")
+    identifier, at, version = (rest if colon else name).partition("@")
     if kind not in ("ud", "hub"):
-        return DataDraft(folder=name)
-    identifier, _, version = rest.rpartition("@")
-    if not identifier or not version:
-        raise ConfigError(f"{name!r} lacks a version. Write ud:NAME@RELEASE or hub:OWNER/NAME[/CONFIG]@REVISION.")
+        if is_path(name) or colon:
+            return DataDraft(folder=name)
+        if name.startswith("UD_") and not is_treebank_name(identifier):
+            raise ConfigError(unknown(name, BUNDLED_TREEBANKS))
+        kind = "ud" if is_treebank_name(identifier) else "hub"
+        if kind == "hub" and not _is_dataset_name(identifier):
+            return DataDraft(folder=name)
+    if not identifier or (at and not version):
+        raise ConfigError(
+            f"{name!r} lacks its {'version' if identifier else 'name'}. Write ud:NAME or hub:OWNER/NAME[/CONFIG], "
+            "then @RELEASE or @REVISION for another one than the newest."
+        )
     if kind == "ud":
-        return DataDraft(ud=identifier, release=version)
+        return DataDraft(ud=identifier, release=version or None)
     owner, _, rest = identifier.partition("/")
     repository, _, config = rest.partition("/")
-    return DataDraft(hub=f"{owner}/{repository}", config=config or None, revision=version)
+    hub = f"{owner}/{repository}" if repository else owner
+    return DataDraft(hub=hub, config=config or None, revision=version or None)
+
+
+def _is_dataset_name(identifier: str) -> bool:
+    """Whether a word could be a dataset of the hub rather than a path: NAME, NAME/CONFIG, OWNER/NAME, with /CONFIG."""
+    *repository, last = identifier.split("/")
+    is_file = Path(last.removesuffix(".gz")).suffix.lower() in FORMATS
+    return not is_file and len(repository) <= 2 and is_repo_name("/".join([*repository, last][:2])) and is_plain(last)
+
+
+def bare_corpus(value: object) -> object:
+    """What a bare word stands for where a YAML file names a corpus; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return named_corpus(value)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
 
 
 def _same_bytes(dev: Files, test: Files) -> bool:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,6 +18,7 @@ from trials.sources.cache import (
     FetchedCorpus,
     Progress,
     cache_root,
+    forbidden,
     is_plain,
     locked_folder,
     no_progress,
@@ -24,7 +26,7 @@ from trials.sources.cache import (
     write_manifest,
     writing,
 )
-from trials.sources.hub_client import TIMEOUT_S, Repo, bar_class, calling, card_licence, explain
+from trials.sources.hub_client import MAIN, TIMEOUT_S, Repo, bar_class, calling, card_licence, explain, near_repo
 from trials.sources.hub_models import fetch_model as fetch_model
 from trials.sources.rows import write_rows
 
@@ -32,32 +34,67 @@ _EXPORTED = re.compile(r"([^/]+)/([^/]+)/\d{4}\.parquet")  # of the hub's own co
 
 
 def fetch_dataset(
-    repo: str, config: str | None, revision: str, *, offline: bool, progress: Progress = no_progress
+    repo: str, config: str | None, revision: str | None, *, offline: bool, progress: Progress = no_progress
 ) -> FetchedCorpus:
     """A dataset's splits as JSON lines, from the cache or else from the hub.
 
-    A commit that is complete in the cache needs no network. Another revision is looked up each time; with `offline` it
-    means the commit that it was when it was last fetched.
+    A commit that is complete in the cache needs no network. Another revision is looked up each time; where downloads
+    are forbidden it means the commit that it was when it was last fetched.
 
     Args:
+        repo: `owner/name`, or the name alone of the oldest ones; of those `name/config` is understood as well.
         config: One of its configurations; None for the only or the default one.
-        revision: Commit, tag, branch or `refs/convert/parquet`.
+        revision: Commit, tag, branch or `refs/convert/parquet`; None for the newest commit.
 
     Raises:
-        DataError: not found, gated, a loading script, an unknown configuration, no connection, absent and `offline`,
-            or columns that are neither text nor numbers.
+        DataError: not found, gated, a loading script, an unknown configuration, no connection, absent where downloads
+            are forbidden, or columns that are neither text nor numbers.
     """
+    readings = _readings(repo, config, MAIN if revision is None else revision)
+    barred = forbidden(offline=offline, datasets=True)
+    for where, chosen in readings:
+        if (barred or where.is_pinned) and (found := _cached(where, chosen)):
+            return found
+    where, chosen = readings[0]
+    if barred:
+        raise DataError(
+            f"{where} ({chosen or 'default'}, {where.revision}) is not on this machine and {barred} forbids the "
+            f"download; run `permafrost data fetch hub:{_name(repo, config)}@{where.revision}` first."
+            f"{near_repo(where)}"
+        )
+    try:
+        return _online(where, chosen, progress)
+    except DataError as error:
+        from huggingface_hub.errors import RepositoryNotFoundError
+
+        if len(readings) == 1 or not isinstance(error.__cause__, RepositoryNotFoundError):
+            raise
+        try:
+            return _online(*readings[1], progress)
+        except DataError as second:
+            raise (error if isinstance(second.__cause__, RepositoryNotFoundError) else second) from None
+
+
+def _readings(repo: str, config: str | None, revision: str) -> list[tuple[Repo, str | None]]:
+    """The repositories and configurations that a name may mean: `glue/sst2` is one of an owner, or one of `glue`."""
     where = Repo("datasets", repo, revision)
     _check_config(where, config)
-    known = revision if where.is_pinned else where.remembered()
-    if known and (offline or where.is_pinned) and (found := read_manifest(_dataset_folder(where, config, known))):
+    first, _, second = repo.partition("/")
+    return [(where, config), *([(Repo("datasets", first, revision), second)] if second and config is None else [])]
+
+
+def _cached(repo: Repo, config: str | None) -> FetchedCorpus | None:
+    """A dataset in the cache; of `main` the newest that is there, if nothing says which commit it was."""
+    at = repo if repo.is_pinned else repo.remembered()
+    if at is not None and (found := read_manifest(_dataset_folder(at, config))):
         return found
-    if offline:
-        raise DataError(
-            f"{where} ({config or 'default'}, {revision}) is not on this machine and --offline forbids the download; "
-            f"run `permafrost data fetch hub:{_name(repo, config)}@{revision}` first."
-        )
-    return _online(where, config, progress)
+    owner = "" if "/" in repo.name else "*--"
+    pattern = f"{owner}{repo.folder_name}/{config or 'default'}/{repo.revision if repo.is_pinned else '*'}"
+    if not (repo.is_pinned or repo.revision == MAIN):
+        return None
+    there = [*(cache_root() / "hub" / "datasets").glob(pattern)]
+    newest = sorted(there, key=lambda folder: folder.stat().st_mtime, reverse=True)
+    return next(filter(None, map(read_manifest, newest)), None)
 
 
 def _check_config(repo: Repo, config: str | None) -> None:
@@ -65,8 +102,8 @@ def _check_config(repo: Repo, config: str | None) -> None:
         raise DataError(f"{repo}: {config!r} is not the name of a configuration.")
 
 
-def _dataset_folder(repo: Repo, config: str | None, commit: str) -> Path:
-    return cache_root() / "hub" / "datasets" / repo.folder_name / (config or "default") / commit
+def _dataset_folder(at: Repo, config: str | None) -> Path:
+    return cache_root() / "hub" / "datasets" / at.folder_name / (config or "default") / at.revision
 
 
 def _name(repo: str, config: str | None) -> str:
@@ -80,11 +117,11 @@ def _online(repo: Repo, config: str | None, progress: Progress) -> FetchedCorpus
         info = HfApi().dataset_info(repo.name, revision=repo.revision, timeout=TIMEOUT_S)
         if info.gated:
             HfApi().auth_check(repo.name, repo_type="dataset")  # `datasets` would lose the reason on its way
-    assert info.sha is not None
-    folder = _dataset_folder(repo, config, info.sha)
+    at = Repo(repo.kind, info.id, str(info.sha))
+    folder = _dataset_folder(at, config)
     with locked_folder(folder):
-        found = read_manifest(folder) or _fetch(repo, config, info, folder, progress)
-    repo.remember(info.sha)
+        found = read_manifest(folder) or _fetch(replace(repo, name=at.name), config, info, folder, progress)
+    repo.remember(at)
     return found
 
 
@@ -139,7 +176,7 @@ def _selection(repo: Repo, config: str | None, files: Collection[str]) -> dict[s
         return {"name": config} if config else {}
     configs = sorted({match[1] for match in exported})
     if config is None and len(configs) > 1:
-        raise DataError(f"{repo} has several configurations; name one of {', '.join(configs)}.")
+        raise DataError(_several(repo, configs))
     config = config or configs[0]
     if config not in configs:
         raise DataError(f"{repo}: configuration: {unknown(config, configs)}")
@@ -177,8 +214,15 @@ def _about_config(error: ValueError, repo: Repo, selection: dict[str, str]) -> s
         return explain(error, repo)
     known = [first or second for first, second in re.findall(r"'([^']*)'|\"([^\"]*)\"", listed[1] or listed[2])]
     if "name" not in selection:
-        return f"{repo} has several configurations; name one of {', '.join(sorted(known))}."
+        return _several(repo, sorted(known))
     return f"{repo}: configuration: {unknown(selection['name'], known)}"
+
+
+def _several(repo: Repo, configs: Sequence[str]) -> str:
+    return (
+        f"{repo} has several configurations; name one of {', '.join(configs)}, as {repo.name}/{configs[0]} or with "
+        "`config` in a sweep file."
+    )
 
 
 def _download(repo: Repo, data_files: dict[str, list[str]], commit: str, progress: Progress) -> None:

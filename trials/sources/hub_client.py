@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from trials.errors import DataError, ModelError
 from trials.escaping.plain_files import read_text
+from trials.escaping.untrusted_text import quoted
 from trials.sources.cache import Progress, cache_root, writing
 from trials.sources.download import DownloadPace, shown
+from trials.starter import BUNDLED_TREEBANKS, STARTER
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,7 +29,10 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 COMMIT = re.compile(r"[0-9a-f]{40}")
-_REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+MAIN = "main"  # the branch that a repository's newest commit is on
+_REPO = re.compile(r"([\w-][\w.-]*/)?\w([\w.-]*\w)?", re.ASCII)
+_LONGEST_PART = 96  # characters of an owner or a name, as the library has it
+_MOST_NAMES = 1_000  # of a folder, that a misspelt name is compared with
 _LIBRARIES = ("huggingface_hub", "datasets")
 LOG_IN = "log in (`hf auth login`, or set HF_TOKEN)"
 
@@ -36,16 +43,16 @@ class Repo:
 
     Attributes:
         kind: `datasets` or `models`, as its folders are called.
-        name: `owner/name`.
+        name: `owner/name`, or the name alone of the oldest ones, e.g. `bert-base-cased`.
         revision: Commit, tag, branch or `refs/...`.
     """
 
     kind: str
     name: str
-    revision: str
+    revision: str = MAIN
 
     def __post_init__(self) -> None:
-        if not _REPO.fullmatch(self.name) or ".." in self.name or "--" in self.name:
+        if not is_repo_name(self.name):
             example = "nyu-mll/glue" if self.kind == "datasets" else "FacebookAI/roberta-base"
             raise self.error(f"{self.name!r} is not a name on the hub, which is OWNER/NAME, e.g. {example}.")
         if not self.revision:
@@ -62,34 +69,84 @@ class Repo:
     @property
     def is_pinned(self) -> bool:
         """Whether the revision is a commit, which never changes."""
-        return COMMIT.fullmatch(self.revision) is not None
+        return is_commit(self.revision)
 
     @property
     def folder_name(self) -> str:
         """The name as one folder; the hub allows no `--` in names."""
         return self.name.replace("/", "--")
 
-    def remembered(self) -> str | None:
-        """The commit of the revision when it was last fetched completely; None if it never was."""
+    @property
+    def source(self) -> str:
+        """Where files of this repository came from; its revision is a commit."""
+        return f"hub:{self.name}@{self.revision}"
+
+    def remembered(self) -> Repo | None:
+        """The repository, under the hub's own name for it, at the commit of the revision when it was last fetched
+        completely; None if it never was.
+        """
         try:
-            commit = read_text(self._memory).strip()
+            commit, *name = read_text(self.memory).split()
         except (OSError, ValueError):
             return None
-        return commit if COMMIT.fullmatch(commit) else None
+        known = name[0] if name else self.name  # older files hold a commit alone
+        return Repo(self.kind, known, commit) if COMMIT.fullmatch(commit) and is_repo_name(known) else None
 
-    def remember(self, commit: str) -> None:
-        """Record for `remembered` that this revision and the commit itself are complete in the cache."""
-        for repo in (self, Repo(self.kind, self.name, commit)):
-            with writing(repo._memory):
-                repo._memory.parent.mkdir(parents=True, exist_ok=True)
-                part = repo._memory.with_suffix(f".{os.getpid()}.part")
-                part.write_text(f"{commit}\n", encoding="ascii")
-                part.replace(repo._memory)
+    def remember(self, at: Repo) -> None:
+        """Record for `remembered` that this revision is a commit of a repository, and is complete in the cache."""
+        for repo in {self, Repo(self.kind, self.name, at.revision), at}:
+            with writing(repo.memory):
+                repo.memory.parent.mkdir(parents=True, exist_ok=True)
+                part = repo.memory.with_suffix(f".{os.getpid()}.part")
+                part.write_text(f"{at.revision} {at.name}\n", encoding="ascii")
+                part.replace(repo.memory)
 
     @property
-    def _memory(self) -> Path:
+    def memory(self) -> Path:
+        """The file that `remember` writes."""
         name = f"{quote(self.revision, safe='')}.commit"
         return cache_root() / "hub" / "refs" / self.kind / self.folder_name / name
+
+
+def is_commit(revision: str | None) -> bool:
+    """Whether a revision is a commit, which never changes."""
+    return revision is not None and COMMIT.fullmatch(revision) is not None
+
+
+def is_path(name: str) -> bool:
+    """Whether a name means a file or folder: it exists, or it is written as only paths are."""
+    try:
+        there = Path(name).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):  # too long, a zero byte, nobody's home
+        return True
+    return there or name.startswith((".", "/", "~")) or name.endswith(("/", os.sep))
+
+
+def is_repo_name(name: str) -> bool:
+    """Whether a repository of the hub can have this name."""
+    is_allowed = _REPO.fullmatch(name) and ".." not in name and "--" not in name and not name.endswith(".git")
+    return bool(is_allowed) and all(len(part) <= _LONGEST_PART for part in name.split("/"))
+
+
+def near_here(name: str, known: Iterable[str]) -> str:
+    """A sentence on the file, folder or known name that a misspelt name is near to; empty if there is none."""
+    folder = Path(name).parent
+    try:
+        here = [str(folder / entry.name) for entry in islice(folder.iterdir(), _MOST_NAMES)]
+    except (OSError, ValueError):
+        here = []
+    near = difflib.get_close_matches(str(Path(name)), [*known, *here], n=1)
+    return f" Did you mean {quoted(near[0])}?" if near else ""
+
+
+def near_repo(repo: Repo) -> str:
+    """The same for a name that may have been meant as one of this machine; empty if a path of this machine has it."""
+    known = [STARTER] if repo.kind == "models" else BUNDLED_TREEBANKS
+    return "" if Path(repo.name).exists() else near_here(repo.name, known)
+
+
+def _no_path(repo: Repo) -> str:
+    return "" if Path(repo.name).exists() else f" Nor is it a file or folder here.{near_repo(repo)}"
 
 
 @contextmanager
@@ -159,7 +216,7 @@ def explain(error: BaseException, repo: Repo) -> str:
         case RevisionNotFoundError():
             return f"{repo} has no revision {repo.revision!r}. Its branches and tags are at {page}/tree/main."
         case RepositoryNotFoundError():
-            return f"{repo} is not at {hub}, or is private. Check the name; if it is private, {LOG_IN}."
+            return f"{repo} is not at {hub}, or is private.{_no_path(repo)} Check the name; if it is private, {LOG_IN}."
         case OfflineModeIsEnabled():
             return f"{repo} is not on this machine, and HF_HUB_OFFLINE forbids the download. Unset it, or fetch first."
         case HfHubHTTPError():
@@ -168,7 +225,7 @@ def explain(error: BaseException, repo: Repo) -> str:
             reason = without_token(str(error)) or type(error).__name__
             return (
                 f"{repo}: cannot reach {hub} ({reason}). Check the network, the proxy settings and HF_ENDPOINT, "
-                "or work with what is on this machine (--offline)."
+                f"or work with what is on this machine (--offline).{_no_path(repo)}"
             )
         case OSError(strerror=str() as reason):  # the system's own, not one that a library made
             return (

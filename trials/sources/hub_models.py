@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from trials.errors import ModelError
-from trials.escaping.plain_files import read_json
+from trials.escaping.plain_files import read_json, read_text
 from trials.models.model_files import INDEX, PICKLE, WEIGHTS, is_shard
-from trials.sources.cache import Progress, no_progress
-from trials.sources.hub_client import TIMEOUT_S, Repo, bar_class, calling
+from trials.sources.cache import Progress, forbidden, no_progress
+from trials.sources.hub_client import COMMIT, MAIN, TIMEOUT_S, Repo, bar_class, calling, is_repo_name, near_repo
 
 CONFIG = "config.json"
 TOKENIZER_FILES = (
@@ -26,66 +28,170 @@ TOKENIZER_FILES = (
     "added_tokens.json",
 )
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
+_PULL_REQUEST = re.compile(r"refs/pr/\d+")
+_MOST_REQUESTS = 5  # that are looked into for safetensors
+
+
+class FetchedModel(NamedTuple):
+    """A model in the hub's cache.
+
+    Attributes:
+        folder: Configuration, weights and tokenizer.
+        at: The repository, under the hub's own name for it, at the commit.
+    """
+
+    folder: Path
+    at: Repo
 
 
 def fetch_model(
-    repo: str, revision: str, *, allow_pickle: bool, offline: bool, progress: Progress = no_progress
-) -> Path:
-    """The folder of a model: configuration, weights and tokenizer, from the hub's cache or from the hub.
+    repo: str,
+    revision: str | None,
+    *,
+    allow_pickle: bool,
+    offline: bool,
+    check: Callable[[Path], object] = lambda folder: None,
+    progress: Progress = no_progress,
+) -> FetchedModel:
+    """A model from the hub's cache or from the hub.
+
+    Where downloads are forbidden, a branch means the commit that the cache has it at, which another program may have
+    fetched; `main` the newest commit that is there.
 
     Args:
-        repo: `owner/name`.
-        revision: Commit, tag, branch or `refs/pr/N`; a commit that was fetched before needs no network.
+        repo: `owner/name`, or the name alone of the oldest ones.
+        revision: Commit, tag, branch or `refs/pr/N`; a commit that was fetched before needs no network. None for the
+            newest commit.
         allow_pickle: Accept weights that exist only as a pickle, which can run code when it is read.
-        progress: Called with the bytes of all files together, under the repository's name.
+        check: Called with the folder of configuration and tokenizer before weights are downloaded; may raise.
+        progress: Called with the bytes of all weights together, under the repository's name.
 
     Raises:
-        ModelError: not found, gated, no connection, absent and `offline`, or without weights that may be read.
+        ModelError: not found, gated, no connection, absent where downloads are forbidden, or without weights that may
+            be read.
     """
-    where = Repo("models", repo, revision)
+    where = Repo("models", repo, MAIN if revision is None else revision)
     with calling(where):
-        here = offline or (where.is_pinned and where.remembered())
-        if here and (folder := _local_model(where, allow_pickle=allow_pickle)):
-            return folder
-        if offline:
+        barred = forbidden(offline=offline)
+        here = barred or (where.is_pinned and where.remembered())
+        if here and (found := _cached_model(where, allow_pickle=allow_pickle)):
+            return found
+        if barred:
             raise ModelError(
-                f"{where} ({revision}) is not on this machine and --offline forbids the download; "
-                "run `permafrost data fetch --sweep FILE` or the same command without --offline first."
+                f"{where} ({where.revision}) is not on this machine and {barred} forbids the download; run "
+                f"`permafrost data fetch --sweep FILE` or the same command without {barred} first.{near_repo(where)}"
             )
-        return _snapshot(where, allow_pickle=allow_pickle, progress=progress)
+        return _snapshot(where, allow_pickle=allow_pickle, check=check, progress=progress)
 
 
-def _local_model(repo: Repo, *, allow_pickle: bool) -> Path | None:
-    from huggingface_hub import try_to_load_from_cache
-
-    config = try_to_load_from_cache(repo.name, CONFIG, revision=repo.remembered() or repo.revision)
-    if not isinstance(config, str):
-        return None
-    folder = Path(config).parent
-    there = {path.name for path in folder.iterdir()}
-    weights = there & {WEIGHTS, INDEX, PICKLE}
-    return (
-        folder if weights and set(_model_files(repo, there, allow_pickle)) | _shards(folder / INDEX) <= there else None
-    )
+def _cached_model(repo: Repo, *, allow_pickle: bool) -> FetchedModel | None:
+    """The first whole model among what the cache may hold of a repository; None if there is none."""
+    for at in _cached_commits(repo):
+        folder = _snapshot_folder(at)
+        there = {path.name for path in folder.iterdir()} if (folder / CONFIG).is_file() else set()
+        weights = there & {WEIGHTS, INDEX, PICKLE}
+        if weights and {*_model_files(repo, there, allow_pickle), *_shards(folder / INDEX)} <= there:
+            return FetchedModel(folder, at)
+    return None
 
 
-def _snapshot(repo: Repo, *, allow_pickle: bool, progress: Progress) -> Path:
+def _cached_commits(repo: Repo) -> Iterator[Repo]:
+    """The commits that the cache may have of a repository's revision, the one to prefer first."""
+    if repo.is_pinned:
+        yield from (Repo(repo.kind, name, repo.revision) for name in _names_in_cache(repo))
+        return
+    known = repo.remembered()
+    folders = {name: _repo_folder(name) for name in ([known.name] if known else _names_in_cache(repo))}
+    dated = [(repo.memory.stat().st_mtime, known)] if known else []
+    for name, folder in folders.items():  # of whoever fetched last, this program or another
+        ref = folder / "refs" / repo.revision
+        with contextlib.suppress(OSError, ValueError):
+            commit = read_text(ref).strip()
+            if COMMIT.fullmatch(commit):
+                dated.append((ref.stat().st_mtime, Repo(repo.kind, name, commit)))
+    for _, at in sorted(dated, key=lambda pair: pair[0], reverse=True):
+        yield from _cached_commits(at)
+    if repo.revision == MAIN:
+        for name, folder in folders.items():
+            snapshots = [path for path in folder.glob("snapshots/*") if COMMIT.fullmatch(path.name)]
+            for path in sorted(snapshots, key=lambda path: path.stat().st_mtime, reverse=True):
+                yield Repo(repo.kind, name, path.name)
+
+
+def _names_in_cache(repo: Repo) -> list[str]:
+    """The names under which the hub's cache may hold a repository: the oldest ones have one with and one without owner.
+
+    Raises:
+        ModelError: a name without owner could be several.
+    """
+    owner, _, name = repo.name.rpartition("/")
+    if owner:  # a commit is the same under either name, a branch perhaps not
+        return [repo.name, *([name] if repo.is_pinned and is_repo_name(name) else [])]
+    if _repo_folder(name).is_dir():
+        return [name]
+    there = [path.name.split("--") for path in sorted(_repo_folder(name).parent.glob(f"models--*--{name}"))]
+    names = [f"{parts[1]}/{parts[2]}" for parts in there if len(parts) == 3]
+    if len(names) > 1 and not repo.is_pinned:
+        raise ModelError(f"{repo}: the cache has several of this name. Say which: {', '.join(names)}.")
+    return [found for found in names if is_repo_name(found)]
+
+
+def _repo_folder(name: str) -> Path:
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
+
+    return Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=name, repo_type="model")
+
+
+def _snapshot_folder(at: Repo) -> Path:
+    return _repo_folder(at.name) / "snapshots" / at.revision
+
+
+def _snapshot(repo: Repo, *, allow_pickle: bool, check: Callable[[Path], object], progress: Progress) -> FetchedModel:
     from huggingface_hub import HfApi, snapshot_download
 
     info = HfApi().model_info(repo.name, revision=repo.revision, timeout=TIMEOUT_S)
-    files = _model_files(repo, {sibling.rfilename for sibling in info.siblings or ()}, allow_pickle)
-    bar = bar_class(repo.name, progress)
-    folder = Path(snapshot_download(repo.name, revision=repo.revision, allow_patterns=files, tqdm_class=bar))
+    at = Repo(repo.kind, info.id, str(info.sha))
+    there = {sibling.rfilename for sibling in info.siblings or ()}
+    is_only_pickle = PICKLE in there and not {WEIGHTS, INDEX} & there
+    files = _model_files(repo, there, allow_pickle, _pull_request(at) if is_only_pickle and not allow_pickle else None)
+    folders = (_snapshot_folder(Repo(at.kind, name, at.revision)) for name in _names_in_cache(at))
+    folder = next((folder for folder in folders if all((folder / file).is_file() for file in files)), None)
+    if folder is None:
+        small = [CONFIG, *(file for file in files if file in TOKENIZER_FILES)]
+        bars = (bar_class(repo.name, no_progress), bar_class(repo.name, progress))
+        folder = Path(snapshot_download(at.name, revision=repo.revision, allow_patterns=small, tqdm_class=bars[0]))
+        check(folder)
+        at = Repo(at.kind, at.name, folder.name)
+        snapshot_download(at.name, revision=at.revision, allow_patterns=files, tqdm_class=bars[1])
     missing = sorted(file for file in {*files, *_shards(folder / INDEX)} if not (folder / file).is_file())
     if missing:
         # Without a connection the library returns an incomplete snapshot.
         raise ModelError(f"{repo}: {', '.join(missing)} were not downloaded. Run the same command to resume.")
-    repo.remember(folder.name)
-    return folder
+    repo.remember(at)
+    return FetchedModel(folder, at)
 
 
-def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool) -> list[str]:
-    """The files of a repository that a trial reads.
+def _pull_request(repo: Repo) -> str | None:
+    """The newest pull request that brings a repository's weights as safetensors, of the few newest; None for none."""
+    import httpx2
+    from huggingface_hub import HfApi
+
+    with contextlib.suppress(httpx2.HTTPError, OSError, LookupError, TypeError):
+        refs = [
+            found.ref for found in HfApi().list_repo_refs(repo.name, include_pull_requests=True).pull_requests or ()
+        ]
+        for ref in sorted(filter(_PULL_REQUEST.fullmatch, refs), key=lambda ref: -int(ref.split("/")[2]))[
+            :_MOST_REQUESTS
+        ]:
+            siblings = HfApi().model_info(repo.name, revision=ref, timeout=TIMEOUT_S).siblings or ()
+            if {WEIGHTS, INDEX} & {sibling.rfilename for sibling in siblings}:
+                return ref
+    return None
+
+
+def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool, pull_request: str | None = None) -> list[str]:
+    """The files of a repository that a trial reads; a pull request with safetensors is named where there is a pickle.
 
     Raises:
         ModelError: no configuration or weights among them, or only a pickle without `allow_pickle`.
@@ -99,10 +205,14 @@ def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool) -> list
     elif PICKLE in there and allow_pickle:
         weights = [PICKLE]
     elif PICKLE in there:
+        safe = (
+            f"{repo.name}@{pull_request} has them as {WEIGHTS}, by whoever opened that pull request"
+            if pull_request
+            else f"name a revision with {WEIGHTS}, which is often waiting as a pull request (refs/pr/N)"
+        )
         raise ModelError(
             f"{repo} at {repo.revision!r} has its weights only as a pickle ({PICKLE}), and reading a pickle can run "
-            "code that came with it. If you trust its author, say `allow_pickle: true`; else name a revision with "
-            f"{WEIGHTS}, which is often waiting as a pull request (refs/pr/N)."
+            f"code that came with it. If you trust its author, say `allow_pickle: true` in a sweep file; else {safe}."
         )
     else:
         raise ModelError(f"{repo} at {repo.revision!r} has no {WEIGHTS}. Choose a model or a revision that has one.")

@@ -7,28 +7,30 @@ from typing import Any
 
 from pydantic import model_validator
 
-from trials.errors import ModelError
+from trials.errors import ConfigError, ModelError
 from trials.escaping.plain_files import read_json
 from trials.escaping.untrusted_text import beginning, quoted
 from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, check_plain, revision_of, shards
 from trials.settings import Frozen, ModelSpec
 from trials.sources.cache import Progress, no_progress
+from trials.sources.hub_client import is_commit, is_path, is_repo_name, near_here
+from trials.sources.hub_models import fetch_model
 from trials.sources.weight_files import tensor_shapes
+from trials.starter import STARTER as STARTER
 from trials.starter import model_path
 
-STARTER = "starter"
 MOST_LAYERS = 2_000  # also of experts; the deepest encoders have about 100 layers, the widest 512 experts
 MOST_LABELS = 100_000  # of the head that the weights came with, which is not used; the library names each
 
 
 class ModelDraft(Frozen):
-    """A model as a YAML file declares it; a bare word is `starter` or a folder.
+    """A model as a YAML file declares it; a bare word is `starter`, a folder, or a repository of the hub.
 
     Attributes:
         folder: `starter`, or a folder with config.json, weights and a tokenizer.
         hub: A repository of the model hub, e.g. ``FacebookAI/roberta-base``.
-        revision: Its commit, tag or branch; only a commit never changes.
+        revision: Its commit, tag or branch; without one the newest commit. Only a commit never changes.
         allow_pickle: Whether weights may be a pickle, which can run arbitrary code when it is loaded.
     """
 
@@ -40,10 +42,52 @@ class ModelDraft(Frozen):
     @model_validator(mode="after")
     def _one_way(self) -> ModelDraft:
         if (self.folder is None) == (self.hub is None):
-            raise ValueError("name the model in one way: `folder`, or `hub` and `revision`")
-        if (self.hub is None) != (self.revision is None):
-            raise ValueError("`hub` and `revision` go together, as `main` means other weights tomorrow")
+            raise ValueError("name the model in one way: `folder` or `hub`")
+        if self.hub is None and self.revision is not None:
+            raise ValueError("`revision` is of a repository of the `hub`")
         return self
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it means the same files tomorrow, as far as its name can say."""
+        return self.hub is None or is_commit(self.revision)
+
+    @property
+    def asked(self) -> str:
+        """The name and version of what is fetched, as somebody gave them."""
+        return f"{self.hub}{f'@{self.revision}' if self.revision else ''}"
+
+    def pinned(self, source: str | None) -> ModelDraft:
+        """The same model at the version that `ModelSpec.source` says."""
+        return self if source is None else named_model(source).model_copy(update={"allow_pickle": self.allow_pickle})
+
+
+def named_model(name: str) -> ModelDraft:
+    """The model that a name refers to: `starter`, a folder, or a repository of the hub, in this order.
+
+    A repository is `NAME` or `OWNER/NAME`, after `hub:` or not, with `@REVISION` or not.
+
+    Raises:
+        ConfigError: after `hub:` there is no name, or after `@` no revision.
+    """
+    kind, colon, rest = name.partition(":")
+    repository, at, revision = (rest if colon else name).partition("@")
+    if kind != "hub" and (name == STARTER or colon or is_path(name) or not is_repo_name(repository)):
+        return ModelDraft(folder=name)
+    if not repository or (at and not revision):
+        raise ConfigError(
+            f"{name!r} lacks its {'revision' if repository else 'name'}. Write hub:OWNER/NAME, then @REVISION for "
+            "another one than the newest."
+        )
+    return ModelDraft(hub=repository, revision=revision or None)
+
+
+def bare_model(value: object) -> object:
+    """What a bare word stands for where a YAML file names a model; any other value as it is."""
+    try:
+        return named_model(value) if isinstance(value, str) else value
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
 
 
 def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress = no_progress) -> ModelSpec:
@@ -53,21 +97,21 @@ def find_model(draft: ModelDraft, *, offline: bool = False, progress: Progress =
         ModelError: no such folder or repository, a file of it missing or broken, weights that are a pickle without
             `allow_pickle`, or an architecture that cannot be frozen layer by layer.
     """
-    if draft.hub is not None and draft.revision is not None:
-        from trials.sources.hub import fetch_model
-
+    if draft.hub is not None:
         fetched = fetch_model(
-            draft.hub, draft.revision, allow_pickle=draft.allow_pickle, offline=offline, progress=progress
+            draft.hub, draft.revision, allow_pickle=draft.allow_pickle, offline=offline, check=_shape, progress=progress
         )
-        return _described(fetched, draft.hub.rpartition("/")[2], allow_pickle=draft.allow_pickle)
+        name = fetched.at.name.rpartition("/")[2]
+        found = _described(fetched.folder, name, allow_pickle=draft.allow_pickle)
+        return found.model_copy(update={"source": fetched.at.source})
     assert draft.folder is not None
     if draft.folder == STARTER:
         return _described(model_path(), STARTER, allow_pickle=False)
     folder = _path(draft.folder)
     if not folder.is_dir():
         raise ModelError(
-            f"no model folder at {folder}. Give a folder with config.json, {STARTER!r}, or a repository of the hub as "
-            f"{{hub: {draft.folder}, revision: ...}}."
+            f"no model folder at {folder}.{near_here(draft.folder, [STARTER])} Give a folder with config.json, "
+            f"{STARTER!r}, or a repository of the hub as NAME or OWNER/NAME."
         )
     return _described(folder, folder.name, allow_pickle=draft.allow_pickle)
 
@@ -83,6 +127,21 @@ def _path(text: str) -> Path:
 
 
 def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
+    family, n_layers, n_positions = _shape(folder)
+    pickle = _is_pickle(folder, allow_pickle=allow_pickle)
+    return ModelSpec(
+        name=name,
+        path=str(folder),
+        revision=revision_of(folder, pickle=pickle),
+        family=family,
+        n_layers=n_layers,
+        n_positions=n_positions,
+        pickle=pickle,
+    )
+
+
+def _shape(folder: Path) -> tuple[str, int, int]:
+    """Family, layers and usable positions of a model, by its configuration. Raises ModelError if it is refused."""
     config = _config(folder)
     check_plain(folder)
     family = str(config.get("model_type", ""))
@@ -103,20 +162,16 @@ def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
             f"{folder / 'config.json'}: {known.positions_key}: {n_positions:,} positions, of which {taken:,} are used "
             "up by padding (pad_token_id). Use the configuration that belongs to the model."
         )
-    pickle = _is_pickle(folder, allow_pickle=allow_pickle)
-    return ModelSpec(
-        name=name,
-        path=str(folder),
-        revision=revision_of(folder, pickle=pickle),
-        family=family,
-        n_layers=_number(folder, config, known.layers_key),
-        n_positions=n_positions - taken,
-        pickle=pickle,
-    )
+    return family, _number(folder, config, known.layers_key), n_positions - taken
 
 
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
+    if not path.exists():
+        raise ModelError(
+            f"{folder}: has no config.json, so it is no model. Give another folder, or write hub:OWNER/NAME for a "
+            "repository of the hub."
+        )
     try:
         config = read_json(path)
     except OSError as error:

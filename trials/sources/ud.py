@@ -15,6 +15,7 @@ from trials.sources.cache import (
     FetchedCorpus,
     Progress,
     cache_root,
+    forbidden,
     locked_folder,
     no_progress,
     read_manifest,
@@ -33,7 +34,7 @@ _LICENCE_WIDTH = 80
 
 def fetch_treebank(
     name: str,
-    release: str,
+    release: str | None,
     *,
     offline: bool,
     progress: Progress = no_progress,
@@ -41,30 +42,71 @@ def fetch_treebank(
 ) -> FetchedCorpus:
     """A treebank's splits, licence and README, from the cache or else from its repository.
 
-    $PERMAFROST_UD_URL names another server with the same interface.
+    $PERMAFROST_UD_URL names another server with the same interface. Without a release it is the newest of the
+    repository, where downloads are forbidden the newest in the cache.
 
     Raises:
         DataError: an invalid or unknown name or release; absent and `offline`; a download that failed, which the same
             call resumes.
     """
     _check(name, release)
-    folder = cache_root() / "ud" / name / release
-    if found := read_manifest(folder):
+    barred = forbidden(offline=offline)
+    if release is None:
+        release = _newest(_cached_releases(name) if barred else _releases(name))
+        if release is None and not barred:
+            raise DataError(f"{name}: its repository has no release yet. Choose another treebank.")
+    folder = cache_root() / "ud" / name / (release or "")
+    if release is not None and (found := read_manifest(folder)):
         return found
-    if offline:
+    if barred or release is None:
+        version = "" if release is None else f"@{release}"
         raise DataError(
-            f"{name} {release} is not on this machine and --offline forbids the download; "
-            f"run `permafrost data fetch ud:{name}@{release}` first."
+            f"{name}{version.replace('@', ' ')} is not on this machine and {barred} forbids the download; "
+            f"run `permafrost data fetch ud:{name}{version}` first."
         )
     with locked_folder(folder):
         return read_manifest(folder) or _fetch(name, release, folder, progress, waits)
 
 
-def _check(name: str, release: str) -> None:
-    if not _NAME.fullmatch(name):
+def is_treebank_name(name: str) -> bool:
+    """Whether a treebank can have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def _check(name: str, release: str | None) -> None:
+    if not is_treebank_name(name):
         raise DataError(f"{name!r} is not a treebank's name, which is UD_LANGUAGE-NAME, e.g. UD_English-EWT.")
-    if not _RELEASE.fullmatch(release):
+    if release is not None and not _RELEASE.fullmatch(release):
         raise DataError(f"{release!r} is not a release of Universal Dependencies, which is e.g. 2.16.")
+
+
+def _cached_releases(name: str) -> list[str]:
+    return [folder.name for folder in (cache_root() / "ud" / name).glob("*") if read_manifest(folder)]
+
+
+def _releases(name: str) -> list[str]:
+    """The releases that a treebank's repository has, by its tags. Raises DataError."""
+    url = f"{_api()}/repos/{ORGANISATION}/{name}/tags?per_page=100"
+    try:
+        tags = get_json(url)
+    except FileNotFoundError as error:
+        raise DataError(
+            f"no treebank {name} at {shown(_api())} ({error}). Look up the name at https://universaldependencies.org."
+        ) from error
+    try:
+        return [str(tag["name"]).removeprefix("r") for tag in tags]
+    except (LookupError, TypeError) as error:
+        raise DataError(f"{shown(url)}: not a listing of tags. Check PERMAFROST_UD_URL.") from error
+
+
+def _newest(releases: Iterable[str]) -> str | None:
+    """2.16 is newer than 2.9."""
+    numbered = [release for release in releases if _RELEASE.fullmatch(release)]
+    return max(numbered, key=lambda release: tuple(map(int, release.split("."))), default=None)
+
+
+def _api() -> str:
+    return os.environ.get("PERMAFROST_UD_URL", API).rstrip("/")
 
 
 def _fetch(name: str, release: str, folder: Path, progress: Progress, waits: Sequence[float]) -> FetchedCorpus:
@@ -79,7 +121,7 @@ def _fetch(name: str, release: str, folder: Path, progress: Progress, waits: Seq
 
 def _listing(name: str, release: str) -> dict[str, Remote]:
     """The repository's splits, licence and README, sorted by name."""
-    api = os.environ.get("PERMAFROST_UD_URL", API).rstrip("/")
+    api = _api()
     url = f"{api}/repos/{ORGANISATION}/{name}/contents?ref={quote(f'r{release}')}"
     try:
         entries = get_json(url)

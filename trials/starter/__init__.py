@@ -6,6 +6,8 @@ from pathlib import Path
 
 _HERE = Path(__file__).parent
 
+STARTER = "starter"  # the model's name in files and on the command line
+
 BUNDLED_TREEBANKS = {
     "UD_English-EWT-sample": _HERE / "treebanks" / "UD_English-EWT-sample",
     "UD_Naija-NSC-sample": _HERE / "treebanks" / "UD_Naija-NSC-sample",

@@ -83,7 +83,7 @@ def test_a_folder_for_the_model_that_holds_something_is_refused_before_anything_
 
 
 @pytest.mark.parametrize(
-    "words", [("--tolerance", "0"), ("--text", "body"), ("--task", "poss"), ("--model", "hub:a/b")]
+    "words", [("--tolerance", "0"), ("--text", "body"), ("--task", "poss"), ("--model", "hub:a/b@")]
 )
 def test_an_option_of_choose_that_is_wrong_is_said_before_anything_is_read(words: tuple[str, str]) -> None:
     result = CliRunner().invoke(app, ["choose", "bank", *words])

@@ -11,6 +11,7 @@ import yaml
 from orchestrator.api.model_card import hub_model, model_card
 from tests.builders import make_spec
 from tests.dashboards.stores import specs, write_store
+from trials.sources.hub_client import Repo
 
 COMMIT = "5f" * 20
 SNAPSHOT = f"/home/x/.cache/huggingface/hub/models--Face-AI--a-base/snapshots/{COMMIT}"
@@ -38,4 +39,9 @@ def test_what_is_elsewhere_is_no_link(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", [f"{SNAPSHOT}/onnx", "/home/x/models--no/snapshots/main", "starter"])
 def test_a_folder_that_is_no_snapshot_of_the_hub_names_no_repository(folder: str) -> None:
-    assert hub_model(folder) is None
+    assert hub_model(make_spec().model.model_copy(update={"path": folder})) is None
+
+
+def test_a_model_says_itself_where_it_came_from_whatever_its_folder() -> None:
+    source = {"path": "/cache/models--a-base", "source": f"hub:Face-AI/a-base@{COMMIT}"}
+    assert hub_model(make_spec().model.model_copy(update=source)) == Repo("models", "Face-AI/a-base", COMMIT)

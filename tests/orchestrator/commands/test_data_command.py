@@ -61,19 +61,31 @@ def refusal(*words: str, code: int) -> str:
     ("name", "means"),
     [
         ("UD_English-EWT-sample", DataDraft(bundled="UD_English-EWT-sample")),
-        ("my/treebank", DataDraft(folder="my/treebank")),
+        ("./treebank", DataDraft(folder="./treebank")),
+        ("reviews.csv", DataDraft(folder="reviews.csv")),
+        ("tests", DataDraft(folder="tests")),
+        ("UD_English-EWT", DataDraft(ud="UD_English-EWT")),
+        ("UD_English-EWT@2.16", DataDraft(ud="UD_English-EWT", release="2.16")),
+        ("ud:UD_English-EWT", DataDraft(ud="UD_English-EWT")),
+        ("imdb", DataDraft(hub="imdb")),
+        ("glue/sst2", DataDraft(hub="glue/sst2")),
+        ("nyu-mll/glue/sst2", DataDraft(hub="nyu-mll/glue", config="sst2")),
+        ("hub:tests", DataDraft(hub="tests")),
         (EWT, DataDraft(ud="UD_English-EWT", release="2.16")),
         ("hub:nyu-mll/glue/sst2@abc", DataDraft(hub="nyu-mll/glue", config="sst2", revision="abc")),
         ("hub:a/b@refs/convert/parquet", DataDraft(hub="a/b", revision="refs/convert/parquet")),
     ],
 )
-def test_a_name_on_the_command_line_means_a_corpus(name: str, means: DataDraft) -> None:
+def test_a_name_on_the_command_line_means_a_corpus(
+    monkeypatch: pytest.MonkeyPatch, name: str, means: DataDraft
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[3])
     assert named_corpus(name) == means
 
 
-@pytest.mark.parametrize("name", ["ud:UD_English-EWT", "hub:nyu-mll/glue/sst2", "ud:@2.16", "hub:a/b@"])
-def test_a_name_without_its_version_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"lacks a version\. Write ud:NAME@RELEASE or hub:OWNER/NAME"):
+@pytest.mark.parametrize(("name", "lacks"), [("ud:", "name"), ("ud:@2.16", "name"), ("hub:a/b@", "version")])
+def test_a_name_that_ends_too_early_is_refused(name: str, lacks: str) -> None:
+    with pytest.raises(ConfigError, match=rf"lacks its {lacks}\. Write ud:NAME or hub:OWNER/NAME"):
         named_corpus(name)
 
 
@@ -124,7 +136,7 @@ def test_everything_a_sweep_names_is_fetched(server: UdServer, tmp_path: Path) -
 
 
 def test_to_fetch_nothing_is_a_usage_error(server: UdServer) -> None:
-    assert "nothing to fetch. Give a NAME like ud:UD_English-EWT@2.16, or --sweep FILE" in refusal("fetch", code=2)
+    assert "nothing to fetch. Give a NAME like UD_English-EWT, or --sweep FILE" in refusal("fetch", code=2)
 
 
 def test_a_treebank_that_nobody_published_is_absent(server: UdServer) -> None:

@@ -61,8 +61,11 @@ def test_a_single_file_is_the_train_split() -> None:
 
 
 def test_what_is_not_there_is_missing() -> None:
-    with pytest.raises(MissingError, match="nowhere: no such file or folder"):
-        guess("nowhere")
+    Path("reviews.csv").touch()
+    with pytest.raises(
+        MissingError, match=r"revews.csv: no such file or folder\. Did you mean 'reviews.csv'\? Give one"
+    ):
+        guess("revews.csv")
 
 
 def test_a_broken_folder_is_reported_as_it_is_and_not_as_one_without_dev() -> None:

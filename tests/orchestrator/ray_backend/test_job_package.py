@@ -71,7 +71,7 @@ def test_files_outside_of_this_folder_are_not_sent_but_told(here: Path, tmp_path
         ("trial: {data: {train: bank/train.conllu, dev: [mine/a], test: bank}}", {"bank", "mine"}),
         ("trial: {data.folder: bank}\nspace: {model: [starter, mine], freeze: [none, random]}", {"bank", "mine"}),
         ("space: {cases: [{data: {folder: bank}}, {model.folder: {choice: [mine]}}]}", {"bank", "mine"}),
-        ("trial: {data: starter}\nspace: {data: [random, {hub: secret, splits: {train: none}}]}", set()),
+        ("trial: {data: starter}\nspace: {data: [random, {hub: secret, splits: {train: none}}]}", {"random"}),
         ("trial: {data: {ud: secret, columns: {text: none}}, score: random, notes: [secret]}", set()),
     ],
 )

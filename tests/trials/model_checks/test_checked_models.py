@@ -17,9 +17,11 @@ from transformers import LayoutLMv3Tokenizer
 from tests.examples import first
 from tests.trials.conftest import TrialMaker, save_tiny_model, save_tiny_tokenizer, tiny_encoder
 from trials.draft import DraftError
+from trials.encoding.tokenize import encode_for
 from trials.errors import ModelError
 from trials.model_checks import checked_models, rehearsal
 from trials.model_checks.checked_models import check_model
+from trials.models.family import Head
 from trials.run import run_trial
 from trials.sources.local_models import STARTER, ModelDraft, find_model
 
@@ -32,13 +34,14 @@ def model(tiny_models: dict[str, Path], tmp_path: Path) -> Path:
     return shutil.copytree(tiny_models["bert"], tmp_path / "mine")
 
 
-def checked(folder: Path, *, allow_pickle: bool = False) -> tuple[str, ...]:
-    return check_model(find_model(ModelDraft(folder=str(folder), allow_pickle=allow_pickle)), "tokens")
+def checked(folder: Path, head: Head = "tokens", *, allow_pickle: bool = False, pairs: bool = False) -> tuple[str, ...]:
+    spec = find_model(ModelDraft(folder=str(folder), allow_pickle=allow_pickle))
+    return check_model(spec, head, pairs=pairs)
 
 
-def refusal(folder: Path, *, allow_pickle: bool = False) -> str:
+def refusal(folder: Path, head: Head = "tokens", *, allow_pickle: bool = False, pairs: bool = False) -> str:
     with pytest.raises(ModelError) as error:
-        checked(folder, allow_pickle=allow_pickle)
+        checked(folder, head, allow_pickle=allow_pickle, pairs=pairs)
     assert "\n" not in str(error.value)
     return str(error.value).replace(str(folder), "MODEL")
 
@@ -242,7 +245,7 @@ def test_the_same_content_is_checked_once_whichever_folder_it_is_in(
     monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
     without_padding(model, eos_token="[SEP]")
     notes = checked(model)
-    monkeypatch.setattr(rehearsal, "rehearse", lambda spec, head: pytest.fail("checked again"))
+    monkeypatch.setattr(rehearsal, "rehearse", lambda *given, **named: pytest.fail("checked again"))
     assert checked(shutil.copytree(model, tmp_path / "copy")) == notes
     monkeypatch.setattr(checked_models, "VERSION", checked_models.VERSION + 1)
     with pytest.raises(pytest.fail.Exception, match="checked again"):
@@ -255,6 +258,35 @@ def test_a_refusal_is_not_remembered(model: Path, tmp_path: Path, monkeypatch: p
     change_json(model / "config.json", intermediate_size=48)
     refusal(model)
     assert not (tmp_path / "cache" / "models").exists()
+
+
+# --- Items of the task's own shape
+
+
+@pytest.fixture
+def one_type(tmp_path: Path) -> Path:
+    """A BERT whose table of token types has one row."""
+    return save_tiny_model("bert", tmp_path / "one-type", type_vocab_size=1)
+
+
+def test_a_model_of_one_token_type_is_given_none_and_trains_on_pairs(
+    one_type: Path, make_trial: TrialMaker, texts: Path
+) -> None:
+    assert checked(one_type, "text", pairs=True) == ()
+    spec = make_trial(model=str(one_type), task="rte", data={"folder": str(texts)})
+    assert encode_for(spec).train.examples[0].types is None
+    assert len(list(run_trial(spec))) == 2
+
+
+def test_a_tokenizer_of_more_text_types_than_the_model_has_is_refused_for_pairs_alone(model: Path) -> None:
+    third = json.loads((model / "tokenizer.json").read_text())
+    for part in third["post_processor"]["pair"][3:]:
+        next(iter(part.values()))["type_id"] = 2
+    change_json(model / "tokenizer.json", **third)
+    assert checked(model, "text") == ()
+    assert "a step on pairs of texts with small random weights fails (index out of range" in refusal(
+        model, "text", pairs=True
+    )
 
 
 @pytest.mark.parametrize("head", first(1, ["tokens", "text"]))

@@ -73,11 +73,10 @@ def test_two_ways_at_once_are_refused(one: str, other: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"ud": "UD_A-B"}, "`ud` and `release` go together"),
-        ({"folder": "a", "release": "2.16"}, "`ud` and `release` go together"),
-        ({"hub": "a/b"}, "`hub` and `revision` go together, as `main` means other data tomorrow"),
-        ({"folder": "a", "config": "sst2"}, "`config` and `splits` are of a dataset of the `hub`"),
-        ({"folder": "a", "splits": {"dev": "x"}}, "`config` and `splits` are of a dataset of the `hub`"),
+        ({"folder": "a", "release": "2.16"}, "`release` is of a treebank, `ud`"),
+        ({"folder": "a", "revision": "main"}, "`config`, `splits` and `revision` are of a dataset of the `hub`"),
+        ({"folder": "a", "config": "sst2"}, "`config`, `splits` and `revision` are of a dataset of the `hub`"),
+        ({"folder": "a", "splits": {"dev": "x"}}, "`config`, `splits` and `revision` are of a dataset of the `hub`"),
         ({"hub": "a/b", "revision": "c", "splits": {"valid": "x"}}, "unknown 'valid'"),
         ({"ud": "UD_A-B", "release": 2.16}, "write it in quotes, '2.16', as 2.10 and 2.1 are one number but two"),
         ({"folder": "a", "scheme": "bio"}, "scheme"),

@@ -37,7 +37,8 @@ for line in sys.stdin:
     told = []
     try:
         found = getattr(hub, name)(*args, progress=lambda *step: told.append(step), **options)
-        answer = {"found": asdict(found) if name == "fetch_dataset" else found}
+        is_model = name == "fetch_model"
+        answer = {"found": {"folder": found.folder, "source": found.at.source} if is_model else asdict(found)}
     except PermafrostError as error:
         answer = {"error": type(error).__name__, "message": str(error)}
     print(json.dumps(answer | {"told": told}, default=str), flush=True)
@@ -84,7 +85,7 @@ class Hub:
         return answer
 
     def dataset(
-        self, repo: str = SST2, config: str | None = "sst2", revision: str = "main", *, offline: bool = False
+        self, repo: str = SST2, config: str | None = "sst2", revision: str | None = "main", *, offline: bool = False
     ) -> dict[str, Any]:
         found: dict[str, Any] = self.call("fetch_dataset", repo, config, revision, offline=offline)["found"]
         return found
@@ -97,7 +98,8 @@ class Hub:
         return str(answer["message"])
 
     def model(self, repo: str, revision: str = "main", *, allow_pickle: bool = False, offline: bool = False) -> Path:
-        return Path(self.call("fetch_model", repo, revision, allow_pickle=allow_pickle, offline=offline)["found"])
+        answer = self.call("fetch_model", repo, revision, allow_pickle=allow_pickle, offline=offline)
+        return Path(answer["found"]["folder"])
 
     def no_model(self, repo: str, revision: str = "main", *, allow_pickle: bool = False, offline: bool = False) -> str:
         answer = self.call("fetch_model", repo, revision, allow_pickle=allow_pickle, offline=offline)
@@ -125,6 +127,7 @@ def start(folder: Path, endpoint: str) -> subprocess.Popen[str]:
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     folder = tmp_path_factory.mktemp("hub")
     with HubServer(*REPOS) as server, start(folder, server.url) as process:
+        server.moved["glue"] = SST2
         yield Hub(process, server, folder, folder / "stderr")
         assert process.stdin is not None
         process.stdin.close()
@@ -256,7 +259,7 @@ def test_a_configuration_that_is_not_there_is_told_with_the_known_ones(hub: Hub,
         message = hub.no_dataset(repo, config, revision)
         assert message.startswith(f"dataset {repo}")
         assert (
-            f"has several configurations; name one of {known}." if config is None else f"Known: {known}."
+            f"has several configurations; name one of {known}, as {repo}/" if config is None else f"Known: {known}."
         ) in message
 
 
@@ -325,7 +328,7 @@ def test_a_conversion_of_only_a_part_is_refused(hub: Hub) -> None:
     assert message == "dataset a/partial: the hub converted only a part of 'x'. Use another source."
 
 
-@pytest.mark.parametrize("repo", ["glue", "a/b/c", "../glue", "a/..", "", "a b/c", "a--b/c", "/etc"])
+@pytest.mark.parametrize("repo", ["a/b/c", "../glue", "a/..", "", "a b/c", "a--b/c", "/etc", "a.git"])
 def test_what_cannot_be_a_name_is_refused_without_asking(hub: Hub, repo: str) -> None:
     assert hub.no_dataset(repo) == f"{repo!r} is not a name on the hub, which is OWNER/NAME, e.g. nyu-mll/glue."
     assert hub.server.asked() == []
@@ -335,6 +338,27 @@ def test_what_cannot_be_a_name_is_refused_without_asking(hub: Hub, repo: str) ->
 def test_what_cannot_be_a_configuration_is_refused_without_asking(hub: Hub, config: str) -> None:
     assert hub.no_dataset(SST2, config) == f"dataset nyu-mll/glue: {config!r} is not the name of a configuration."
     assert hub.server.asked() == []
+
+
+@pytest.mark.parametrize(("name", "config"), [("glue", "sst2"), ("glue/sst2", None), (SST2, "sst2")])
+def test_a_datasets_older_name_and_no_revision_are_its_newest_commit_also_offline(
+    hub: Hub, name: str, config: str | None
+) -> None:
+    found = hub.dataset(name, config, None)
+    assert found["source"] == f"hub:nyu-mll/glue/sst2@{commit(SST2)}"
+    hub.server.asked()
+    assert hub.dataset(name, config, None, offline=True) == found
+    assert hub.server.asked() == []
+
+
+@pytest.mark.parametrize("name", ["glue", "nyu-mll/glue"])
+def test_offline_the_newest_dataset_in_the_cache_is_taken_by_either_name(hub: Hub, name: str) -> None:
+    found = hub.dataset(revision=commit(SST2))
+    assert hub.dataset(name, "sst2", None, offline=True) == found
+
+
+def test_a_name_that_is_neither_owners_nor_an_older_datasets_is_told_as_it_was_given(hub: Hub) -> None:
+    assert hub.no_dataset("imdb/plain").startswith(f"dataset imdb/plain is not at {hub.server.url}, or is private.")
 
 
 # --- Models
@@ -367,11 +391,10 @@ def test_offline_finds_a_model_that_another_program_fetched(hub: Hub, tmp_path: 
     assert hub.server.asked() == []
 
 
-def test_progress_of_a_model_tells_the_bytes_of_all_its_files(hub: Hub) -> None:
+def test_progress_of_a_model_tells_the_bytes_of_its_weights(hub: Hub) -> None:
     hub.server.repos["models", "a/fresh"] = model("a/fresh", MODEL)
     told = hub.call("fetch_model", "a/fresh", "main", allow_pickle=False, offline=False)["told"]
-    distinct = {content: len(content) for content in MODEL.values()}
-    assert told[-1] == ["a/fresh", sum(distinct.values()), sum(distinct.values())]
+    assert told[-1] == ["a/fresh", len(MODEL["model.safetensors"]), len(MODEL["model.safetensors"])]
     assert [step[1] for step in told] == sorted(step[1] for step in told)
 
 
@@ -381,7 +404,7 @@ def test_progress_of_a_model_tells_the_bytes_of_all_its_files(hub: Hub) -> None:
 def test_a_pickle_is_refused_with_why_and_the_ways_out(hub: Hub) -> None:
     message = hub.no_model("a/pickle")
     assert "only as a pickle (pytorch_model.bin), and reading a pickle can run code" in message
-    assert "say `allow_pickle: true`; else name a revision with model.safetensors" in message
+    assert "say `allow_pickle: true` in a sweep file; else name a revision with model.safetensors" in message
     assert not any("pytorch_model.bin" in request.path for request in hub.server.asked())
 
 
@@ -400,7 +423,7 @@ def test_a_pickle_comes_where_it_is_allowed_and_only_then_is_used_offline(hub: H
         ("a/model", "v9", "model a/model has no revision 'v9'."),
         ("a/flax", "main", "model a/flax at 'main' has no model.safetensors. Choose a model or a revision that"),
         ("a/gguf", "main", "model a/gguf has no config.json; it is not a model that transformers reads."),
-        ("bert", "main", "'bert' is not a name on the hub, which is OWNER/NAME, e.g. FacebookAI/roberta-base."),
+        ("a b", "main", "'a b' is not a name on the hub, which is OWNER/NAME, e.g. FacebookAI/roberta-base."),
         ("a/model", "", "model a/model: the revision is empty."),
     ],
 )
@@ -451,7 +474,7 @@ def test_without_a_connection_it_is_told_and_what_is_here_is_found(hub: Hub) -> 
         cut_off = Hub(process, hub.server, hub.cache, hub.stderr)
         for message in (cut_off.no_dataset(), cut_off.no_model("a/none")):
             assert f"cannot reach {gone.url} (" in message
-            assert message.endswith("or work with what is on this machine (--offline).")
+            assert "or work with what is on this machine (--offline). Nor is it a file or folder here." in message
         assert cut_off.dataset(revision=commit(SST2)) == dataset
         assert cut_off.model("a/model", offline=True) == folder
         assert process.stdin is not None

@@ -65,9 +65,7 @@ def test_another_file_that_matters_is_another_revision(tmp_path: Path, name: str
 
 def test_a_folder_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) -> None:
     path = tmp_path / "none"
-    way_out = (
-        f"Give a folder with config.json, 'starter', or a repository of the hub as {{hub: {path}, revision: ...}}."
-    )
+    way_out = "Give a folder with config.json, 'starter', or a repository of the hub as NAME or OWNER/NAME."
     assert refusal(path) == f"no model folder at {path}. {way_out}"
 
 

@@ -1,0 +1,56 @@
+"""A model by the name that everybody types, from `choose` and `init` to the sweep file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orchestrator.api.choosing import _as_before, question_of, write_question
+from orchestrator.own_data.choose_options import ChooseOptions
+from orchestrator.own_data.sweep_file import sweep_text, write_sweep
+from tests.hub_repos import model, point_at
+from tests.servers import HubRepo, HubServer, UdServer
+from tests.stand_ins import treebanks
+from tests.trials.conftest import save_tiny_model
+from trials.draft import Lookup
+
+ASKED = ChooseOptions(data="UD_Naija-NSC", model="tiny")
+
+
+@pytest.fixture
+def repo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[HubRepo]:
+    folder = save_tiny_model("distilbert", tmp_path / "made", positions=128)
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with HubServer(model("acme/tiny", files)) as hub, UdServer(treebanks()) as ud:
+        hub.moved["tiny"] = "acme/tiny"
+        point_at(hub, monkeypatch, tmp_path)
+        monkeypatch.setenv("PERMAFROST_UD_URL", ud.url)
+        monkeypatch.chdir(tmp_path)
+        yield hub.repos["models", "acme/tiny"]
+
+
+def test_init_writes_the_newest_versions_and_says_them(repo: HubRepo, capsys: pytest.CaptureFixture[str]) -> None:
+    trial = yaml.safe_load(write_question(ASKED).read_text())["trial"]
+    assert trial["model"] == {"hub": "acme/tiny", "revision": repo.commit()}
+    assert trial["data"] == {"ud": "UD_Naija-NSC", "release": "2.16"}
+    said = capsys.readouterr().err
+    assert f"pinned  model tiny is hub:acme/tiny@{repo.commit()}, its newest commit\n" in said
+    assert "pinned  treebank UD_Naija-NSC is ud:UD_Naija-NSC@2.16, its newest release\n" in said
+
+
+def test_the_same_question_again_stays_at_the_versions_of_its_file(
+    repo: HubRepo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "choose-UD_Naija-NSC.yaml"
+    before = sweep_text(question_of(ASKED, Lookup()))
+    write_sweep(path, before)
+    old, repo.files = repo.commit(), {**repo.files, "README.md": b"# Moved"}
+    again = _as_before(ASKED, tmp_path)
+    assert (again.data, again.model) == ("ud:UD_Naija-NSC@2.16", f"hub:acme/tiny@{old}")
+    assert f"pinned  model hub:acme/tiny@{old}, as in {path}\n" in capsys.readouterr().err
+    assert yaml.safe_load(sweep_text(question_of(again, Lookup()))) == yaml.safe_load(before)
+    other = ChooseOptions(data=ASKED.data, model=ASKED.model, tolerance=2.0)
+    assert _as_before(other, tmp_path) == other  # another question
