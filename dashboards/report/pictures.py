@@ -10,7 +10,9 @@ import hashlib
 import os
 import re
 import struct
+import tempfile
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,10 +20,12 @@ from xml.sax.saxutils import escape
 
 from dashboards.views.theme import Figure
 from orchestrator.deploy.machine_checks import find_browser
+from orchestrator.deploy.ray_session import temporary_files_in
 from trials.errors import MissingError
 
 PLOTLY_JS = Path(__file__).parents[1] / "assets" / "plotly-cartesian-4.1.1.min.js"
 KINDS = ("svg", "pdf", "png")
+LONGEST_TMPDIR = 40  # bytes; Chromium adds some fifty for a socket, whose path has at most 107
 WIDTH = 900  # CSS pixels
 KEYWORD = b"Source"  # of the text chunk of a PNG
 _SVG_START = re.compile(rb"<svg\b[^>]*>")
@@ -40,11 +44,14 @@ class FigureRenderer:
                 "PERMAFROST_CHROMIUM to its path."
             )
         self._browser = browser
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
         import kaleido
 
         os.environ["BROWSER_PATH"] = self._browser  # Kaleido looks here first
+        if len(os.fsencode(tempfile.gettempdir())) > LONGEST_TMPDIR:
+            self._open.enter_context(temporary_files_in(Path("/tmp")))  # noqa: S108  # it makes a folder of its own
         kaleido.start_sync_server(plotlyjs=PLOTLY_JS, mathjax=False, silence_warnings=True)
         return self
 
@@ -54,6 +61,7 @@ class FigureRenderer:
         import kaleido
 
         kaleido.stop_sync_server(silence_warnings=True)
+        self._open.close()
 
     def picture(self, figure: Figure, kind: str, name: str, source: str) -> bytes:
         """A figure as one of `KINDS`, with the source of its numbers; PNG has twice the resolution, for print."""

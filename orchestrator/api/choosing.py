@@ -41,6 +41,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import declared_sweep
+from orchestrator.sweeps.this_machine import settled
 from trials.draft import Lookup
 from trials.errors import RefusedError
 from trials.sources.corpus_draft import DataDraft
@@ -111,7 +112,11 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
         RefusedError: A file that would be overwritten is not one of this question; nothing has run.
     """
     asked = ChooseOptions(data=options, **others) if isinstance(options, str) else options
-    began, where, bounds = time.monotonic(), here(asked.cluster), Bounds(hours=asked.max_hours)
+    began, where, bounds = (
+        time.monotonic(),
+        here(asked.cluster, cpus=asked.cpus, gpus=asked.gpus),
+        Bounds(hours=asked.max_hours),
+    )
     bounds.check(where.prices)
     results = open_store(asked.store, must_exist=False)
     folder = _folder(asked, results)
@@ -130,7 +135,7 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
         write_sweep(path, sweep_text(question))
         say(f"sweep   wrote {path}")
     told = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
-    for line in plan_lines(plan, results.address)[1:]:
+    for line in plan_lines(plan, results.address, where)[1:]:
         if not line.startswith("data ") and line not in told:
             say(line)
     if asked.dry_run:
@@ -250,7 +255,7 @@ def _fitting(
     document = Document.read(path) if path.is_file() else Document.of_text(path, sweep_text(question))
     n_train, pilots = 0, Pilots(say)  # the time of a step does not depend on the train size
     for left in reversed(range(_FITS)):
-        plan = make_plan(where.over(declared_sweep(document)), document, results, lookup)
+        plan = make_plan(settled(where, declared_sweep(document)), document, results, lookup)
         forecast = forecast_of(plan, results, where, pilots=pilots)
         n_train = max((spec.train_size for spec in plan.trials), default=0)
         took = NEEDED * forecast.wall_s.median if forecast.wall_s is not None else 0.0

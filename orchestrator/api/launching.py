@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import SweepSpec, declared_sweep, load_sweep
+from orchestrator.sweeps.this_machine import settled
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.spec import TrialSpec
@@ -81,19 +82,22 @@ class Planned(ShownInCell, Plan):
 
     Attributes:
         store: The address of the store.
+        cluster: Where the trials would run.
     """
 
     store: str = ""
+    cluster: ClusterSpec = field(default_factory=ClusterSpec)
 
     @classmethod
-    def of(cls, plan: Plan, store: ResultStore) -> Planned:
-        """A plan for a store."""
-        return cls(**{field.name: getattr(plan, field.name) for field in fields(plan)}, store=str(store.address))
+    def of(cls, plan: Plan, store: ResultStore, cluster: ClusterSpec) -> Planned:
+        """A plan for a store and a cluster."""
+        content = {each.name: getattr(plan, each.name) for each in fields(plan)}
+        return cls(**content, store=str(store.address), cluster=cluster)
 
     def _draw(self, console: Console) -> None:
         listed = [f"        {spec.label}" for spec in self.to_run[:LISTED]]
         more = [f"        and {len(self.to_run) - LISTED:,} more"] if len(self.to_run) > LISTED else []
-        for line in [*plan_lines(self, self.store), *listed, *more]:
+        for line in [*plan_lines(self, self.store, self.cluster), *listed, *more]:
             console.print(line, soft_wrap=True)
 
 
@@ -114,13 +118,22 @@ def resume_lines(stopped: str | None, call: str) -> list[str]:
     return [stopped, f"Call `{call}` again with the same arguments to resume."] if stopped else []
 
 
-def plan(sweep: SweepLike, *, store: str = DEFAULT_STORE, cluster: str = "local", offline: bool = False) -> Planned:
+def plan(
+    sweep: SweepLike,
+    *,
+    store: str = DEFAULT_STORE,
+    cluster: str = "local",
+    cpus: int | None = None,
+    gpus: int | None = None,
+    offline: bool = False,
+) -> Planned:
     """The trials of a sweep, and which of them the store lacks. Nothing is written.
 
     Args:
         sweep: The sweep.
         store: A folder, s3://bucket/prefix or gs://bucket/prefix; it need not exist.
         cluster: As of `permafrost launch --cluster`.
+        cpus, gpus: Cores and GPUs of this machine that a launch would use; None for all that this process may.
         offline: Refuse to download.
 
     Raises:
@@ -128,14 +141,15 @@ def plan(sweep: SweepLike, *, store: str = DEFAULT_STORE, cluster: str = "local"
         StoreError: The store cannot be read.
     """
     results = open_store(store, must_exist=False)
-    return Planned.of(planned(sweep, results, find_cluster(cluster), offline=offline), results)
+    where = find_cluster(cluster, cpus=cpus, gpus=gpus)
+    return Planned.of(planned(sweep, results, where, offline=offline), results, where)
 
 
 def planned(sweep: SweepLike, results: ResultStore, cluster: ClusterSpec, *, offline: bool) -> Plan:
     """The plan of a sweep on a store. Raises as `plan`."""
     declared, document = _declared(sweep)
     with download_progress() as progress:
-        return make_plan(cluster.over(declared), document, results, Lookup(offline=offline, progress=progress))
+        return make_plan(settled(cluster, declared), document, results, Lookup(offline=offline, progress=progress))
 
 
 @notebook_output("stopped; finished trials are in the store. Call `launch` again with the same arguments to resume.")
@@ -144,6 +158,8 @@ def launch(
     *,
     store: str = DEFAULT_STORE,
     cluster: str = "local",
+    cpus: int | None = None,
+    gpus: int | None = None,
     max_hours: float | None = None,
     max_trials: int | None = None,
     offline: bool = False,
@@ -158,6 +174,7 @@ def launch(
         store: A folder, s3://bucket/prefix or gs://bucket/prefix; created if there is none.
         cluster: `local` for Ray on this machine, `inline` for this process, `auto` for the Ray cluster of this
             machine, or a cluster file. A remote cluster takes the command `permafrost launch`.
+        cpus, gpus: Cores and GPUs of this machine that it uses; None for all that this process may.
         max_hours: Limit of this launch; launch again to go on.
         max_trials: The most trials that it runs.
         offline: Refuse to download.
@@ -167,7 +184,7 @@ def launch(
         RefusedError: Another driver runs this sweep.
         StoreError: The store cannot be read or written.
     """
-    began, where, bounds = time.monotonic(), here(cluster), Bounds(max_hours, max_trials)
+    began, where, bounds = time.monotonic(), here(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials)
     bounds.check(where.prices)
     results = open_store(store, must_exist=False)
     plan = planned(sweep, results, where, offline=offline)
@@ -178,9 +195,9 @@ def launch(
     return done
 
 
-def here(cluster: str) -> ClusterSpec:
+def here(cluster: str, *, cpus: int | None = None, gpus: int | None = None) -> ClusterSpec:
     """The cluster that a word or file names. Raises ConfigError if this process cannot drive it."""
-    where = find_cluster(cluster)
+    where = find_cluster(cluster, cpus=cpus, gpus=gpus)
     if where.is_remote:
         raise ConfigError(f"{cluster}: is a remote cluster. Submit the sweep with `permafrost launch --cluster`.")
     return where

@@ -21,9 +21,11 @@ from orchestrator.commands.answer_command import show_answers
 from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
+    CpusOption,
     DebugOption,
     DevOption,
     FormatOption,
+    GpusOption,
     JsonOption,
     LabelOption,
     ModelOption,
@@ -87,6 +89,8 @@ def choose(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the sweep and forecast it; run nothing.")] = False,
     offline: OfflineOption = False,
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -106,8 +110,8 @@ def choose(
         asked = ChooseOptions(
             data=data, task=task, format=format_, words=words, tags=tags, text=text, pair=pair, label=label,
             scheme=scheme, train=train or (), dev=dev or (), test=test or (), model=model, tolerance=tolerance,
-            max_hours=max_hours, store=store, out=out, cluster=cluster, export=export, dry_run=dry_run, offline=offline,
-            ask=_ask(),
+            max_hours=max_hours, store=store, out=out, cluster=cluster, cpus=cpus, gpus=gpus, export=export,
+            dry_run=dry_run, offline=offline, ask=_ask(),
         )  # fmt: skip
         found = choose_for(asked)
         if as_json:

@@ -53,7 +53,7 @@ def doctor(
     """
     with reported(debug=debug):
         where = find_cluster(cluster)
-        wanted = checks(store or where.store or DEFAULT_STORE, sweep, settings or [], where.address)
+        wanted = checks(store or where.store or DEFAULT_STORE, sweep, settings or [], where)
         results = list(examined(wanted))
         if as_json:
             print(json.dumps({"findings": [asdict(result) for result in results]}))

@@ -25,7 +25,9 @@ from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
     ClusterStoreOption,
+    CpusOption,
     DebugOption,
+    GpusOption,
     JsonOption,
     OfflineOption,
     PilotOption,
@@ -46,6 +48,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import SweepSpec, load_sweep
+from orchestrator.sweeps.this_machine import settled, slots_of
 from trials.draft import Lookup
 from trials.errors import ConfigError
 
@@ -73,6 +76,8 @@ def launch(
     max_cost: Annotated[
         float | None, typer.Option(metavar="C", help="Stop when trials have cost C, by the prices in the cluster file.")
     ] = None,
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -96,7 +101,7 @@ def launch(
     """
     with reported(debug=debug):
         started = time.monotonic()
-        where, bounds = find_cluster(cluster), Bounds(max_hours, max_trials, max_cost)
+        where, bounds = find_cluster(cluster, cpus=cpus, gpus=gpus), Bounds(max_hours, max_trials, max_cost)
         bounds.check(where.prices)
         declared, document = load_sweep(sweep, settings or [])
         if simulate is not None:
@@ -109,7 +114,7 @@ def launch(
         results = open_store(store or where.store or DEFAULT_STORE, must_exist=False)
         with download_progress() as progress:
             lookup = Lookup(offline=offline, progress=progress)
-            plan = make_plan(where.over(declared), document, results, lookup)
+            plan = make_plan(settled(where, declared, pilot=pilot), document, results, lookup)
         code = _launch(plan, where, results, started, bounds, pilot=pilot, dry_run=dry_run, as_json=as_json)
     raise typer.Exit(code)
 
@@ -140,7 +145,6 @@ def submit_to(
 def _simulate(
     sweep: SweepSpec, document: Document, store: str, cluster: ClusterSpec, *, offline: bool, as_json: bool
 ) -> None:
-    from orchestrator.forecast.plan_forecast import slots_of
     from orchestrator.search.simulate import replay
 
     slots = slots_of(cluster, sweep.resources, 0.0)
@@ -164,7 +168,7 @@ def _launch(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    for line in plan_lines(plan, results.address):
+    for line in plan_lines(plan, results.address, cluster):
         say(line)
     _show_forecast(plan, cluster, results, bounds, pilot=pilot, whole=dry_run)
     if dry_run:

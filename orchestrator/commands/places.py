@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
-from typer.models import ArgumentInfo
+from typer.models import ArgumentInfo, OptionInfo
 
 STORE, SWEEP = "store", "sweep"
 _AT = "_by_position"
@@ -73,6 +73,7 @@ def _argument(name: str, option: inspect.Parameter) -> inspect.Parameter:
     """The argument that says the same as an option."""
     kind = Path if Path in _types(option) else str
     metavar = "FILE" if kind is Path else name.upper()
-    about = typer.Argument(metavar=metavar, help=f"The same as --{name}.", show_default=False)
+    parser = next(one.parser for one in get_args(option.annotation) if isinstance(one, OptionInfo))
+    about = typer.Argument(metavar=metavar, parser=parser, help=f"The same as --{name}.", show_default=False)
     annotation: Any = Annotated[Path | None, about] if kind is Path else Annotated[str | None, about]
     return inspect.Parameter(name + _AT, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

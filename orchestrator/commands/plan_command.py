@@ -17,7 +17,9 @@ from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
     ClusterStoreOption,
+    CpusOption,
     DebugOption,
+    GpusOption,
     JsonOption,
     OfflineOption,
     PilotOption,
@@ -36,6 +38,7 @@ from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import MAX_TRIALS, load_sweep
+from orchestrator.sweeps.this_machine import device_line, settled
 from trials.draft import Lookup
 from trials.sources.cache import Progress
 from trials.training.steps import steps_an_epoch
@@ -59,6 +62,8 @@ def plan(
         ),
     ] = None,
     offline: OfflineOption = False,
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -74,7 +79,7 @@ def plan(
     Exit codes: 0 planned, 2 invalid setting, 3 missing or broken file.
     """
     with reported(debug=debug):
-        where = find_cluster(cluster)
+        where = find_cluster(cluster, cpus=cpus, gpus=gpus)
         declared, document = load_sweep(sweep, settings or [])
         if where.is_remote:
             flags = ["--dry-run", *given_flags({"--offline": offline, "--json": as_json, "--debug": debug})]
@@ -83,7 +88,7 @@ def plan(
         with download_progress() as progress:
             fetched: list[str] = []
             lookup = Lookup(offline=offline, progress=_noted(fetched, progress))
-            planned = make_plan(where.over(declared), document, results, lookup)
+            planned = make_plan(settled(where, declared, pilot=pilot), document, results, lookup)
         from orchestrator.forecast.pilot import Pilots
         from orchestrator.forecast.plan_forecast import forecast_of  # importing scipy takes half a second
 
@@ -91,7 +96,7 @@ def plan(
         if as_json:
             print(json.dumps(_as_json(planned, forecast, fetched, results.address, where)))
         else:
-            _show(planned, forecast, fetched, results.address)
+            _show(planned, forecast, fetched, results.address, where)
 
 
 def _noted(fetched: list[str], progress: Progress) -> Progress:
@@ -105,11 +110,11 @@ def _noted(fetched: list[str], progress: Progress) -> Progress:
     return record
 
 
-def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str) -> None:
+def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str, cluster: ClusterSpec) -> None:
     from orchestrator.forecast.text import forecast_tables
 
     downloads = f"fetched {counted(len(fetched), 'file')} into the cache: {', '.join(fetched[:3])}" if fetched else None
-    for line in (*plan_lines(plan, store), downloads):
+    for line in (*plan_lines(plan, store, cluster), downloads):
         if line:
             stdout.print_line(line)
     stdout.print(Padding(setting_table(plan), (1, 0)))
@@ -122,6 +127,7 @@ def _as_json(plan: Plan, forecast: Forecast, fetched: list[str], store: str, clu
         "sweep": plan.sweep.name,
         "store": store,
         "cluster": cluster.address,
+        "device": device_line(cluster, plan.sweep.resources),
         "trials": plan.n_trials,
         "cells": plan.n_cells,
         "complete": plan.n_skipped,

@@ -19,12 +19,13 @@ from orchestrator.execution.stop_request import ask_to_stop
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import find_cluster
 from trials.errors import NothingMatchedError
+from trials.escaping.untrusted_text import composed
 
 _POLL_S = 1.0
 
 
 def stop(
-    sweep: Annotated[str, typer.Argument(metavar="SWEEP", help="The sweep's name.")],
+    sweep: Annotated[str, typer.Argument(metavar="SWEEP", parser=composed, help="The sweep's name.")],
     store: ClusterStoreOption = None,
     cluster: ClusterOption = "local",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its drivers have ended.")] = True,

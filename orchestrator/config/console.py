@@ -28,7 +28,7 @@ from rich.table import Table
 
 from orchestrator.config.quantities import size
 from trials.errors import PermafrostError, is_out_of_memory, one_line
-from trials.escaping.untrusted_text import escaped
+from trials.escaping.untrusted_text import composed, escaped
 from trials.sources.cache import Progress
 
 if TYPE_CHECKING:
@@ -98,6 +98,19 @@ ClusterOption = Annotated[
     ),
 ]
 
+CpusOption = Annotated[
+    int | None,
+    typer.Option(
+        "--cpus", metavar="N", min=1, max=4_096, help="Cores of this machine to use.", show_default="all it may use"
+    ),
+]
+GpusOption = Annotated[
+    int | None,
+    typer.Option(
+        "--gpus", metavar="N", min=0, max=64, help="GPUs of this machine to use; 0 hides them.", show_default="all"
+    ),
+]
+
 SettingsOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; repeatable.")
 ]
@@ -111,7 +124,8 @@ PilotOption = Annotated[
 ]
 
 StoredSweepOption = Annotated[
-    str | None, typer.Option("--sweep", metavar="NAME", help="A sweep of the store.", show_default="the newest")
+    str | None,
+    typer.Option("--sweep", metavar="NAME", parser=composed, help="A sweep of the store.", show_default="the newest"),
 ]
 TaskOption = Annotated[str | None, typer.Option("--task", help="The task.", show_default="by what the files hold")]
 ModelOption = Annotated[

@@ -8,6 +8,11 @@ def counted(n: float, noun: str) -> str:
     return f"{n:{'g' if isinstance(n, float) else ','}} {noun}{'s' * (n != 1)}"
 
 
+def gpus_in_words(n: float) -> str:
+    """`1 GPU`, `0 GPUs`, `0.25 of a GPU`."""
+    return counted(int(n), "GPU") if n == int(n) else f"{n:g} of a GPU"
+
+
 def points(share: float, digits: int = 2) -> str:
     """A score between 0 and 1 in points: `67.24`."""
     return f"{100 * share:.{digits}f}"

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import json
 import os
 import platform
 import shutil
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,13 +22,17 @@ from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from orchestrator.config.quantities import counted
 from orchestrator.deploy import ray_token
 from orchestrator.deploy.ray_session import user_folder
 from orchestrator.store import open_store
-from orchestrator.sweeps.sweep import expand, load_sweep
+from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
+from orchestrator.sweeps.this_machine import check_room_here, device_line, settled
 from trials.draft import Lookup
-from trials.errors import ConfigError, PermafrostError
+from trials.errors import ConfigError, MissingError, PermafrostError
 from trials.hardware.cpu_name import processor_name
+from trials.hardware.machine import Gpu, listed_gpus, usable_cores
 from trials.plugins.import_origins import OURS, hidden_by
 from trials.sources.cache import cache_root
 from trials.sources.corpus_draft import named_corpus
@@ -44,11 +46,6 @@ OLDEST_PYTHON = (3, 11)
 DISTRIBUTION = "permafrost-sweeps"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 HUB, TREEBANKS = "https://huggingface.co", "https://api.github.com"
-_DEVICES = """
-import json, torch
-found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-print(json.dumps([[one.name, one.total_memory] for one in found]))
-"""
 
 
 @dataclass(frozen=True)
@@ -69,13 +66,15 @@ class CheckResult:
 Check = Callable[[], Iterator[CheckResult]]
 
 
-def checks(store: str, sweep: Path | None, settings: Sequence[str], address: str) -> dict[str, Check]:
-    """All checks by name, for a store, an optional sweep, and the cluster's address or keyword."""
+def checks(store: str, sweep: Path | None, settings: Sequence[str], where: ClusterSpec) -> dict[str, Check]:
+    """All checks by name, for a store, an optional sweep, and a cluster."""
+    address = where.address
     found: dict[str, Check] = {
         "python": python,
         "packages": packages,
         "imports": lambda: imports(Path.cwd()),
         "devices": devices,
+        "launch": lambda: launch_use(where, sweep, settings),
         "store": lambda: writable_store(store),
         "cache": lambda: disk("cache", cache_root(), "Set PERMAFROST_CACHE to a folder on a larger disk."),
         "ray": lambda: ray(os.environ, address),
@@ -167,25 +166,36 @@ def _requirement(text: str) -> Requirement | None:
     return found if found.marker is None or found.marker.evaluate({"extra": ""}) else None
 
 
-def devices(python_words: Sequence[str] = (sys.executable, "-P", "-c", _DEVICES)) -> Iterator[CheckResult]:
-    """The CPU, the memory and the GPUs that torch sees; in a process of its own, as a GPU driver may hang."""
+def devices(list_gpus: Callable[[], Sequence[Gpu]] = listed_gpus) -> Iterator[CheckResult]:
+    """The CPU, the cores of it that this process may use, the memory, and the GPUs that torch sees."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    yield CheckResult("devices", "ok", f"{processor_name()}, {os.cpu_count()} cores, {total / 1e9:.0f} GB of memory")
+    mine, cores = usable_cores(), os.cpu_count() or 1
+    share = f"{mine} of {counted(cores, 'core')} (affinity or cgroup)" if mine < cores else counted(cores, "core")
+    yield CheckResult("devices", "ok", f"{processor_name()}, {share}, {total / 1e9:.0f} GB of memory")
     try:
-        done = subprocess.run(python_words, capture_output=True, text=True, timeout=LIMIT_S - 10, check=True)
-        gpus = json.loads(done.stdout.strip().splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        yield CheckResult("devices", "fail", "torch did not list the GPUs in time", "Check the driver: nvidia-smi")
+        gpus = list_gpus()
+    except MissingError as error:
+        fix = "Check the driver with nvidia-smi; pip install --force-reinstall torch"
+        yield CheckResult("devices", "fail", str(error), fix)
         return
-    except (subprocess.CalledProcessError, ValueError, IndexError) as error:
-        last = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1]
-        yield CheckResult("devices", "fail", f"torch does not work ({last})", "pip install --force-reinstall torch")
-        return
-    for name, n_bytes in gpus:
-        yield CheckResult("devices", "ok", f"GPU {name}, {n_bytes / 1e9:.0f} GB")
+    for gpu in gpus:
+        yield CheckResult("devices", "ok", f"GPU {gpu.name}, {gpu.n_bytes / 1e9:.0f} GB")
     if not gpus and Path("/proc/driver/nvidia").is_dir():
         fix = "Install a CUDA build of torch that the driver supports."
         yield CheckResult("devices", "warn", "this machine has an NVIDIA driver, but torch sees no GPU", fix)
+
+
+def launch_use(where: ClusterSpec, path: Path | None, settings: Sequence[str]) -> Iterator[CheckResult]:
+    """What the trials of a launch would run on: those of a sweep, else those of one that says nothing of resources."""
+    sweep = load_sweep(path, list(settings))[0] if path else SweepSpec(name="any")
+    resources = settled(where, sweep).resources
+    line = device_line(where, resources)
+    try:
+        check_room_here(where, resources)
+    except PermafrostError as error:
+        yield CheckResult("launch", "fail", str(error), "permafrost launch --set resources.gpus=auto")
+    else:
+        yield CheckResult("launch", "ok", f"trials run on {line}")
 
 
 def writable_store(address: str) -> Iterator[CheckResult]:

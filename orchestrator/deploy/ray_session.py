@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -46,6 +47,25 @@ def session_folder(environment: Mapping[str, str] = os.environ) -> Iterator[Path
             return
 
 
+@contextmanager
+def temporary_files_in(folder: Path) -> Iterator[None]:
+    """Processes that start in the block have their temporary files in a folder, which is made if it is not there.
+
+    Python and Chromium make sockets among them, such as one for each module of Ray's dashboard. In a job's own folder
+    (Slurm's, a Mac's) the name of a socket may be too long.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    tempfile.gettempdir()  # remembers this process's own
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(folder)
+    try:
+        yield
+    finally:
+        os.environ.pop("TMPDIR")
+        if before is not None:
+            os.environ["TMPDIR"] = before
+
+
 def new_token(folder: Path) -> Path:
     """A file with a new token, which only this user can read, in a folder of `session_folder`."""
     path = folder / TOKEN_NAME
@@ -58,10 +78,10 @@ def new_token(folder: Path) -> Path:
 def user_folder(environment: Mapping[str, str]) -> Path:
     """The folder that holds those of this user's launches.
 
-    It lies in RAY_TMPDIR, else in the folder for temporary files, else in `/tmp` if that one's name is too long.
+    It lies in RAY_TMPDIR, else in the folder for temporary files, else in `/tmp` if Ray cannot use that one's name.
 
     Raises:
-        ConfigError: the name of RAY_TMPDIR is too long for Ray's sockets.
+        ConfigError: the name of RAY_TMPDIR is too long for Ray's sockets, or has characters that Ray cannot use.
         MissingError: no folder for temporary files can be written.
     """
     return _root(environment).absolute() / f"pf-{os.getuid()}"
@@ -74,12 +94,22 @@ def _root(environment: Mapping[str, str]) -> Path:
                 f"RAY_TMPDIR={given[:40]}...: the name is {excess} bytes too long for Ray's sockets, whose paths have "
                 f"at most {LONGEST_ADDRESS}. Name a shorter folder, or unset it."
             )
+        if not _is_fit(given):
+            raise ConfigError(
+                f"RAY_TMPDIR={given}: Ray takes no path with quotes, backslashes or letters beyond ASCII here. Name "
+                "another folder, or unset it."
+            )
         return Path(given)
     try:
         usual = Path(tempfile.gettempdir())
     except FileNotFoundError as error:
         raise MissingError(f"no folder for temporary files can be written ({error}); name one in RAY_TMPDIR.") from None
-    return Path("/tmp") if _excess(usual) else usual  # noqa: S108  # a private folder is made in it
+    return Path("/tmp") if _excess(usual) or not _is_fit(usual) else usual  # noqa: S108  # a private folder is made in it
+
+
+def _is_fit(root: str | Path) -> bool:
+    """Whether Ray, which passes the name on in command lines and in ASCII, can use it."""
+    return re.fullmatch(r"[\w /.,:;=+@%~^()\[\]{}!#&-]*", str(Path(root).absolute()), re.ASCII) is not None
 
 
 def _excess(root: str | Path) -> int:

@@ -18,6 +18,7 @@ from orchestrator.store.schema import State
 from orchestrator.store.weights import save_weights
 from orchestrator.sweeps.sweep import Resources
 from trials.cache.set_up import reported_to
+from trials.hardware.device import device_for
 from trials.record import EpochRecord
 from trials.run import run_trial
 from trials.settings import CheckpointTimes, Predictions
@@ -37,6 +38,7 @@ def run_inline(
 ) -> None:
     """Run the trials of a queue in order and report to the listener; the same rows as `run_sweep` except for times."""
     torch.set_num_threads(resources.cpus)
+    device = device_for(1.0 if resources.gpus == "packed" else float(resources.gpus))
     while not (stop.asked or queue.is_over):
         attempt = queue.take()
         if attempt is None:
@@ -51,6 +53,7 @@ def run_inline(
             keep = partial(save_weights, open_storage(store), attempt.spec.trial_id) if keep_weights else None
             records = run_trial(
                 attempt.spec,
+                device=device,
                 predictions=predictions,
                 checkpoints=checkpoints,
                 accumulation=attempt.accumulation,

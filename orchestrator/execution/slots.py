@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.config.quantities import counted, gpus_in_words
 from trials.errors import ConfigError
 
 REFRESH_S = 2.0
@@ -110,10 +111,12 @@ class Slots:
         return room if self._concurrency is None else min(room, self._concurrency)
 
     def described(self) -> str:
-        """For display, e.g. `16 trials at a time, 0.25 of a GPU each on A100`."""
+        """For display, e.g. `16 trials at a time, 0.25 of a GPU each on A100`, with the nodes that get no trial."""
         named = {kind: f" on {kind}" if kind not in (ANY, "cpu", "gpu") else "" for kind in self.shares}
-        each = [f", {share.gpus:g} of a GPU each{named[kind]}" for kind, share in self.shares.items() if share.gpus]
-        return f"{self.total()} trials at a time" + ("".join(each) or "".join(named.values()))
+        each = [f", {gpus_in_words(share.gpus)} each{named[kind]}" for kind, share in self.shares.items() if share.gpus]
+        idle = sum(node.cpus > 0 == node.gpus for node in self._nodes()) if each else 0
+        rest = f"; {counted(idle, 'node')} without a GPU {'get' if idle > 1 else 'gets'} none" if idle else ""
+        return f"{counted(self.total(), 'trial')} at a time" + ("".join(each) or "".join(named.values())) + rest
 
     def free_kind(self) -> str | None:
         """The kind of node that the next trial runs on; None if it has to wait."""

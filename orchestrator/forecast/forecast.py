@@ -56,7 +56,7 @@ def forecast(
     models = _models([*history.observations, *pilots])
     cells = by_cell(to_run)
     simulated = _Simulation(to_run, models, PILOT if pilots else history.newest_launch, hardware, inputs)
-    device = history.target.device or "unknown device"
+    device = history.target.device or "an unknown device"
     if not simulated.knows_all or not to_run:
         unknown = tuple(_described(specs, None, None, "") for specs in cells.values())
         return Forecast(sweep, time.time(), device, hardware.slots, "", unknown, None, None, None, None, None)

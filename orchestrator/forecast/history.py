@@ -15,6 +15,7 @@ from orchestrator.store.schema import TABLES, State
 from orchestrator.store.specs import stored_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.sweep import Resources
+from orchestrator.sweeps.this_machine import gpus_here
 from trials.errors import StoreError
 from trials.hardware.cpu_name import processor_name
 from trials.record import ACCRUED, memory_bytes, paid_prefix_s
@@ -81,15 +82,20 @@ def read_history(store: ResultStore, cluster: ClusterSpec, resources: Resources,
 
 
 def _target(rows: Sequence[dict[str, Any]], cluster: ClusterSpec, resources: Resources) -> Target:
-    """The device: the CPU of this machine; for a GPU or a remote cluster, that of the newest trial."""
-    wants_gpu = resources.gpus == "packed" or resources.gpus > 0
-    if not wants_gpu and cluster.address in ("local", "inline"):
-        return Target(processor_name(), resources.cpus, 0.0)
+    """The device: the CPU or the GPU of this machine; of a cluster, and of a machine without a GPU for trials on one,
+    that of the newest trial.
+    """
+    asked, here = resources.gpus, ""
+    if cluster.is_here:
+        here = next((gpu.name for gpu in gpus_here(cluster)), "") if asked else ""
+        if asked == 0 or (asked == "auto" and not here):
+            return Target(processor_name(), resources.cpus, 0.0)
     for row in reversed(rows):
-        if (row["gpus"] or 0) > 0 if wants_gpu else row["device"].startswith("cpu"):
-            share = row["gpus"] if resources.gpus == "packed" else resources.gpus
-            return Target(row["device"], resources.cpus, float(share))
-    return Target(None, resources.cpus, 1.0 if resources.gpus == "packed" else resources.gpus)
+        has_gpu = (row["gpus"] or 0) > 0
+        if (asked == "auto" or has_gpu == (asked != 0)) and here in ("", row["device"]):
+            share = row["gpus"] if isinstance(asked, str) else asked
+            return Target(row["device"], resources.cpus, float(share or 0.0))
+    return Target(here or None, resources.cpus, asked if isinstance(asked, float) else 1.0)
 
 
 def _is_comparable(row: dict[str, Any], target: Target) -> bool:

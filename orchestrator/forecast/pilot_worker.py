@@ -11,7 +11,7 @@ import sys
 import torch
 
 import orchestrator.execution.inline  # noqa: F401  # imported because the memory of a trial includes these modules
-from trials.hardware.device import default_device
+from trials.hardware.device import device_for
 from trials.plugins.loading import LoadedPlugins
 from trials.record import ACCRUED, EpochRecord
 from trials.run import run_trial
@@ -35,7 +35,7 @@ def measured(spec: TrialSpec, device: torch.device) -> dict[str, float | None]:
 def main(threads: int, *, gpu: bool) -> None:
     """Read specs from stdin and write the cost of each to stdout."""
     torch.set_num_threads(threads)
-    device = default_device() if gpu else torch.device("cpu")
+    device = device_for(float(gpu))
     specs = [TrialSpec.model_validate_json(line) for line in sys.stdin if line.strip()]
     for spec in specs:
         sys.stdout.write(f"{json.dumps(measured(spec, device))}\n")

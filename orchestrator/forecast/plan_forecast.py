@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -17,11 +15,10 @@ from orchestrator.forecast.values import Forecast, Hardware
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.sweep import Resources
+from orchestrator.sweeps.this_machine import slots_of
 
 INLINE_START_S, RAY_START_S = 5.0, 9.0  # defaults: importing torch, and starting Ray, which takes 4 to 11 s
 MOST_START_S = 120.0
-_NVIDIA = Path("/proc/driver/nvidia/gpus")
 
 
 def forecast_of(
@@ -47,7 +44,7 @@ def forecast_of(
     timed: list[Observation] = []
     if pilots is not None:
         observed = {one.shape for one in history.observations} if history.newest_launch else set[str]()
-        timed = pilots.of(plan.ahead, observed, resources.cpus, gpu=resources.gpus != 0)
+        timed = pilots.of(plan.ahead, observed, resources.cpus, gpu=history.target.gpus > 0)
     default_start = INLINE_START_S if cluster.address == "inline" else RAY_START_S
     starts = _past_starts(store, history.observations) or [default_start]
     hardware = Hardware(
@@ -56,22 +53,10 @@ def forecast_of(
         gpus=history.target.gpus,
         start_s=float(np.median(starts)),
         prices=cluster.prices,
-        is_here=cluster.address in ("local", "inline"),
+        is_here=cluster.is_here,
         kind=history.target.device or "" if resources.device in ("any", "one") else resources.device,
     )
     return forecast(plan.sweep.name, plan.ahead, history, timed, hardware, inputs)
-
-
-def slots_of(cluster: ClusterSpec, resources: Resources, share: float, nvidia: Path = _NVIDIA) -> int:
-    """Trials that run at the same time: one inline, else as many as cores, GPUs or `concurrency` allow."""
-    if cluster.address == "inline":
-        return 1
-    by_cpus = max(1, (os.cpu_count() or 1) // resources.cpus)
-    gpus = len(list(nvidia.iterdir())) if share and nvidia.is_dir() else 0
-    room = min(by_cpus, max(1, int(gpus / share))) if share else by_cpus
-    if cluster.concurrency is None:
-        return room
-    return cluster.concurrency if cluster.address == "auto" else min(room, cluster.concurrency)
 
 
 def _past_starts(store: ResultStore, observations: Sequence[Observation]) -> list[float]:

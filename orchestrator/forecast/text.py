@@ -16,20 +16,26 @@ from orchestrator.forecast.values import CellForecast, Forecast
 from trials.record import ACCRUED
 
 MOST_CELLS = 14  # so that everything fits one screen
-_UNKNOWN = "no forecast: the store has no trial with this device and precision. Add --pilot to time a few dozen steps."
+
+
+def _unknown(forecast: Forecast) -> str:
+    return (
+        f"no forecast: the store has no trial on {forecast.device} in this precision. Add --pilot to time a few dozen "
+        "steps."
+    )
 
 
 def forecast_line(forecast: Forecast) -> str:
     """The wall time in one line."""
     if forecast.wall_s is None:
-        return _UNKNOWN
+        return _unknown(forecast)
     return f"forecast {_span(forecast.wall_s, duration)} on {forecast.device} ({forecast.wall_s.source})"
 
 
 def forecast_tables(forecast: Forecast) -> Iterator[RenderableType]:
     """The figures of the whole sweep, then the settings that take most of the time."""
     if not forecast.is_known:
-        yield Text(_UNKNOWN if forecast.n_trials else "nothing to run and nothing to forecast")
+        yield Text(_unknown(forecast) if forecast.n_trials else "nothing to run and nothing to forecast")
         return
     yield Stack(
         Text(""), _whole(forecast), Text(f"estimated {forecast.source}; {forecast.device}"), Text(""), _cells(forecast)

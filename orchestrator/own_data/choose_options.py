@@ -40,6 +40,7 @@ class ChooseOptions:
         max_hours: Limit of this launch. If all trials would take longer, a part of train is used.
         out: Folder of the sweep files; None for the one that holds the store, or the current one.
         cluster: As of `launch`.
+        cpus, gpus: Cores and GPUs of this machine that it uses; None for all that this process may.
         export: A new folder for the model; None for none.
         dry_run: Write and forecast the sweep only.
         offline: Refuse to download.
@@ -64,6 +65,8 @@ class ChooseOptions:
     store: str = DEFAULT_STORE
     out: str | Path | None = None
     cluster: str = "local"
+    cpus: int | None = None
+    gpus: int | None = None
     export: str | Path | None = None
     dry_run: bool = False
     offline: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,14 @@ from typing import Any
 
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.corpus_guess import CorpusGuess
+from orchestrator.sweeps.sweep import MOST_NAME_BYTES
 from trials.errors import ConfigError, RefusedError
 from trials.escaping.plain_files import read_text
+from trials.escaping.untrusted_text import composed
 from trials.settings import FreezeSpec
 
 SEEDS = 10
+_OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits
 _ASKED = "# Made by: "
 _WAY_OUT = "Give --out another folder, or delete the file."
 _TRAINS = "# The chosen freeze on the whole train split, its weights kept for `permafrost export model`."
@@ -66,8 +70,8 @@ def sweep_name(data: Mapping[str, Any]) -> str:
     """The name of the sweep that asks about the key `data` of a sweep file: `choose-` and the corpus."""
     word = data.get("name") or data.get("bundled") or data.get("ud") or data.get("config") or data.get("hub")
     word = Path(str(word or Path(str(data["folder"])).resolve().name)).name
-    safe = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "-" for c in word)
-    return f"choose-{safe or 'data'}"[:80]
+    safe = "".join(c if unicodedata.category(c) in _OF_NAMES or c in "_.-" else "-" for c in composed(word))
+    return f"choose-{safe or 'data'}"[:80].encode()[:MOST_NAME_BYTES].decode(errors="ignore")
 
 
 def sweep_text(question: Question) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.config.quantities import counted
 from orchestrator.deploy import ray_token
-from orchestrator.deploy.ray_session import new_token, session_folder
+from orchestrator.deploy.ray_session import new_token, session_folder, temporary_files_in
 from orchestrator.execution.slots import Node, Share, Slots
 from orchestrator.ray_backend.lost_nodes import ClusterLostError, leave_behind
 from trials.errors import ConfigError, MissingError, PermafrostError
+from trials.hardware.machine import hidden_gpus, usable_cores
 
 # Read by Ray at import: Tune must not write log files, change the working directory, or handle Ctrl-C itself.
 _SETTINGS = {
@@ -22,7 +26,7 @@ _SETTINGS = {
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # nothing reads Tune's snapshot
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a worker that was given no GPU sees none; by default it sees all
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_idle_worker_killing_time_threshold_ms": "60000",  # default 1 s: before the first trial needs them
     "RAY_task_events_max_num_task_in_gcs": "10000",  # of 4 KB in the head's memory, five per trial; default 100,000
@@ -33,6 +37,7 @@ _OF_OTHER_CLUSTERS = (
     "RAY_GCS_SERVER_PORT", "RAY_JOB_CONFIG_JSON_ENV_VAR", "RAY_JOB_ID", "RAY_NAMESPACE", "RAY_NODE_ID",
     "RAY_OVERRIDE_DASHBOARD_URL", "RAY_OVERRIDE_NODE_ID_FOR_TESTING", "RAY_RAYLET_PID", "RAY_REDIS_ADDRESS",
     "RAY_RUNTIME_ENV_HOOK", "RAY_USE_TLS",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES",  # a worker would see all GPUs
 )  # fmt: skip
 # Ray calls a node by an address that other machines can reach, and opens its ports to them, unless this is off, as it
 # is by default on Windows and macOS. Then the node is 127.0.0.1, and so is what all of its processes listen on.
@@ -84,27 +89,38 @@ def checked(slots: Slots, cluster: Cluster, *, may_grow: bool) -> Slots:
         nodes = cluster.nodes()
         most_cpus, most_gpus = max((n.cpus for n in nodes), default=0), max((n.gpus for n in nodes), default=0)
         raise ConfigError(
-            f"resources: a trial needs {share.cpus} CPUs and {share.gpus:g} GPUs, but the largest node of the "
-            f"cluster has {most_cpus:g} and {most_gpus:g}. Lower resources.cpus or resources.gpus.",
+            f"resources: a trial needs {counted(share.cpus, 'CPU')} and {share.gpus:g} GPUs, but the largest node of "
+            f"the cluster has {most_cpus:g} and {most_gpus:g}. Lower resources.cpus or resources.gpus.",
             exit_code=3,
         )
     return slots
 
 
 @contextmanager
-def local_cluster(metadata: Mapping[str, str] | None = None, *, preload: bool = False) -> Iterator[Cluster]:
-    """A Ray cluster on this machine's cores and GPUs, on loopback and with a token of its own; shut down afterwards.
+def local_cluster(
+    metadata: Mapping[str, str] | None = None, *, preload: bool = False, cpus: int | None = None, gpus: int = 0
+) -> Iterator[Cluster]:
+    """A Ray cluster on this machine, on loopback and with a token of its own; shut down afterwards.
 
     Args:
         metadata: Shown by Ray's dashboard for this driver, in its list of jobs.
         preload: Whether the workers, which Ray starts at once, one per core, import what trials need.
+        cpus: Its cores; all that this process may use by default.
+        gpus: Its GPUs, the first that this process sees. Without any, they are hidden from all of its processes.
 
     Raises:
-        ConfigError: RAY_AUTH_MODE or RAY_TMPDIR is set to something that Ray would not take as it was meant.
+        ConfigError: RAY_AUTH_MODE or RAY_TMPDIR is set to something that Ray would not take as it was meant, or Ray
+            cannot start this Python.
         MissingError, RefusedError: there is no place for its files, or it does not start.
     """
+    if re.search(r"['\"\\]", sys.executable):  # a node starts its workers by a command line, which it splits again
+        raise ConfigError(
+            f"--cluster local: Ray cannot start {sys.executable}, a path with quotes or backslashes. Make the "
+            "environment in another folder, or use --cluster inline."
+        )
     has_token = ray_token.is_required(os.environ)
-    with session_folder() as folder:
+    hidden = nullcontext() if gpus else hidden_gpus()
+    with session_folder() as folder, temporary_files_in(folder / "tmp"), hidden:
         for name in (*_OF_OTHER_CLUSTERS, ray_token.TOKEN, ray_token.TOKEN_PATH):
             os.environ.pop(name, None)
         os.environ |= _ON_ONE_MACHINE | {"RAY_preload_python_modules": _OF_TRIALS if preload else ""}
@@ -119,7 +135,8 @@ def local_cluster(metadata: Mapping[str, str] | None = None, *, preload: bool = 
             return MissingError(f"--cluster local: Ray did not start ({error}); its logs are in {logs}.")
 
         where = {"address": "local", "include_dashboard": True, "dashboard_host": "127.0.0.1", "_temp_dir": str(folder)}
-        with _connected(metadata, hint, failed, **where) as cluster:
+        size = {"num_cpus": cpus or usable_cores(), "num_gpus": gpus}
+        with _connected(metadata, hint, failed, **where, **size) as cluster:
             from orchestrator.ray_backend.startup_patch import use_started_workers
 
             use_started_workers()
@@ -167,10 +184,10 @@ def _connected(
             raise failed(error) from error
         shut_down = ray.shutdown
         try:
-            wait_for_dashboard()
+            why_off = wait_for_dashboard()
             url = ray._private.worker.get_dashboard_url()  # what `ray.init` returns is a guess until then
             node_id = ray.get_runtime_context().get_node_id()
-            yield Cluster(f"http://{url}" if url else "off", token_hint, node_id)
+            yield Cluster(f"http://{url}" if url else f"off: {why_off or 'Ray has none'}", token_hint, node_id)
         except ClusterLostError:
             shut_down = leave_behind
             raise

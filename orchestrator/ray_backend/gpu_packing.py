@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from orchestrator.execution.slots import Share, Slots, chosen_kinds, kinds_of
+from orchestrator.execution.slots import Node, Share, Slots, chosen_kinds, kinds_of
 from orchestrator.ray_backend.cluster import Cluster, checked, resources_of
 from orchestrator.sweeps.sweep import Resources
 from trials.prefix.rule import prefix_depth
@@ -19,6 +19,7 @@ from trials.spec import TrialSpec
 if TYPE_CHECKING:
     from trials.pilot import Footprint
 
+FREE_S = 60.0  # for a GPU to become free, and torch to be imported
 USABLE = 0.92  # share of a device's memory; fragmentation and cuBLAS workspaces take the rest
 
 
@@ -30,14 +31,12 @@ def measured_footprint(specs: Sequence[TrialSpec], kind: str) -> Footprint:
     """
     import ray
 
-    wanted = resources_of(kind, Share(1, 1.0))
-    pinned = {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
-
-    @ray.remote(num_gpus=1, resources=pinned, max_calls=1)  # type: ignore[untyped-decorator]  # its process ends with it and frees the memory
+    @ray.remote(num_gpus=1, resources=_pinned(kind), max_calls=1)  # type: ignore[untyped-decorator]  # its process ends with it and frees the memory
     def pilots(chosen: list[str]) -> list[Footprint]:
+        from trials.hardware.device import device_for
         from trials.pilot import footprint
 
-        return [footprint(TrialSpec.model_validate_json(text)) for text in chosen]
+        return [footprint(TrialSpec.model_validate_json(text), device_for(1.0)) for text in chosen]
 
     chosen = [spec.model_dump_json() for spec in largest_trials(specs)]
     found: list[Footprint] = ray.get(pilots.remote(chosen))
@@ -49,12 +48,16 @@ def slots_for(
 ) -> Slots:
     """The slots for trials on a cluster; if trials are packed, pilots run first on each kind of GPU.
 
+    With `auto` trials run on GPUs only, if any node has one on which CUDA works now, else on cores.
+
     Raises:
         ConfigError: no node has what a trial needs, or there is no GPU to pack trials on.
     """
     nodes = cluster.nodes()
-    packed = resources.gpus == "packed"
-    whole = Share(resources.cpus, 1.0 if resources.gpus == "packed" else resources.gpus)
+    packed, gpus = resources.gpus == "packed", resources.gpus
+    if gpus == "auto":
+        gpus = 1.0 if _has_gpus(nodes, resources) else 0.0
+    whole = Share(resources.cpus, 1.0 if isinstance(gpus, str) else gpus)
     kinds = chosen_kinds(nodes, resources.device, gpus=whole.gpus > 0)
     # While no node has a GPU, trials wait for whatever kind an autoscaler adds.
     slots = Slots(dict.fromkeys(kinds or ("gpu",), whole), cluster.nodes, concurrency=concurrency)
@@ -67,6 +70,37 @@ def slots_for(
             most = max(int(node.cpus / node.gpus // resources.cpus) for node in of_kind)
             shares[kind] = Share(resources.cpus, share_of_gpu(measured_footprint(specs, kind), most))
     return Slots(shares, cluster.nodes, concurrency=concurrency)
+
+
+def _pinned(kind: str) -> dict[str, float]:
+    """The resources that send a task to nodes of a kind."""
+    wanted = resources_of(kind, Share(1, 1.0))
+    return {name: amount for name, amount in wanted.items() if name not in ("CPU", "GPU")}
+
+
+def _has_gpus(nodes: Sequence[Node], resources: Resources) -> bool:
+    """Whether there are GPUs for trials, of the kind that they ask for, and torch can use them on each kind of node."""
+    if resources.device == "cpu" or not kinds_of(nodes, gpus=True):
+        return False
+    return all(works_on(kind) for kind in chosen_kinds(nodes, resources.device, gpus=True))
+
+
+def works_on(kind: str) -> bool:
+    """Whether torch can use a GPU of this kind; where all of them are taken, it is assumed to."""
+    import ray
+
+    @ray.remote(num_cpus=0, num_gpus=1, resources=_pinned(kind), max_calls=1)  # type: ignore[untyped-decorator]
+    def works() -> bool:
+        import torch
+
+        return torch.cuda.is_available()
+
+    asked = works.remote()
+    try:
+        return bool(ray.get(asked, timeout=FREE_S))
+    except ray.exceptions.GetTimeoutError:
+        ray.cancel(asked, force=True)
+        return True
 
 
 def largest_trials(specs: Iterable[TrialSpec]) -> list[TrialSpec]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import shlex
 import time
 import uuid
@@ -110,7 +111,7 @@ class Jobs:
         with self._translated_errors():
             found: str = self._client.submit_job(
                 entrypoint=shlex.join(words),
-                submission_id=f"permafrost-{kind}-{sweep}-{uuid.uuid4().hex[:8]}",
+                submission_id=f"permafrost-{kind}-{re.sub(r'[^A-Za-z0-9_.-]', '-', sweep)}-{uuid.uuid4().hex[:8]}",
                 runtime_env=environment,
                 metadata=job_metadata(sweep, store) | {KIND: kind},
             )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import string
 import threading
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
+from urllib.parse import quote
 
 from ray.util.metrics import Counter, Gauge, Histogram
 
 from orchestrator.monitoring.metrics import FLUSH_BOUNDS_S, METRICS, PrometheusMetric
 
 REFRESH_S = 1.0
+_AS_THEY_ARE = f" {string.punctuation}"
 
 
 class RayMeters:
@@ -43,23 +47,28 @@ class RayMeters:
     def add(self, name: str, amount: float, **labels: str) -> None:
         """Increase a counter; Ray refuses to add 0."""
         if amount > 0:
-            self._counters[name].inc(amount, labels)
+            self._counters[name].inc(amount, _in_ascii(labels))
 
     def set(self, name: str, value: float, **labels: str) -> None:
         """Set a gauge."""
         with self._lock:
             self._last[name, tuple(labels.items())] = value
-            self._gauges[name].set(value, labels)
+            self._gauges[name].set(value, _in_ascii(labels))
 
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Add a value to a histogram."""
-        self._histograms[name].observe(value, labels)
+        self._histograms[name].observe(value, _in_ascii(labels))
 
     def _refresh(self) -> None:
         while not self._over.wait(REFRESH_S):
             with self._lock:
                 for (name, labels), value in self._last.items():
-                    self._gauges[name].set(value, dict(labels))
+                    self._gauges[name].set(value, _in_ascii(dict(labels)))
+
+
+def _in_ascii(labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels as Ray takes them: other letters percent-encoded, as in a URL (`gr%C3%B6%C3%9Fe`)."""
+    return {name: quote(value, safe=_AS_THEY_ARE, errors="replace") for name, value in labels.items()}
 
 
 def _keys(metric: PrometheusMetric) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ statistics, which are off, whether a callback is theirs.
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,22 +20,28 @@ from typing import Any
 from ray._private.node import Node
 from ray._private.utils import get_dashboard_dependency_error
 
+from orchestrator.execution.events import last_line
+
 
 @contextmanager
-def starting_at_once() -> Iterator[Callable[[], object]]:
+def starting_at_once() -> Iterator[Callable[[], str]]:
     """In the block, which a cluster must not outlive, `ray.init` starts its processes at the same time.
 
-    Yields a function that waits for the dashboard.
+    Yields a function that waits for the dashboard, and returns why there is none, or nothing.
     """
     originals = Node.start_api_server, Node.start_ray_processes, Node.start_monitor
     start_api_server, start_ray_processes, _ = originals
     answers, is_over = threading.Event(), threading.Event()
     answers.set()
+    reasons = list[str]()
+    logging.getLogger("ray._private.services").addFilter(_is_no_error)  # twenty lines of the dashboard's log
 
     def start_in_background(node: Any, **options: Any) -> None:
         def start() -> None:
             try:
-                start_api_server(node, **options | {"raise_on_failure": False})  # a sweep can do without; Ray logs why
+                start_api_server(node, **options | {"raise_on_failure": True})
+            except Exception as error:  # a sweep can do without
+                reasons.append(last_line(str(error)))
             finally:
                 answers.set()
             is_over.wait()  # Linux kills the dashboard when the thread that started it ends
@@ -49,11 +56,21 @@ def starting_at_once() -> Iterator[Callable[[], object]]:
 
     Node.start_api_server, Node.start_ray_processes = start_in_background, start_and_import
     Node.start_monitor = lambda node: None
+
+    def wait() -> str:
+        answers.wait()
+        return "".join(reasons)
+
     try:
-        yield answers.wait
+        yield wait
     finally:
+        logging.getLogger("ray._private.services").removeFilter(_is_no_error)
         Node.start_api_server, Node.start_ray_processes, Node.start_monitor = originals
         is_over.set()
+
+
+def _is_no_error(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.ERROR
 
 
 def use_started_workers() -> None:

@@ -7,6 +7,7 @@ A worker that receives SIGTERM (a spot machine's notice, Slurm's signal) saves a
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -23,6 +24,7 @@ from orchestrator.execution.slots import Share
 from orchestrator.ray_backend.plugin_staging import StagedPlugins
 from orchestrator.ray_backend.set_up_board import post
 from trials.cache.set_up import SetUpWork, reported_to
+from trials.hardware.machine import VISIBLE
 from trials.record import EpochRecord
 from trials.settings import CheckpointTimes, Predictions
 from trials.spec import TrialSpec
@@ -84,6 +86,8 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
     def setup(self, config: dict[str, Any]) -> None:
         """Take the first trial; its work starts with the first step."""
+        if not config["gpus"]:
+            os.environ[VISIBLE] = ""  # whatever the settings of its Ray let it see
         import torch
 
         from trials.hardware.worker_memory import MemoryLevel
@@ -110,6 +114,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         from orchestrator.ray_backend.file_staging import with_local_files
         from orchestrator.storage.open_storage import open_storage
         from orchestrator.store.weights import save_weights
+        from trials.hardware.device import device_for
         from trials.run import run_trial
 
         checkpoints = self._checkpoints(spec, config) if config["checkpoint"] else None
@@ -117,6 +122,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         spec = with_local_files(spec, config["origin"]) if config["origin"] else spec
         yield from run_trial(
             spec,
+            device=device_for(config["gpus"]),
             predictions=config["predictions"],
             checkpoints=checkpoints,
             accumulation=config["accumulation"],

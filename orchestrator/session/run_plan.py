@@ -25,6 +25,7 @@ from orchestrator.store.garbage import remove_temporary_files
 from orchestrator.store.names import CHECKPOINTS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
+from orchestrator.sweeps.this_machine import check_room_here
 from trials.errors import StoreError
 
 _MADE_AGAIN = (DRIVERS, CLAIMS, CHECKPOINTS, FOLDER)  # folders that are worth nothing without the rows
@@ -62,9 +63,11 @@ def run_plan(
         began: Start of the launch on the monotonic clock.
 
     Raises:
+        ConfigError: This machine lacks what a trial needs.
         BusyStoreError: Another process has the store alone.
         StoreError: The store cannot be read or written.
     """
+    check_room_here(cluster, plan.sweep.resources)
     stop = StopRequest()
     results.create()
     honours = results.storage.honours_create()
@@ -137,7 +140,7 @@ def _run(running: Running, bounds: Bounds, began: float) -> None:
 
 
 def price_of_an_hour(plan: Plan, cluster: ClusterSpec) -> float:
-    """The price of one hour of one trial."""
+    """The price of one hour of one trial, with a whole GPU where its share is not known before the launch."""
     resources = plan.sweep.resources
-    gpus = 1.0 if resources.gpus == "packed" else resources.gpus
+    gpus = 1.0 if isinstance(resources.gpus, str) else resources.gpus
     return hourly_price(cluster.prices, resources.cpus, gpus, resources.device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -17,7 +18,7 @@ from orchestrator.execution.shared_source import SharedSource
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.execution.trial_queue import TrialQueue
 from orchestrator.search.factory import source_of
-from orchestrator.session.budget import Bounds, Meter, on_bounds
+from orchestrator.session.budget import Bounds, Meter, hourly_price, on_bounds
 from orchestrator.session.display import LiveDisplay
 from orchestrator.session.monitors import Watch, watched
 from orchestrator.session.outcome import trials_of
@@ -25,6 +26,8 @@ from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan
+from orchestrator.sweeps.this_machine import cores_here, gpus_here
+from trials.hardware.machine import hidden_gpus
 from trials.spec import TrialSpec
 
 
@@ -120,7 +123,7 @@ class Running:
                 if self.cluster.address == "inline":
                     self._inline(self.queue, listener, display)
                 else:
-                    self._on_ray(self.queue, listener, display, watch, recorder)
+                    self._on_ray(self.queue, listener, display, watch, meter, recorder)
             finally:
                 self.stop.ended(all_ran=self.queue.is_over)
         finally:  # also if a signal cuts off what stands above
@@ -136,8 +139,9 @@ class Running:
         from orchestrator.execution.inline import run_inline
 
         sweep = self.plan.sweep
+        hidden = nullcontext() if sweep.resources.gpus else hidden_gpus()
         self.stop.signals.running(lambda: queue.is_over)
-        with display:
+        with display, hidden:
             run_inline(
                 queue,
                 listener,
@@ -163,7 +167,13 @@ class Running:
             os._exit(1)
 
     def _on_ray(
-        self, queue: TrialQueue, listener: Listener, display: LiveDisplay, watch: Watch, recorder: Recorder
+        self,
+        queue: TrialQueue,
+        listener: Listener,
+        display: LiveDisplay,
+        watch: Watch,
+        meter: Meter,
+        recorder: Recorder,
     ) -> None:
         from orchestrator.ray_backend.cluster import local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
@@ -173,9 +183,12 @@ class Running:
 
         sweep, where, plugins = self.plan.sweep, self.cluster, stage_plugins()
         # Ray starts a worker per core. If each of them runs trials, they may import what these need at once.
-        one_each = sweep.resources.cpus == 1 and not sweep.resources.gpus and where.concurrency is None
-        each_works = one_each and len(self.plan.ahead) >= (os.cpu_count() or 1)
-        ray = own_cluster if where.address == "auto" else partial(local_cluster, preload=each_works)
+        cores, uses_gpus = cores_here(where), bool(sweep.resources.gpus)
+        one_each = sweep.resources.cpus == 1 and not uses_gpus and where.concurrency is None
+        each_works = one_each and len(self.plan.ahead) >= cores
+        n_gpus = len(gpus_here(where)) if uses_gpus and where.is_here else 0
+        local = partial(local_cluster, preload=each_works, cpus=cores, gpus=n_gpus)
+        ray = own_cluster if where.address == "auto" else local
         with ray(job_metadata(sweep.name, self.results.address)) as cluster:
             self.stop.signals.running(lambda: queue.is_over)
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
@@ -183,6 +196,9 @@ class Running:
             from orchestrator.ray_backend.trainable import WorkerSettings
 
             slots = slots_for(cluster, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
+            meter.hourly = max(
+                hourly_price(where.prices, share.cpus, share.gpus, kind) for kind, share in slots.shares.items()
+            )
             say(f"ray     {slots.described()}; dashboard {cluster.dashboard} ({cluster.token_hint})")
             if not sweep.checkpoint.is_off and (note := unshared_note(self.results.storage)):
                 say(f"note    {note}")

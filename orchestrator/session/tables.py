@@ -17,7 +17,9 @@ from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.corpus_lines import corpora_lines
 from orchestrator.store.schema import State
+from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan
+from orchestrator.sweeps.this_machine import device_line
 from trials.metrics.metric import metric_label
 from trials.spec import TrialSpec
 from trials.tasks.task import head_of
@@ -26,7 +28,7 @@ from trials.training.steps import examples_seen, steps_an_epoch
 MOST_SETTINGS = 60  # that a plan lists
 
 
-def plan_lines(plan: Plan, store: str) -> list[str]:
+def plan_lines(plan: Plan, store: str, cluster: ClusterSpec) -> list[str]:
     """The plan as lines of text. Work that checkpoints keep is not counted."""
     kept = sum(examples_seen(spec, plan.kept_steps.get(spec.trial_id, 0)) for spec in plan.to_run)
     left = sum(spec.optim.epochs for spec in plan.ahead) - sum(_kept_epochs(plan, spec) for spec in plan.to_run)
@@ -43,6 +45,7 @@ def plan_lines(plan: Plan, store: str) -> list[str]:
         f"work    {most}{counted(epochs, 'epoch')}, {counted(sentences, 'training sentence')}",
         *(f"search  {words}" for words in plan.sweep.search_words()),
         *(f"data    {line}" for line in corpora_lines(corpora)),
+        *([f"device  {device_line(cluster, plan.sweep.resources)}"] if plan.ahead else []),
         f"store   {store}",
         *(f"note    {note}" for note in plan.notes),
     ]

@@ -67,6 +67,8 @@ class ClusterSpec(Frozen):
         address: ``local`` for a Ray on this machine, ``auto`` for the one that this machine belongs to, ``inline`` for
             none, or the address of a Ray dashboard, to which the sweep is submitted as a job.
         resources: Those given override the sweep's.
+        cpus, gpus: Cores and GPUs of this machine that a launch uses, for `local` and `inline`; None for all that this
+            process may use. 0 GPUs are hidden from its trials.
         concurrency: Trials requested at the same time, even beyond the available slots; None for as many as there are
             slots, which changes as nodes join and leave.
         store: The results store, unless the command line names one.
@@ -78,12 +80,19 @@ class ClusterSpec(Frozen):
 
     address: str = "local"
     resources: Resources = Resources()
+    cpus: Positive | None = None
+    gpus: Annotated[int, Field(ge=0)] | None = None
     concurrency: Positive | None = None
     store: str | None = None
     limits: Limits = Limits()
     environment: Environment = Environment()
     prices: Prices = Prices()
     watch: WatchSpec = WatchSpec()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its trials run on this machine alone."""
+        return self.address in ("local", "inline")
 
     @property
     def is_remote(self) -> bool:
@@ -100,12 +109,26 @@ class ClusterSpec(Frozen):
         return sweep.model_copy(update=changes)
 
 
-def find_cluster(text: str) -> ClusterSpec:
+def find_cluster(text: str, *, cpus: int | None = None, gpus: int | None = None) -> ClusterSpec:
     """The cluster that `--cluster` names.
 
+    Args:
+        cpus, gpus: What it may use of this machine, instead of what its file says.
+
     Raises:
-        ConfigError: not a known word, an address or a readable cluster file.
+        ConfigError: not a known word, an address or a readable cluster file; or not of this machine, and parts of it.
     """
+    given = {name: n for name, n in (("cpus", cpus), ("gpus", gpus)) if n is not None}
+    found = _found(text).model_copy(update=given)
+    if not found.is_here and (found.cpus, found.gpus) != (None, None):
+        raise ConfigError(
+            f"--cpus and --gpus say what a launch uses of this machine, but {text} is a cluster. Give what one trial "
+            "gets of it under `resources`, and the number of trials under `concurrency`."
+        )
+    return found
+
+
+def _found(text: str) -> ClusterSpec:
     if text in WORDS or "://" in text:
         return ClusterSpec(address=_checked_address(text, "--cluster "))
     document = Document.read(_file(text), list(ClusterSpec.model_fields))

@@ -71,7 +71,7 @@ def _objectives(sweep: SweepSpec, trials: Sequence[TrialSpec]) -> Iterator[Probl
                 f"{name}: a search selects on dev, and the test split shows how good its choice is. Use `score`.",
             )
             continue
-        if name == "peak_memory_bytes" and sweep.resources.gpus == 0:
+        if name == "peak_memory_bytes" and sweep.resources.gpus in (0, "auto"):  # on a cluster `auto` may be either
             yield (
                 ("search", "objectives", i),
                 "peak_memory_bytes: a trial on a CPU shares its process's memory with those before it, so it has none "

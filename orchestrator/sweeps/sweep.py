@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from orchestrator.config.validation_messages import MAX_MISTAKES, faults, most
 from orchestrator.config.yaml_document import Document, KeyPath, set_path
@@ -46,6 +46,7 @@ from orchestrator.sweeps.search_spec import GoalSpec, RacingKey, ScheduleKey, Sc
 from orchestrator.sweeps.space import CASES, LayersError, Point, continuous, n_points, path_of
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
+from trials.escaping.untrusted_text import composed
 from trials.plugins.loading import load
 from trials.settings import CheckpointTimes, Frozen, Positive, Predictions, Seed
 from trials.sources.local_models import STARTER
@@ -55,6 +56,7 @@ MAX_TRIALS = 100_000  # per sweep, seeds included
 MOST_SINCE = 300  # points that are still checked after the first error, to report others too
 MOST_CPUS = 4_096  # of a trial, which runs on one node; the largest have 2,000 hardware threads
 MOST_GPUS = 64  # of a trial
+MOST_NAME_BYTES = 180  # of a sweep's name; file systems allow 255, and Ray's logs of a job add 50
 MAX_VALUES = 2_000  # in `trial`, or in one choice of the space; they are copied for every trial
 
 
@@ -63,13 +65,14 @@ class Resources(Frozen):
 
     Attributes:
         cpus: Cores, and threads per process.
-        gpus: GPUs; a fraction shares one; ``packed`` runs as many trials per GPU as fit by their measured memory.
+        gpus: ``auto`` for one where CUDA works and none elsewhere; 0 for none, which hides them; a fraction shares one;
+            ``packed`` runs as many trials per GPU as fit by their measured memory.
         device: Which nodes: ``any``, a kind of accelerator as Ray names it (``A100``), ``cpu`` for nodes without, or
             ``one``, the kind with most room, so that all times can be compared.
     """
 
     cpus: Annotated[int, Field(gt=0, le=MOST_CPUS)] = 1
-    gpus: Annotated[float, Field(ge=0, le=MOST_GPUS)] | Literal["packed"] = 0.0
+    gpus: Annotated[float, Field(ge=0, le=MOST_GPUS)] | Literal["auto", "packed"] = "auto"
     device: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.:-]*$", max_length=80)] = "any"
 
 
@@ -133,11 +136,19 @@ def _list_is_choice(value: object) -> object:
     return {"choice": value} if isinstance(value, list) else value
 
 
+def _file_name(name: str) -> str:
+    """The name in the form in which it is stored and looked up."""
+    name = composed(name)
+    if (n_bytes := len(name.encode())) > MOST_NAME_BYTES:
+        raise ValueError(f"has {n_bytes} bytes in UTF-8; a file's name with it has room for {MOST_NAME_BYTES}")
+    return name
+
+
 class SweepSpec(Frozen):
     """What a YAML file declares; see the module's example.
 
     Attributes:
-        name: Its name in the store, in tables and for `permafrost stop`.
+        name: Its name in the store, in tables and for `permafrost stop`: letters of any script, digits, `_`, `.`, `-`.
         trial: Settings that all trials share: keys of a trial; nested ones as mappings.
         space: What varies: keys of a trial, nested ones with dots, each with its values; `cases` vary several together.
         seeds: The replicates of every setting.
@@ -156,7 +167,7 @@ class SweepSpec(Frozen):
             the file, in the working folder, and among what is installed.
     """
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*$", max_length=80)]
+    name: Annotated[str, Field(pattern=r"^[^\W_][\w.-]*$", max_length=80), AfterValidator(_file_name)]
     trial: dict[str, Any] = {}
     space: dict[str, Annotated[Axis, BeforeValidator(_list_is_choice)]] = {}
     seeds: Annotated[list[Seed], Field(min_length=1)] = [0]

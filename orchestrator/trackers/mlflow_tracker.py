@@ -42,7 +42,7 @@ class MlflowTracker:
             MlflowException: The server cannot be reached.
         """
         _check_credentials(spec.uri)
-        if not re.fullmatch(r"[\w.-]+", sweep):  # as a filter's text cannot be escaped
+        if not sweep.isprintable() or re.search(r"['`\\]", sweep):  # as a filter's text cannot be escaped
             raise ConfigError(f"mlflow: {sweep!r:.80} is not a name of a sweep.")
         self._sweep, self._client = sweep, MlflowClient(tracking_uri=spec.uri)
         found = self._client.get_experiment_by_name(spec.experiment)

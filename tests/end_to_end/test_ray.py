@@ -281,15 +281,3 @@ def test_a_launch_whose_ray_dies_ends_in_words_and_keeps_everything(
     assert sum(n_rows(tmp_path / "store").values()) >= before
     assert check_store(tmp_path / "store").ok
     assert not list((tmp_path / "store" / "drivers").glob("*"))
-
-
-@pytest.mark.cluster  # what is counted is tested in test_packing
-def test_packed_trials_share_a_gpu_by_the_memory_of_a_pilot(
-    sweep: Path, tmp_path: Path, permafrost: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_OVERRIDE_RESOURCES", '{"CPU": 2, "GPU": 1}')  # Ray counts it, torch runs on the CPU
-    settings = ("--set", "resources.gpus=packed", "--set", "space.freeze=[none]", "--set", "space.data=[{folder: one}]")
-    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", *settings)
-    assert done.returncode == 0, done.stderr
-    assert "2 trials at a time, 0.5 of a GPU each" in done.stderr
-    assert [row["gpus"] for row in open_store(tmp_path / "store").trials().to_pylist()] == [0.5, 0.5]

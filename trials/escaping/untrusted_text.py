@@ -30,6 +30,11 @@ _ACTS = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # those
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
+def composed(text: str) -> str:
+    """The text in Unicode's NFC, in which letters that look alike are alike; a Mac's keyboard may write another."""
+    return unicodedata.normalize("NFC", text)
+
+
 def escaped(text: str) -> str:
     r"""One line of visible characters: all others, such as `\n`, ESC or an override of direction, as in a literal."""
     return text if text.isprintable() else "".join(c if _is_visible(c) else repr(c)[1:-1] for c in text)

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import resource
+import socket
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 
 import torch
 
+from trials.errors import MissingError
 from trials.hardware.cpu_name import processor_name
 
 
 def default_device() -> torch.device:
     """The first GPU that this process may use, else the CPU."""
     return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def device_for(gpus: float) -> torch.device:
+    """The device of a trial that was given so many GPUs: the first of them, or the CPU, whatever its process can see.
+
+    Raises:
+        MissingError: torch cannot use the GPU that it was given.
+    """
+    if not gpus:
+        return torch.device("cpu")
+    if (device := default_device()).type == "cpu":
+        raise MissingError(
+            f"this trial was given {gpus:g} of a GPU on {socket.gethostname()}, but torch there sees none. Install a "
+            "CUDA build of torch that its driver supports, or set resources.gpus to 0."
+        )
+    return device
 
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -55,7 +73,7 @@ class PeakMemory:
     def process_bytes(self) -> int:
         """The peak of the process's resident memory; if the kernel cannot reset it, since the process started."""
         if self._is_reset:
-            status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+            status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines()
             return 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1])
         return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

@@ -81,9 +81,7 @@ def test_without_trials_of_the_device_it_says_how_to_know(
     store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan(next_sweep(store, "[2]"), "inline", str(tmp_path / "empty"))
-    assert "no forecast: the store has no trial with this device" in (
-        shown := " ".join(capsys.readouterr().out.split())
-    )
+    assert "no forecast: the store has no trial on cpu" in (shown := " ".join(capsys.readouterr().out.split()))
     assert "Add --pilot" in shown
 
 

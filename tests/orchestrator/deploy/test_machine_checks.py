@@ -27,7 +27,9 @@ from orchestrator.deploy.machine_checks import (
     sweep_inputs,
     writable_store,
 )
+from orchestrator.sweeps.cluster_spec import ClusterSpec
 from tests.builders import write_sweep, write_treebank
+from trials.hardware.machine import listed_gpus
 
 Raises = Callable[[], Iterator[CheckResult]]
 
@@ -69,12 +71,12 @@ def test_an_old_python_and_absent_or_untested_packages_are_told() -> None:
 
 @pytest.mark.parametrize("code", ["raise SystemExit(3)", "print('nonsense')", "import no_such_module"])
 def test_a_torch_that_does_not_work_is_told(code: str) -> None:
-    found = list(devices([sys.executable, "-c", code]))
+    found = list(devices(lambda: listed_gpus([sys.executable, "-c", code])))
     assert [one.level for one in found] == ["ok", "fail"]
 
 
 def test_gpus_are_listed_with_their_memory() -> None:
-    found = list(devices([sys.executable, "-c", "print('[[\"NVIDIA A100\", 85000000000]]')"]))
+    found = list(devices(lambda: listed_gpus([sys.executable, "-c", "print('[[\"NVIDIA A100\", 85000000000]]')"])))
     assert found[1].what == "GPU NVIDIA A100, 85 GB"
 
 
@@ -186,4 +188,4 @@ def test_a_check_that_hangs_or_raises_is_a_finding_and_the_others_are_made() -> 
 
 
 def test_every_check_has_a_name_of_its_own() -> None:
-    assert {"cluster", "sweep"} <= set(checks("results", Path("s.yaml"), [], "http://head:8265"))
+    assert {"cluster", "sweep"} <= set(checks("results", Path("s.yaml"), [], ClusterSpec(address="http://head:8265")))

@@ -115,3 +115,13 @@ def test_another_user_cannot_read_the_token(short: Path) -> None:
         folder.chmod(0o777)  # as Ray does
         done = subprocess.run(["cat", str(token)], user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True)
     assert (done.returncode, done.stdout) == (1, b"")
+
+
+@pytest.mark.parametrize("name", ["жоба", "Ünï", "it's", 'a"b', "a\\b"])
+def test_a_folder_that_ray_cannot_use_is_refused_where_it_was_meant_and_left_alone_where_not(
+    name: str, short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match="Ray takes no path with quotes, backslashes or letters beyond ASCII"):
+        user_folder({"RAY_TMPDIR": str(short / name)})
+    monkeypatch.setattr(tempfile, "tempdir", str(short / name))
+    assert user_folder({}).parent == Path("/tmp")

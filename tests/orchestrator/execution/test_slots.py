@@ -110,10 +110,11 @@ def test_a_kind_that_the_cluster_does_not_have_is_refused_with_those_it_has() ->
     ("shares", "said"),
     [
         ({ANY: Share()}, "72 trials at a time"),
-        ({"A100": Share(1, 0.25)}, "16 trials at a time, 0.25 of a GPU each on A100"),
-        ({"gpu": Share(1, 0.5)}, "0 trials at a time, 0.5 of a GPU each"),
+        ({"A100": Share(1, 0.25)}, "16 trials at a time, 0.25 of a GPU each on A100; 1 node without a GPU gets none"),
+        ({"gpu": Share(1, 0.5)}, "0 trials at a time, 0.5 of a GPU each; 1 node without a GPU gets none"),
         ({"A100": Share(1, 1.0), "T4": Share(1, 0.5)},
-         "12 trials at a time, 1 of a GPU each on A100, 0.5 of a GPU each on T4"),
+         "12 trials at a time, 1 GPU each on A100, 0.5 of a GPU each on T4; 1 node without a GPU gets none"),
+        ({"cpu": Share(32)}, "1 trial at a time"),
     ],
 )  # fmt: skip
 def test_who_launches_is_told_how_many_run_together(shares: dict[str, Share], said: str) -> None:

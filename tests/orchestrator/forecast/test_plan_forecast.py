@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from orchestrator.forecast.pilot import Pilots, chosen_pilots, pilot_spec, run_pilots
-from orchestrator.forecast.plan_forecast import forecast_of, slots_of
+from orchestrator.forecast.plan_forecast import forecast_of
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, make_plan
-from orchestrator.sweeps.sweep import Resources, load_sweep
+from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import write_sweep
 from tests.orchestrator.forecast.worlds import spec_of
 from tests.small_sweeps import POS, launched, write_bank
@@ -108,11 +107,3 @@ def test_a_pilot_reads_enough_where_a_share_of_train_serves_as_dev(tmp_path: Pat
     draft = TrialDraft.model_validate({"data": {"train": [str(train)], "held_out": 0.2}})
     small = pilot_spec(draft.resolve(Lookup(offline=True)))
     assert small.train_size == len(read_corpus("pos", small.data).train) < 60
-
-
-def test_slots_are_what_machine_and_cluster_file_have_room_for(tmp_path: Path) -> None:
-    (tmp_path / "0").mkdir()
-    assert slots_of(INLINE, Resources(), 0.0) == 1
-    assert slots_of(ClusterSpec(address="auto", concurrency=16), Resources(), 0.0) == 16
-    assert slots_of(ClusterSpec(), Resources(gpus=1), 1.0, tmp_path) == 1
-    assert np.isfinite(slots_of(ClusterSpec(), Resources(), 0.0))

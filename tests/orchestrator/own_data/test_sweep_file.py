@@ -16,11 +16,12 @@ from orchestrator.own_data.sweep_file import (
     refuse_edited,
     refuse_others,
     size_in,
+    sweep_name,
     sweep_text,
     training_text,
     write_sweep,
 )
-from orchestrator.sweeps.sweep import declared_sweep, expand
+from orchestrator.sweeps.sweep import SweepSpec, declared_sweep, expand
 from trials.datasets.corpus import Corpus, Item, Sentence, Text
 from trials.draft import Lookup
 from trials.errors import RefusedError
@@ -108,3 +109,11 @@ def test_a_file_that_was_edited_is_left_to_launch(question: Question, tmp_path: 
     write_sweep(path, sweep_text(question).replace("tolerance: 0.5", "tolerance: 2"))
     with pytest.raises(RefusedError, match=r"was edited since .* Run it with `permafrost launch --sweep`"):
         refuse_edited(path, question)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("дані жоба", "choose-дані-жоба"), ("हिन्दी²", "choose-हिन्दी-"), ("空" * 90, "choose-" + "空" * 57)],
+)
+def test_a_corpus_in_any_script_names_its_sweep(folder: str, name: str) -> None:
+    assert SweepSpec(name=sweep_name({"folder": folder})).name == name

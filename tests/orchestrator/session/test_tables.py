@@ -18,13 +18,18 @@ from orchestrator.session.display import LiveDisplay
 from orchestrator.session.tables import cell_tables, plan_lines, setting_table
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
+from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
+from orchestrator.sweeps.this_machine import settled
 from tests.builders import make_record, make_spec, write_sweep, write_treebank
 from trials.cache.set_up import SetUpWork
 from trials.draft import Lookup
+from trials.hardware.cpu_name import processor_name
 from trials.spec import TrialSpec
 from trials.training.steps import steps_an_epoch
+
+INLINE = ClusterSpec(address="inline", gpus=0)
 
 
 def make_cell(spec: TrialSpec, states: dict[str, int] | None = None) -> CellSummary:
@@ -150,18 +155,20 @@ def plan(tmp_path: Path) -> Plan:
     folder = write_treebank(tmp_path / "tiny")
     text = f"trial: {{data: {{folder: {folder}}}, optim: {{epochs: 2}}}}\nseeds: [0, 1]"
     store = open_store(tmp_path / "results", must_exist=False)
-    return make_plan(*load_sweep(write_sweep(tmp_path / "s.yaml", text), []), store, Lookup(offline=True))
+    sweep, document = load_sweep(write_sweep(tmp_path / "s.yaml", text), [])
+    return make_plan(settled(INLINE, sweep), document, store, Lookup(offline=True))
 
 
 def test_the_plan_says_what_is_about_to_happen(plan: Plan) -> None:
-    lines = plan_lines(plan, "/results")
+    lines = plan_lines(plan, "/results", INLINE)
     assert lines[0] == f"sweep   tiny ({plan.source})"
     assert lines[1] == "trials  2 = 1 setting x 2 seeds; 0 complete in the store, 2 to run"
     assert lines[2].startswith("work    4 epochs, 32 training sentences")
     assert lines[3] == "data    tiny (pos, conllu)"
     assert [line.partition(": ")[0] for line in lines[4:6]] == ["data    tags", lines[5]]
     assert [line.startswith("data    e.g. the/DET word") for line in lines[6:9]] == [True] * 3
-    assert lines[9] == "store   /results"
+    assert lines[9] == f"device  {processor_name()}: 1 trial at a time, 1 core each"
+    assert lines[10] == "store   /results"
 
 
 def test_a_plan_lists_its_settings_with_the_seeds_that_are_complete(plan: Plan) -> None:
@@ -176,7 +183,7 @@ def test_a_plan_lists_its_settings_with_the_seeds_that_are_complete(plan: Plan) 
 
 def test_what_a_checkpoint_keeps_is_not_counted_as_work(plan: Plan) -> None:
     spec = plan.to_run[0]
-    lines = plan_lines(replace(plan, kept_steps={spec.trial_id: steps_an_epoch(spec)}), "/results")
+    lines = plan_lines(replace(plan, kept_steps={spec.trial_id: steps_an_epoch(spec)}), "/results", INLINE)
     assert lines[1].endswith("2 to run, 1 of them from a checkpoint (epoch 1/2)")
     assert lines[2].startswith("work    3 epochs, 24 training sentences")
 

@@ -80,3 +80,15 @@ def test_a_clusters_resources_and_limits_go_over_the_sweeps_each_by_itself() -> 
 def test_a_cluster_that_says_nothing_leaves_the_sweep_as_it_is() -> None:
     sweep = SweepSpec(name="s", resources=Resources(cpus=3))
     assert ClusterSpec(prices=Prices(cpu_hour=1)).over(sweep) == sweep
+
+
+@pytest.mark.parametrize("text", ["auto", "http://head:8265"])
+def test_parts_of_this_machine_are_not_those_of_a_cluster(text: str) -> None:
+    with pytest.raises(ConfigError, match=f"what a launch uses of this machine, but {text} is a cluster"):
+        find_cluster(text, gpus=0)
+
+
+def test_the_command_line_goes_over_a_clusters_file(tmp_path: Path) -> None:
+    (file := tmp_path / "c.yaml").write_text("cpus: 3\ngpus: 1\n")
+    found = find_cluster(str(file), gpus=0)
+    assert (found.cpus, found.gpus) == (3, 0)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.samplers import points_of
@@ -120,6 +122,17 @@ def test_the_default_sweep_is_seven_freezes_on_two_treebanks_with_eight_seeds() 
 
 
 # --- What it refuses
+
+
+@pytest.mark.parametrize("name", ["größe", "жоба", "空", "हिन्दी-2", "2.x_y"])
+def test_a_name_is_of_letters_of_any_script_and_alike_however_they_are_typed(name: str) -> None:
+    assert SweepSpec(name=unicodedata.normalize("NFD", name)).name == name
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a b", "a/b", "-a", ".a", "a\nb", "a'b", "空" * 61])
+def test_a_name_that_is_no_name_of_a_file_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError):
+        SweepSpec(name=name)
 
 
 def test_all_mistakes_are_told_at_once_with_line_key_and_nearest_name(folder: Path) -> None:

@@ -1,0 +1,114 @@
+"""Trials on a machine with GPUs, which is simulated (`tests/gpu_stand_in`): Ray counts them and torch believes in them.
+
+What is computed is computed on the CPU; what each trial was given, and what CUDA_VISIBLE_DEVICES says in it, is real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.store import open_store
+from tests.end_to_end.conftest import Command, environment
+
+STAND_IN = Path(__file__).parents[1] / "gpu_stand_in"
+TWO = ("--set", "seeds=[0]", "--set", "space.data=[{folder: one}]")
+ASK_WORKERS = """
+import os
+from orchestrator.ray_backend.cluster import local_cluster
+from orchestrator.ray_backend.gpu_packing import slots_for
+from orchestrator.sweeps.sweep import Resources
+with local_cluster(cpus=2, gpus=2) as cluster:
+    import ray
+    seen = lambda: os.environ.get("CUDA_VISIBLE_DEVICES")
+    none, one = ray.remote(seen).remote(), ray.remote(num_gpus=1)(seen).remote()
+    print(ray.get(none) == "", ray.get(one) in ("0", "1"), slots_for(cluster, Resources(), []).described(), sep="|")
+"""
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Path:
+    """The file in which trials write what they were given and see."""
+    return tmp_path / "seen"
+
+
+@pytest.fixture
+def gpus(request: pytest.FixtureRequest, seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that are started believe in so many GPUs."""
+    monkeypatch.setenv("STAND_IN_GPUS", str(getattr(request, "param", 2)))
+    monkeypatch.setenv("STAND_IN_LOG", str(seen))
+    monkeypatch.setattr(
+        "tests.end_to_end.conftest.environment",
+        lambda: environment() | {"PYTHONPATH": os.pathsep.join([str(STAND_IN), environment()["PYTHONPATH"]])},
+    )
+
+
+def read(seen: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in seen.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("gpus")
+def test_each_trial_has_a_gpu_and_sees_no_other(sweep: Path, tmp_path: Path, seen: Path, permafrost: Command) -> None:
+    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store")
+    assert done.returncode == 0, done.stderr
+    assert "device  2 NVIDIA H100 (simulated): one trial at a time on each" in done.stderr
+    assert "ray     2 trials at a time, 1 GPU each; dashboard" in done.stderr
+    trials = read(seen)
+    assert {(trial["gpus"], trial["device"]) for trial in trials} == {(1.0, "cuda")}
+    assert {trial["visible"] for trial in trials} == {"0", "1"}
+    rows = open_store(tmp_path / "store").trials().to_pylist()
+    assert {(row["device"], row["gpus"]) for row in rows} == {("NVIDIA H100 (simulated)", 1.0)}
+    again = permafrost("plan", "--sweep", sweep, "--store", tmp_path / "store", "--set", "seeds=[7]")
+    assert (
+        "on NVIDIA H100 (simulated)" in again.stdout.replace("\n", " ") or "; NVIDIA H100 (simulated)" in again.stdout
+    )
+
+
+@pytest.mark.cluster
+@pytest.mark.usefixtures("gpus")
+@pytest.mark.parametrize("gpus", [1], indirect=True)
+def test_packed_trials_share_a_gpu_by_the_memory_of_a_pilot(
+    sweep: Path, tmp_path: Path, seen: Path, permafrost: Command
+) -> None:
+    done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / "store", "--pilot", *TWO)
+    assert done.returncode == 0, done.stderr
+    assert "1 NVIDIA H100 (simulated): as many trials at a time on each as fit" in done.stderr
+    assert "2 trials at a time, 0.5 of a GPU each" in done.stderr
+    assert [row["gpus"] for row in open_store(tmp_path / "store").trials().to_pylist()] == [0.5, 0.5]
+    assert {trial["visible"] for trial in read(seen) if trial["gpus"] == 0.5} == {"0"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("gpus")
+def test_without_ray_gpus_that_are_not_to_be_used_are_hidden(
+    sweep: Path, tmp_path: Path, seen: Path, permafrost: Command
+) -> None:
+    for n, given in enumerate((["--gpus", "0"], ["--set", "resources.gpus=0"], [])):
+        done = permafrost("launch", "--sweep", sweep, "--store", tmp_path / str(n), "--cluster", "inline", *TWO, *given)
+        assert done.returncode == 0, done.stderr
+    trials = read(seen)
+    assert [(trial["gpus"], trial["device"], trial["visible"]) for trial in trials] == [
+        (0.0, "cpu", ""), (0.0, "cpu", ""), (1.0, "cuda", None),
+    ]  # fmt: skip
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("gpus", "said"), [(2, "2 trials at a time, 1 GPU each"), (0, "2 trials at a time")], indirect=["gpus"]
+)
+@pytest.mark.usefixtures("gpus")
+def test_a_worker_sees_what_ray_gives_it_and_a_gpu_that_torch_cannot_use_gets_no_trial(said: str) -> None:
+    """Two logical GPUs of Ray's; on a cluster `auto` asks a worker with one of them whether CUDA works there."""
+    from tests.end_to_end import conftest
+
+    done = subprocess.run(
+        [sys.executable, "-c", ASK_WORKERS], env=conftest.environment(), text=True, capture_output=True
+    )
+    assert done.stdout.splitlines()[-1:] == [f"True|True|{said}"], done.stderr

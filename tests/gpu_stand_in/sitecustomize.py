@@ -1,0 +1,98 @@
+"""A machine with GPUs, simulated, for processes with this folder in PYTHONPATH: torch believes in STAND_IN_GPUS GPUs.
+
+CUDA_VISIBLE_DEVICES shows some of them, as CUDA would. What a trial computes on one is computed on the CPU; in the file
+STAND_IN_LOG stands, a line a trial, what it was given and what it could see.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+NAME, N_BYTES = "NVIDIA H100 (simulated)", 80 << 30
+
+
+def visible() -> list[str]:
+    """The GPUs that this process sees: CUDA ends its list at the first that does not exist."""
+    all_of_them = [str(i) for i in range(int(os.environ.get("STAND_IN_GPUS", "0")))]
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if shown is None:
+        return all_of_them
+    found = list[str]()
+    for each in shown.split(","):
+        if each not in all_of_them:
+            break
+        found.append(each)
+    return found
+
+
+def patch_torch(torch: Any) -> None:
+    real_available, real_count = torch.cuda.is_available, torch.cuda.device_count
+
+    def believes() -> bool:
+        """Only we do: what torch itself would do with a GPU it cannot do here."""
+        return sys._getframe(2).f_globals["__name__"].partition(".")[0] in ("__main__", "trials", "orchestrator")
+
+    torch.cuda.is_available = lambda: bool(visible()) if believes() else real_available()
+    torch.cuda.device_count = lambda: len(visible()) if believes() else real_count()
+    torch.cuda.get_device_properties = lambda i: SimpleNamespace(name=NAME, total_memory=N_BYTES)
+
+
+def patch_machine(machine: Any) -> None:
+    machine.may_have_gpus = lambda: True
+
+
+def patch_device(device: Any) -> None:
+    cpu_name, real = device.device_name, device.device_for
+
+    def device_for(gpus: float) -> Any:
+        given = real(gpus).type  # raises where a GPU was given and none is seen
+        if log := os.environ.get("STAND_IN_LOG"):
+            seen = {
+                "pid": os.getpid(),
+                "gpus": gpus,
+                "device": given,
+                "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
+            }
+            with open(log, "a", encoding="utf-8") as file:  # noqa: PTH123
+                file.write(json.dumps(seen) + "\n")
+        return device.torch.device("cpu")
+
+    device.device_for = device_for
+    device.device_name = lambda on: NAME if visible() else cpu_name(on)
+
+
+PATCHES: dict[str, Callable[[Any], None]] = {
+    "torch": patch_torch, "trials.hardware.machine": patch_machine, "trials.hardware.device": patch_device,
+}  # fmt: skip
+
+
+class PatchedModules(importlib.abc.MetaPathFinder):
+    """Finds the modules above where they are, and patches them once they are loaded."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in PATCHES:
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next((s for f in others if (s := f.find_spec(fullname, path, target)) is not None), None)
+        if spec is None or spec.loader is None:
+            return spec
+        load = spec.loader.exec_module
+
+        def load_and_patch(module: ModuleType) -> None:
+            load(module)
+            PATCHES[fullname](module)
+
+        spec.loader.exec_module = load_and_patch  # type: ignore[method-assign]
+        return spec
+
+
+sys.meta_path.insert(0, PatchedModules())
