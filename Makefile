@@ -17,7 +17,7 @@ help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17
 
 sweep: .venv/sweep ## run the starter sweep: real freezing trials on two small treebanks; ends with its report
-	$(BIN)/python -m orchestrator.launch --store $(STORE)
+	$(BIN)/permafrost launch --store $(STORE)
 	$(BIN)/permafrost report $(STORE) starter --no-pictures --no-answers
 
 dashboard: .venv/sweep ## browse the results

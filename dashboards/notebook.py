@@ -14,6 +14,7 @@ from dashboards.report.figure_export import drawn_part
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
 from trials.errors import ConfigError
+from trials.plugins.loading import load_installed
 
 
 def figure(name: str = "depth-strip", store: str | ResultStore = DEFAULT_STORE, url: str = "") -> go.Figure:
@@ -29,6 +30,7 @@ def figure(name: str = "depth-strip", store: str | ResultStore = DEFAULT_STORE, 
         NothingMatchedError: There is nothing to show.
         StoreError: The store cannot be read.
     """
+    load_installed()
     drawn = drawn_part(Frames(open_store(store) if isinstance(store, str) else store), name, url).drawn
     if drawn.figure is None:
         raise ConfigError(f"{name} is a table. `permafrost export figure {name}` writes it.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.commands.status_command import status
-from orchestrator.config.console import run
+from orchestrator.config.command_line import run
 
 if __name__ == "__main__":
     run(status)

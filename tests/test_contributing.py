@@ -14,7 +14,9 @@ import pytest
 import torch
 
 from dashboards.views.part import compute
+from dashboards.views.registry import PARTS
 from dashboards.views.theme import LIGHT
+from orchestrator.analysis.statistic import STATISTICS
 from orchestrator.published.study import read_study
 from orchestrator.search.simulate import simulate
 from orchestrator.search.steering import FixedCells, Steering
@@ -33,7 +35,7 @@ from trials.freeze.strategies import FREEZE_STRATEGIES
 from trials.metrics.metric import METRICS
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import family_of, load_model
-from trials.registry import Registry
+from trials.plugins.registry import Registry
 from trials.sources.corpus_draft import DataDraft
 from trials.tasks.reading import read_corpus
 from trials.tasks.task import TASKS, words_of
@@ -43,7 +45,7 @@ EXAMPLES = {
     code.partition("\n")[0].removeprefix("# "): code for code in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 }
 REGISTRIES: tuple[Registry[Any], ...] = (
-    FREEZE_STRATEGIES, FREEZING_RULES, TASKS, METRICS, MODEL_FAMILIES, CORPUS_FORMATS, SEARCHES,
+    FREEZE_STRATEGIES, FREEZING_RULES, TASKS, METRICS, MODEL_FAMILIES, CORPUS_FORMATS, SEARCHES, STATISTICS,
 )  # fmt: skip
 Run = Callable[[str], ModuleType]
 
@@ -153,6 +155,12 @@ def test_a_view_prepares_and_draws_its_part(run: Run, tmp_path: Path) -> None:
     assert drawn.figure is not None
     assert "none" in drawn.figure["data"][0]["x"]
     assert len(drawn.table) == 5
+
+
+def test_a_statistic_is_a_column_of_the_table_of_settings(run: Run, tmp_path: Path) -> None:
+    run("worst_seed.py")
+    table = compute(PARTS["depth-table"], made(tmp_path / "store"), LIGHT).table
+    assert table["worst seed (%)"].tolist() == pytest.approx(table["min (%)"].tolist(), abs=1e-4)
 
 
 def test_a_published_study_is_read_from_its_file(tmp_path: Path) -> None:

@@ -1,1 +1,3 @@
 """One trial: its spec, its training and evaluation, and the records it yields. Uses neither Ray nor Plotly."""
+
+from trials.plugins import import_origins as import_origins  # from here on our packages are those beside this one

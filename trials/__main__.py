@@ -20,6 +20,7 @@ from trials.draft import Lookup, TrialDraft
 from trials.errors import ConfigError, PermafrostError
 from trials.escaping.plain_files import read_bytes
 from trials.escaping.plain_rules import rule_of
+from trials.plugins.loading import load_installed
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -30,6 +31,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("spec", type=Path, help="a JSON file with one trial")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads; another number may change the last digits")
     args = parser.parse_args(argv)
+    for problem in load_installed():
+        print(problem, file=sys.stderr)
     try:
         _run(args.spec, args.threads)
     except PermafrostError as error:

@@ -16,8 +16,9 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from trials.conflicts import beyond_bounds, conflicts
 from trials.errors import PermafrostError, unknown
 from trials.freeze.rules import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, possible_depths
 from trials.model_checks.checked_models import check_model
+from trials.plugins.registry import HINT
 from trials.settings import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.corpus_draft import DataDraft, Located, bare_corpus
@@ -65,7 +66,7 @@ class FreezeDraft(Frozen):
     @classmethod
     def _is_strategy(cls, name: str) -> str:
         if name not in (known := [*FREEZE_STRATEGIES, LAYERS, ADAPTIVE]):
-            raise ValueError(unknown(name, known))
+            raise ValueError(f"{unknown(name, known)} {HINT}")
         return name
 
     @model_validator(mode="after")
@@ -107,15 +108,23 @@ class FreezeDraft(Frozen):
     def _ruled(self, model: ModelSpec) -> frozenset[int]:
         possible = possible_depths(self.strategy, model.n_layers)
         if self.depth is None and len(possible) > 1:
-            raise DraftError([(("depth",), f"{self.strategy} needs a depth, {possible[0]} to {possible[-1]}.")], 2)
-        depth = possible[0] if self.depth is None else self.depth
-        if depth not in possible:
-            span = f"{possible[0]} to {possible[-1]}" if len(possible) > 1 else f"only {possible[0]}"
-            text = (
-                f"{depth} is not a depth of {self.strategy} in model {model.name!r} of {model.n_layers} layers: {span}."
-            )
-            raise DraftError([(("depth",), text)], 2)
-        return FREEZE_STRATEGIES[self.strategy](model.n_layers, depth)
+            raise DraftError([(("depth",), f"{self.strategy} needs a depth: {_listed(possible)}.")], 2)
+        depth = self.depth if self.depth is not None else (possible or [model.n_layers])[0]
+        try:
+            return frozen_layers(self.strategy, model.n_layers, depth)
+        except ValueError as error:
+            text = f"{depth} is not a depth of {self.strategy} in model {model.name!r} of {model.n_layers} layers: "
+            text += f"{_listed(possible)}." if possible else f"none is ({error})."
+            raise DraftError([(("depth",), text)], 2) from error
+
+
+def _listed(depths: list[int]) -> str:
+    """Possible depths: `0 to 6` where they are all there are, else each: `0, 2, 4, 6`."""
+    if len(depths) == 1:
+        return f"only {depths[0]}"
+    if depths == list(range(depths[0], depths[-1] + 1)):
+        return f"{depths[0]} to {depths[-1]}"
+    return ", ".join(map(str, depths))
 
 
 def _bare_strategy(value: object) -> object:

@@ -106,6 +106,10 @@ def unknown(name: str, known: Iterable[str], *, in_file: bool = False) -> str:
     return f"unknown {quoted(name)}{hint} Known: {listed}."
 
 
+class UnknownNameError(ConfigError, ValueError):
+    """A name that nothing is registered under; as a ValueError, pydantic adds the place to it."""
+
+
 class MissingError(PermafrostError):
     """Something that this machine or installation lacks."""
 

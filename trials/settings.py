@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny
 
 from trials.escaping.untrusted_text import escaped
-from trials.freeze.rules import ADAPTIVE, FreezingRule, new_rule
-from trials.freeze.strategies import LAYERS
+from trials.freeze.rules import ADAPTIVE, FreezingRule, new_rule, stored_rule
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, look_of, word_of
+from trials.plugins.registry import NOT_LOADED
 
 Positive = Annotated[int, Field(gt=0)]
 Scheme = Literal["auto", "iob1", "iob2", "bioes", "io"]  # how span tags are written; `auto` detects and validates it
@@ -25,6 +26,7 @@ Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: () if v is None els
 
 
 Rule = Annotated[SerializeAsAny[FreezingRule], BeforeValidator(new_rule)]
+StoredRule = Annotated[SerializeAsAny[FreezingRule], BeforeValidator(stored_rule)]
 
 
 class Frozen(BaseModel):
@@ -48,7 +50,7 @@ class FreezeSpec(Frozen):
     strategy: str
     layers: tuple[int, ...]
     embeddings: bool
-    rule: Rule | None = None
+    rule: StoredRule | None = None
 
     @property
     def depth(self) -> int:
@@ -75,17 +77,19 @@ class FreezeSpec(Frozen):
     def label(self) -> str:
         """A short name for tables: `none`, `first 2`, `layers 0,3`; `+E` where the embeddings are frozen too.
 
-        With a rule: `adaptive (gradient norm)`.
+        With a rule: `adaptive (gradient norm)`. Of a plug-in that is not loaded:
+        `layers 2,3 by middle_k (plug-in not loaded)`.
         """
         if self.rule is not None:
             return f"{ADAPTIVE} ({self.rule.label})" + ("+E" if self.embeddings else "")
         if self.embeddings and not self.layers:
             return "embeddings"
-        word = self.strategy.removesuffix("_k").removesuffix("_encoder")
-        if self.strategy == LAYERS:
-            word = f"layers {','.join(map(str, self.layers))}"
-        elif self.strategy.endswith("_k"):
-            word = f"{word} {self.depth}"
+        if self.strategy in FREEZE_STRATEGIES:
+            word = word_of(self.strategy) + (f" {self.depth}" if look_of(self.strategy).numbered else "")
+        else:
+            word = f"{LAYERS} {','.join(map(str, self.layers))}"
+        if self.strategy not in (*FREEZE_STRATEGIES, LAYERS):
+            word += f" by {self.strategy} ({NOT_LOADED})"
         return word + ("+E" if self.embeddings else "")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +17,7 @@ from pydantic import model_validator
 
 from trials.conflicts import conflicts
 from trials.freeze.rules import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS
+from trials.freeze.strategies import FREEZE_STRATEGIES, frozen_layers
 from trials.settings import Columns, DataSpec, FreezeSpec, ModelSpec, Positive, Recipe, Seeds
 
 SCHEMA_VERSION = 1  # increment it when the same spec would give other results
@@ -63,12 +64,10 @@ class TrialSpec(Recipe):
         if (self.freeze.strategy == ADAPTIVE) != (self.freeze.rule is not None):
             raise ValueError(f"freeze.rule: it goes together with `strategy: {ADAPTIVE}`")
         if self.freeze.rule is not None:
-            if layers != tuple(range(self.freeze.rule.first_depth)):
+            if not self.freeze.rule.not_loaded and layers != tuple(range(self.freeze.rule.first_depth)):
                 raise ValueError(f"freeze.layers: {list(layers)} is not what the rule freezes at the start")
-        elif self.freeze.strategy != LAYERS:
-            rule = FREEZE_STRATEGIES[self.freeze.strategy]
-            if frozenset(layers) != rule(self.model.n_layers, len(layers)):
-                raise ValueError(f"freeze.layers: {list(layers)} is not what {self.freeze.strategy} freezes")
+        elif self.freeze.strategy in FREEZE_STRATEGIES:  # a store may hold trials of a plug-in that is not loaded
+            _check_layers(self.freeze, self.model.n_layers)
         return self
 
     @model_validator(mode="after")
@@ -138,6 +137,13 @@ class TrialSpec(Recipe):
         """A readable name, for Ray's dashboard and the terminal."""
         freeze = self.freeze.label.replace(" ", "-")
         return f"{self.data.name}_{freeze}_n{self.train_size}_s{self.seeds.key}_{self.trial_id[:6]}"
+
+
+def _check_layers(freeze: FreezeSpec, n_layers: int) -> None:
+    with suppress(ValueError):
+        if frozenset(freeze.layers) == frozen_layers(freeze.strategy, n_layers, freeze.depth):
+            return
+    raise ValueError(f"freeze.layers: {list(freeze.layers)} is not what {freeze.strategy} freezes")
 
 
 def _digest(payload: dict[str, Any]) -> str:

@@ -210,7 +210,7 @@ class Frames:
         metrics = {
             f"{split}:{name}": pc.map_lookup(rows[column], name, "first")
             for split, column in _MAPS.items()
-            for name in METRICS
+            for name in rows[column].combine_chunks().keys.unique().to_pylist()  # those of plug-ins too
         }
         frame = rows.select([name for name in _ENDED if name in rows.column_names]).to_pandas()
         frame = frame.assign(**{k: v.to_pandas() for k, v in metrics.items() if v.null_count < len(v)})

@@ -196,7 +196,9 @@ def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> pd.
 
 def _value(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> tuple[str, str]:
     own = str(trials["metric"].iloc[0]) if len(trials) else "score"
-    known = [own, *(m.name for m in METRICS.values() if m.name != own and f"dev:{m.name}" in trials)]
+    recorded = [str(column).removeprefix("dev:") for column in trials if str(column).startswith("dev:")]
+    known = [own, *(name for name in dict.fromkeys([*(m.name for m in METRICS.values()), *recorded])
+                    if name != own and name in recorded)]  # fmt: skip
     metric = chooser.choose("metric", query.metric, known)
     column = _column(metric, query.split, own)
     if column not in trials:

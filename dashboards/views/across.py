@@ -26,9 +26,9 @@ from dashboards.views.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
 from dashboards.views.view import View
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.differences import differences
+from orchestrator.analysis.layer_curves import FROM_BELOW
 
 MOST_PANELS, MOST_LINES = 24, 40
-_FROM_BELOW = ("none", "first_k", "all_encoder")  # each freezes all that the one before it freezes
 # Lee, Tang & Lin 2019, "What would Elsa do?": a quarter of the layers, the last ones, keep 90 % of the quality.
 _LEE_SHARE, _LEE_QUALITY = 75.0, 90.0
 _EACH, _COLUMNS = 250, 3  # height of a panel in pixels, panels in a row
@@ -188,7 +188,7 @@ def prepare_synthesis(selection: Selection) -> Synthesis:
         if sweep.name == EVERYTHING and len(snapshot.sweeps) > 1:
             continue
         done = whole_sweep(selection, sweep).completed
-        below = done[done["strategy"].isin(_FROM_BELOW)]
+        below = done[done["strategy"].isin(FROM_BELOW)]
         for key, rows in below.groupby(["task", "corpus", "model", "train_size"], sort=False):
             cells = describe_cells(rows, KEYS, "score")
             base = cells[cells["cell"] == cells["baseline"]]

@@ -14,6 +14,7 @@ from dashboards.views.drawing import freeze_column, freeze_name, name, short, wi
 from dashboards.views.theme import axis, dodge
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import COUNTED
+from orchestrator.analysis.statistic import statistics_of
 from orchestrator.analysis.trial_frame import CONDITIONS
 from orchestrator.config.quantities import counted
 
@@ -29,7 +30,7 @@ class Cells(NamedTuple):
 
     Attributes:
         table: One row per cell, by train size, depth, strategy and embeddings: `KEYS`, the columns of `describe_cells`,
-            and `planned` (trials).
+            `planned` (trials), and a column for each statistic of a plug-in, by its label.
     """
 
     table: pd.DataFrame
@@ -43,6 +44,8 @@ def cells_of(selection: Selection) -> Cells:
     planned = trials["cell"].value_counts().rename("planned")
     table = trials[KEYS].drop_duplicates("cell").merge(described, on="cell")
     table = table.merge(planned, left_on="cell", right_index=True)
+    own = {label: table["cell"].map(values) for label, values in statistics_of(selection.completed).items()}
+    table = table.assign(**own)
     return Cells(table.sort_values(_ORDER, ignore_index=True), selection.value_name)
 
 

@@ -17,6 +17,7 @@ from dashboards.views.theme import Figure, Look, axis, layout, rgba
 from dashboards.views.view import SHARED_CONTROLS, View
 from orchestrator.analysis.describe import LEAST_FOR_INTERVAL, score_ends
 from orchestrator.analysis.moments import Moments, t_ends
+from orchestrator.store.schema import METRICS
 from trials.metrics.metric import metric_label
 
 Row = dict[str, Any]
@@ -48,6 +49,7 @@ def prepare_quality(selection: Selection) -> Curves:
     trials = selection.trials
     own = str(trials["metric"].iloc[0])
     metric = selection.query.metric or own
+    metric = metric if metric in METRICS else own  # of a plug-in's, the store holds the best epoch's value only
     return _curves(selection, {f"dev {metric_label(metric)} (%)": "score" if metric == own else metric}, 100.0)
 
 

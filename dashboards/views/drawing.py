@@ -15,8 +15,8 @@ from dashboards.views.theme import Figure, Look, axis, layout, vertical_line
 from orchestrator.analysis.layer_strip import FreezeName, layer_strip
 from orchestrator.analysis.layer_strip import freeze_name as freeze_name
 from trials.escaping.untrusted_text import escaped
+from trials.freeze.strategies import LAYERS, look_of
 
-_BAR_PATTERNS = {"first_k": "/", "last_k": "\\", "alternating": "x", "all_encoder": ".", "layers": "-"}
 _MAX_NAME = 60
 NARROW_TEXT, BESIDE_ROWS = 44, 28  # characters of 12 pixels below a phone's figure, and below one with row labels
 _MOST_DECADES = 3  # with more, an axis names powers of ten only
@@ -82,7 +82,10 @@ def cell_symbol(look: Look, row: Any) -> str:
 
 def bar_marker(look: Look, row: Any) -> dict[str, Any]:
     """Colour and pattern of a setting's bar; the pattern is denser if the embeddings are frozen."""
-    pattern = {"shape": _BAR_PATTERNS.get(str(row.strategy), ""), "solidity": 0.6 if row.embeddings else 0.3}
+    pattern = {
+        "shape": look_of(str(row.strategy)).pattern or ("-" if row.strategy == LAYERS else ""),
+        "solidity": 0.6 if row.embeddings else 0.3,
+    }
     return {"color": cell_colour(look, row), "pattern": {**pattern, "fillmode": "overlay", "fgcolor": look.paper}}
 
 

@@ -12,6 +12,7 @@ from dashboards.views.drawing import bar_marker, cell_name, freeze_name, interva
 from dashboards.views.part import Part
 from dashboards.views.published import Overlay, overlay, published_columns, published_traces
 from dashboards.views.theme import Figure, Look, axis, layout
+from orchestrator.analysis.statistic import STATISTICS
 
 
 class Bars(NamedTuple):
@@ -66,6 +67,7 @@ def cells_table(info: Cells) -> pd.DataFrame:
             "n": table["n"],
             "planned": table["planned"],
             **{names.get(name, f"{name} (%)"): values.round(4) for name, values in shares.items()},
+            **{one.label: table[one.label] for one in STATISTICS.values() if one.label in table},
         }
     )
 

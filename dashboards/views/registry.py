@@ -36,6 +36,26 @@ _ORDERED = (
     compare.VIEW,
     report_page.VIEW,
 )
-VIEWS: Mapping[str, View] = {view.path: view for view in _ORDERED}
-PARTS: Mapping[str, Part[Any]] = {part.name: part for view in _ORDERED for part in view.parts}
-ITEM_PAGES: Mapping[str, ItemPage] = {view.item_page.prefix: view.item_page for view in _ORDERED if view.item_page}
+_views = {view.path: view for view in _ORDERED}
+_parts: dict[str, Part[Any]] = {part.name: part for view in _ORDERED for part in view.parts}
+VIEWS: Mapping[str, View] = _views
+PARTS: Mapping[str, Part[Any]] = _parts
+_item_pages = {view.item_page.prefix: view.item_page for view in _ORDERED if view.item_page}
+ITEM_PAGES: Mapping[str, ItemPage] = _item_pages
+
+
+def register_view(view: View) -> View:
+    """Add a page of a plug-in, behind ours; its parts are in the report, too. The same page may be registered again.
+
+    Raises:
+        ValueError: The address or the name of a part is that of another page.
+    """
+    taken = {part.name for path, other in _views.items() for part in other.parts if path != view.path}
+    if view.path in {ours.path for ours in _ORDERED} or taken & {part.name for part in view.parts}:
+        raise ValueError(
+            f"view {view.path!r}: another page has its address or a part of its name. Choose another name."
+        )
+    _views[view.path] = view
+    _parts.update({part.name: part for part in view.parts})
+    _item_pages.update({view.item_page.prefix: view.item_page} if view.item_page else {})
+    return view

@@ -68,7 +68,7 @@ def prepare_speed(selection: Selection) -> Speed:
 def _scored(selection: Selection, trials: pd.DataFrame) -> pd.DataFrame:
     """The evaluations with the selected metric as `score`; `trial_id` is a number, which is faster than text."""
     metric = selection.query.metric
-    own = metric in ("", str(selection.trials["metric"].iloc[0]))
+    own = metric not in METRICS or metric == str(selection.trials["metric"].iloc[0])
     column = "score" if own else metric
     assert column in {"score", *METRICS}, column
     sql = f"SELECT t, step, epoch, {column} AS score FROM epochs JOIN chosen USING (t, attempt) ORDER BY t, step"  # noqa: S608

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trials.escaping.untrusted_text import html
+from trials.freeze.strategies import LAYERS, look_of
 
 # For every figure, on a page and in a file. By default plotly.js 4 offers to upload the figure.
 PLOTLY_CONFIG = {
@@ -22,15 +23,8 @@ PLOTLY_CONFIG = {
 }
 Figure = dict[str, Any]  # as plotly.js takes it: {"data": [...], "layout": {...}}
 
-# Okabe & Ito, "Color Universal Design" (2008), without black; what is too pale on white is darkened.
-_STRATEGY = {
-    "none": ("", "circle", "solid"),
-    "first_k": ("#0072B2", "square", "solid"),
-    "last_k": ("#D55E00", "diamond", "dash"),
-    "alternating": ("#009E73", "triangle-up", "dot"),
-    "all_encoder": ("#CC79A7", "x", "dashdot"),
-    "layers": ("#B07C00", "cross", "longdash"),
-}
+# Okabe & Ito, "Color Universal Design" (2008), as are the colours of our strategies; too pale ones are darkened.
+_SETS = ("#B07C00", "cross", "longdash")  # of explicit sets of layers
 _OTHERS = (("#56B4E9", "star", "longdashdot"), ("#8C6BB1", "hexagon", "dash"), ("#A65628", "pentagon", "dot"))
 # Ten steps of plasma (Smith & van der Walt 2015), dark to light: saturated, and told apart with any colour vision.
 _PLASMA = (
@@ -79,8 +73,10 @@ class Look:
 
     def strategy(self, name: str) -> tuple[str, str, str]:
         """Colour, symbol and dash of a strategy."""
-        known = _STRATEGY.get(name) or _OTHERS[sum(map(ord, name)) % len(_OTHERS)]
-        return (known[0] or self.text, known[1], known[2])
+        own = look_of(name)
+        others = _SETS if name == LAYERS else _OTHERS[sum(map(ord, name)) % len(_OTHERS)]
+        colour = own.colour or (self.text if name == "none" else others[0])
+        return colour, own.symbol or others[1], own.dash or others[2]
 
     def line(self, number: int) -> str:
         """Colour of one of several lines without an order; with more than six, symbols and dashes tell them apart."""

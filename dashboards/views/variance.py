@@ -25,7 +25,7 @@ from orchestrator.analysis.variance_sources import (
     variance_sources,
 )
 from trials.settings import Seeds
-from trials.tasks import TASKS
+from trials.tasks.task import head_of
 
 _SEEDS = (SUBSET, INITIALISATION, ORDER)
 # In the order of the bars: Okabe and Ito's colours, each with a pattern. Sources that go together have their own.
@@ -82,7 +82,7 @@ def prepare_variance(selection: Selection) -> Variances:
 def _words(selection: Selection, trials: pd.DataFrame) -> np.ndarray | None:
     """(sentences,) words of each of the split where the score is their accuracy: empty if not stored, else None."""
     scored = trials[trials["sentences"].notna()]
-    if not len(scored) or scored["metric"].iloc[0] != "accuracy" or TASKS[scored["task"].iloc[0]].head == "text":
+    if not len(scored) or scored["metric"].iloc[0] != "accuracy" or head_of(scored["task"].iloc[0]) == "text":
         return None
     found = next(iter(predictions_of(selection.snapshot, scored.head(1), selection.scored).values()), None)
     return np.empty(0) if found is None else np.diff(found.starts, append=len(found.gold)).astype(np.float64)

@@ -17,7 +17,7 @@ from orchestrator.analysis.choose import Recommendation, recommend
 from orchestrator.analysis.rows import COMPLETED, numbers
 from orchestrator.analysis.savings import savings
 from trials.freeze.rules import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, possible_depths
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
 
@@ -192,9 +192,10 @@ def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
         rule = json.dumps(freeze.rule.model_dump(mode="json"))
         embeddings = ", embeddings: true" if freeze.embeddings else ""
         return f"trial:\n  freeze: {{strategy: {ADAPTIVE}, rule: {rule}{embeddings}}}\n"
-    depth = f", depth: {freeze.depth}" if freeze.strategy in FREEZE_STRATEGIES else f", layers: {list(freeze.layers)}"
-    if freeze.strategy in FREEZE_STRATEGIES and len(possible_depths(freeze.strategy, n_layers)) == 1:
+    strategy = freeze.strategy if freeze.strategy in FREEZE_STRATEGIES else LAYERS  # which any reader can freeze
+    depth = f", layers: {list(freeze.layers)}" if strategy == LAYERS else f", depth: {freeze.depth}"
+    if strategy != LAYERS and len(possible_depths(strategy, n_layers)) == 1:
         depth = ""
     embeddings = ", embeddings: true" if freeze.embeddings else ""
-    bare = freeze.strategy if not depth + embeddings else f"{{strategy: {freeze.strategy}{depth}{embeddings}}}"
+    bare = strategy if not depth + embeddings else f"{{strategy: {strategy}{depth}{embeddings}}}"
     return f"trial:\n  freeze: {bare}\n"

@@ -12,7 +12,7 @@ from typing import Any
 from orchestrator.analysis.layer_strip import strip_and_word
 from trials.record import COSTS
 from trials.spec import SEEDS, TrialSpec
-from trials.tasks import TASKS
+from trials.tasks.task import score_name
 
 Group = tuple[str, str, str, int]  # objective group: task, metric, corpus, train size; scores compare inside it only
 
@@ -37,7 +37,7 @@ def by_cell(specs: Iterable[TrialSpec]) -> dict[str, list[TrialSpec]]:
 
 def objective_group(spec: TrialSpec) -> Group:
     """The trials that a score may be compared with."""
-    return spec.task, spec.score or TASKS[spec.task].metrics[0], spec.data.name, spec.train_size
+    return spec.task, score_name(spec.task, spec.score), spec.data.name, spec.train_size
 
 
 def cell_columns(spec: TrialSpec) -> dict[str, object]:

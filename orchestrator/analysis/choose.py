@@ -31,8 +31,7 @@ from orchestrator.analysis.savings import savings
 from orchestrator.analysis.stability import BROKEN
 from orchestrator.analysis.two_way import DECIDING, Estimate, ends, verdict
 from orchestrator.analysis.wording import Asked, answer_sentence
-from trials.freeze.rules import ADAPTIVE
-from trials.freeze.strategies import LAYERS
+from trials.freeze.strategies import is_nested
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 Outcome = Literal["freeze", "freeze nothing", "not decided"]
@@ -233,14 +232,21 @@ def _candidates(
     return table.sort_values("saved", ascending=False, na_position="last", kind="stable", ignore_index=True)
 
 
+_SOME_LAYERS = 12  # of an encoder of which nobody says how many it has
+
+
 def _chains(cells: pd.DataFrame) -> np.ndarray:
     """The chain of each setting; the embeddings alone begin the chain of the first layers, all layers end it.
 
     Each freezing rule has a chain of its own: nobody knows before a sweep which of them will freeze more. So has each
-    set of layers: that one set loses too much says nothing of a larger one which does not hold it.
+    set of layers, and each depth of a strategy whose sets do not hold each other: that one set loses too much says
+    nothing of a larger one which does not hold it.
     """
     strategy = cells["strategy"].where(~cells["strategy"].isin(["none", "all_encoder"]), "first_k")
-    strategy = strategy.where(~cells["strategy"].isin([ADAPTIVE, LAYERS]), cells["freeze"])
+    depths = cells["n_layers"] if "n_layers" in cells.columns else pd.Series(_SOME_LAYERS, index=cells.index)
+    pairs = list(zip(strategy, depths.astype(int), strict=True))
+    nested = {pair: is_nested(*pair) for pair in dict.fromkeys(pairs)}
+    strategy = strategy.where([nested[pair] for pair in pairs], cells["freeze"])
     keys = ["setup", "strategy", "embeddings"]
     chains: np.ndarray = cells.assign(strategy=strategy).groupby(keys, sort=False).ngroup().to_numpy()
     return chains

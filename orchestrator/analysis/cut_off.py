@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.config.quantities import counted
 from trials.spec import TrialSpec
-from trials.tasks import TASKS
+from trials.tasks.task import head_of
 
 
 def cut_off_notes(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -30,7 +30,7 @@ def cut_off_notes(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]])
 
 def _sentence(task: str, corpus: str, model: str, max_length: int, dev: int, train: int) -> str:
     noun, end, fate = ("word", "", ", counted as errors,")
-    if TASKS[task].head == "text":
+    if head_of(task) == "text":
         noun, end, fate = "text", "the end of ", ""
     return (
         f"{corpus}, {model}: max_length {max_length} cuts off {end}{counted(dev, noun)} of dev{fate} and "

@@ -9,15 +9,16 @@ holds `FreezeName`s: text, to which each kind of table adds the strip in its own
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 from trials.escaping.untrusted_text import escaped
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, possible_depths
+from trials.settings import FreezeSpec
 
 FROZEN, TRAINED = "■", "□"
 LEGEND = f"{FROZEN} frozen, {TRAINED} trained: first the embeddings, then the layers from the input up"
 MOST_LAYERS = 48  # a longer strip is not taken in at a glance
-_NUMBERED = re.compile(r"(?P<word>[a-z_]+) (?P<depth>\d+)")
 _SET = re.compile(rf"\b{LAYERS} (\d+(?:,\d+)*)")
 
 
@@ -80,17 +81,20 @@ def frozen_parts(label: str, n_layers: int) -> FrozenParts | None:
 
 def _layers(word: str, n_layers: int) -> frozenset[int] | None:
     if word.startswith(f"{LAYERS} "):
-        numbers = word.removeprefix(f"{LAYERS} ").split(",")
+        numbers = word.removeprefix(f"{LAYERS} ").partition(" by ")[0].split(",")
         return frozenset(map(int, numbers)) if all(number.isdecimal() for number in numbers) else None
-    numbered = _NUMBERED.fullmatch(word)
-    if numbered:
-        strategy, depth = f"{numbered['word']}_k", int(numbered["depth"])
-        is_possible = strategy in FREEZE_STRATEGIES and depth <= n_layers
-        return FREEZE_STRATEGIES[strategy](n_layers, depth) if is_possible else None
-    for name in (word, f"{word}_encoder"):
-        if name in FREEZE_STRATEGIES and len(depths := possible_depths(name, n_layers)) == 1:
-            return FREEZE_STRATEGIES[name](n_layers, depths[0])
-    return None
+    return _by_label(n_layers, tuple((name, id(strategy)) for name, strategy in FREEZE_STRATEGIES.items())).get(word)
+
+
+@lru_cache(maxsize=64)
+def _by_label(n_layers: int, registered: tuple[tuple[str, int], ...]) -> dict[str, frozenset[int]]:
+    """What every registered strategy freezes at each of its depths, by the label of that setting."""
+    found = {}
+    for name, _ in registered:
+        for depth in possible_depths(name, n_layers):
+            layers = frozen_layers(name, n_layers, depth)
+            found[FreezeSpec(strategy=name, layers=tuple(sorted(layers)), embeddings=False).label] = layers
+    return found
 
 
 def layer_strip(label: str, n_layers: int) -> str:

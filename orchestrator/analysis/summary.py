@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.statistic import statistics_of
 from trials.errors import StoreError
 from trials.spec import TrialSpec
 
@@ -32,6 +33,7 @@ class CellSummary:
         saved_time_low, saved_time_high: 95 % interval of `saved_time`; None for the baseline and below two pairs.
         slowest: Longest training cost of a replicate over the shortest one.
         froze: What its rule froze (`froze.froze_by`); empty for one that freezes the same throughout.
+        statistics: Those of plug-ins, by label (`statistic.statistics_of`).
     """
 
     spec: TrialSpec
@@ -51,6 +53,7 @@ class CellSummary:
     saved_time_high: float | None = None
     slowest: float | None = None
     froze: str = ""
+    statistics: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -89,7 +92,8 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
     }
     savings_of = savings(frame, ["trainable_params", FLOPS, TRAINING_COST]).set_index(["cost", "cell"])
     saved = savings_of["saved"]
-    changing = froze_by(frame[frame["state"] == COMPLETED], "cell")
+    completed = frame[frame["state"] == COMPLETED]
+    changing, own = froze_by(completed, "cell"), statistics_of(completed)
     return [
         CellSummary(
             spec=replicates[0],
@@ -109,6 +113,7 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
             saved_time_high=_known(savings_of["high"].get((TRAINING_COST, cell), math.nan)),
             slowest=_known(described[TRAINING_COST]["max"][cell] / described[TRAINING_COST]["min"][cell]),
             froze=changing.get(cell, ""),
+            statistics={label: values.get(cell, math.nan) for label, values in own.items()},
         )
         for cell, replicates in by_cell(specs).items()
     ]

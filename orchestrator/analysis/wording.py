@@ -14,7 +14,6 @@ from orchestrator.analysis.looks import PlannedLooks
 from orchestrator.analysis.trial_frame import SAVED
 from orchestrator.config.quantities import counted
 from trials.freeze.rules import ADAPTIVE
-from trials.freeze.strategies import LAYERS
 
 Row = Mapping[str, Any]  # a row of `Recommendation.candidates`
 
@@ -149,21 +148,26 @@ def exact_points(tolerance: float) -> str:
     return f"{shown} point{'s' * (shown != '1')}"
 
 
+_PARTS = {"all": "all layers", "embeddings": "the embeddings", "alternating": "every other layer"}
+
+
 def parts(label: str, n_layers: int | None = None) -> str:
     """What a freeze label names: `first 4+E` is `the first 4 of 6 layers and the embeddings`; others stay.
 
-    Sets of layers are counted from 1, as in the strip: `layers 0,3` is `layers 1, 4 of 6`.
+    Sets of layers are counted from 1, as in the strip: `layers 0,3` is `layers 1, 4 of 6`, and so is what any other
+    strategy freezes.
     """
-    if label.startswith(f"{LAYERS} ") and n_layers is not None:
-        return strip_in_words(label, n_layers).removesuffix(" frozen")
     name, plus, _ = label.partition("+E")
+    found = re.fullmatch(r"(first|last) (\d+)", name)
+    has_words = found or name in _PARTS or name == "none" or name.startswith(f"{ADAPTIVE} (")
+    if not has_words and n_layers is not None:
+        return strip_in_words(label, n_layers).removesuffix(" frozen")
     if name.startswith(f"{ADAPTIVE} ("):
         name = f"layers while training (rule: {name.removeprefix(f'{ADAPTIVE} (')}"
-    found = re.fullmatch(r"(first|last) (\d+)", name)
     if found:
         of = "" if n_layers is None else f" of {n_layers}"
         name = f"the {found[1]} {found[2]}{of} layer{'s' * (of != '' or found[2] != '1')}"
-    words = {"all": "all layers", "embeddings": "the embeddings", "alternating": "every other layer"}.get(name, name)
+    words = _PARTS.get(name, name)
     return f"{words} and the embeddings" if plus else words
 
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from trials.plugins.loading import load_installed
+
 if TYPE_CHECKING:
     from orchestrator.api.answering import Answers, answer
     from orchestrator.api.choosing import Choice, choose
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from orchestrator.own_data.choose_options import ChooseOptions
     from orchestrator.store import open_store
     from orchestrator.sweeps.sweep import SweepSpec as Sweep
+    from trials.plugins.loading import load as load_plugins
 
 __all__ = [
     "Answers",
@@ -40,6 +43,7 @@ __all__ = [
     "export_model",
     "launch",
     "layers",
+    "load_plugins",
     "open_store",
     "plan",
     "table",
@@ -58,6 +62,7 @@ _PLACES = {
     "export_model": "orchestrator.api.exporting:export_model",
     "launch": "orchestrator.api.launching:launch",
     "layers": "orchestrator.api.layer_probing:layers",
+    "load_plugins": "trials.plugins.loading:load",
     "open_store": "orchestrator.store:open_store",
     "plan": "orchestrator.api.launching:plan",
     "table": "orchestrator.api.tabulating:table",
@@ -68,5 +73,6 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for: a reader of a store needs nothing that runs trials."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    load_installed()
     module, _, attribute = _PLACES[name].partition(":")
     return getattr(import_module(module), attribute)

@@ -27,7 +27,7 @@ from trials.draft import Lookup
 from trials.probing.probe_key import probe_id, states_key, subset_seed
 from trials.sources.cache import Progress
 from trials.spec import TrialSpec
-from trials.tasks import TASKS
+from trials.tasks.task import score_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +134,7 @@ def _probe_row(probe: Probe) -> Row:
         "task": spec.task,
         "corpus": spec.data.name,
         "model": spec.model.name,
-        "metric": spec.score or TASKS[spec.task].metrics[0],
+        "metric": score_name(spec.task, spec.score),
         "train_size": spec.train_size,
         "n_places": probe.n_places,
         "score": probe.score,

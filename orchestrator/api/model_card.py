@@ -30,6 +30,7 @@ from trials.sources.hub_client import Repo
 from trials.sources.local_models import named_model
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
+from trials.tasks.task import score_name
 
 Row = dict[str, Any]
 _PIPELINES = {"tokens": "token-classification", "text": "text-classification"}
@@ -130,7 +131,7 @@ def _scores(spec: TrialSpec, row: Row, score: float) -> str:
     for name, value in (best or {"score": row["best_score"]}).items():
         lines.append(f"| {name} | {points(value)} | {points(test[name]) if name in test else ''} |")
     lines += [f"| {name} | | {points(value)} |" for name, value in test.items() if name.endswith(MISMATCHED)]
-    chosen = spec.score or TASKS[spec.task].metrics[0]
+    chosen = score_name(spec.task, spec.score)
     note = f"The weights are those of epoch {row['best_epoch']:g}, the best by dev {chosen}; test selected nothing."
     if score != row["best_score"]:
         note += f" Retrained for this folder, they score {points(score)} on dev."

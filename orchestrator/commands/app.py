@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from orchestrator.commands.places import with_places
+from orchestrator.config.command_line import with_plugins
 from orchestrator.config.signals import end_with_command
 
 # Panels of the list of commands, in its order.
@@ -156,7 +157,7 @@ def load_command(name: str) -> Any:
         found = single
     command = typer.main.get_command(found)
     command.name = name.split()[-1]
-    return command
+    return with_plugins(command)
 
 
 app = typer.Typer(

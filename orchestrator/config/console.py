@@ -27,7 +27,6 @@ from rich.segment import Segment
 from rich.table import Table
 
 from orchestrator.config.quantities import size
-from orchestrator.config.signals import end_with_command
 from trials.errors import PermafrostError, is_out_of_memory, one_line
 from trials.escaping.untrusted_text import composed, escaped
 from trials.sources.cache import Progress
@@ -279,13 +278,9 @@ def typed_command() -> str:
 
 
 def sibling_command(name: str, *arguments: str) -> str:
-    """Another command, called the way this process was: `permafrost NAME ...` or `python -m orchestrator.NAME ...`."""
-    program = [sys.orig_argv[0], "-m", f"orchestrator.{name}"] if _runs_a_module() else [_script(), name]
-    return shlex.join([*program, *arguments])
-
-
-def script_command(name: str, *arguments: str) -> str:
-    """Another command of the console script, also where this process is `python -m orchestrator.launch`."""
+    """Another command of the console script, also where this process is `python -m orchestrator.launch`: that would
+    not find our packages in a folder with an `orchestrator.py`.
+    """
     program = str(Path(sys.orig_argv[0]).with_name("permafrost")) if _runs_a_module() else _script()
     return shlex.join([program, name, *arguments])
 
@@ -298,11 +293,3 @@ def _script() -> str:
     """The console script: its name alone where the shell finds the same file by it, else its path."""
     script = Path(sys.argv[0])
     return script.name if shutil.which(script.name) == str(script) else str(script)
-
-
-def run(function: Callable[..., None]) -> None:
-    """Run one command as a program of its own: `python -m orchestrator.launch`."""
-    end_with_command()
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(function)
-    app()

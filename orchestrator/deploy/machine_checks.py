@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -32,6 +33,7 @@ from trials.draft import Lookup
 from trials.errors import ConfigError, MissingError, PermafrostError
 from trials.hardware.cpu_name import processor_name
 from trials.hardware.machine import Gpu, listed_gpus, usable_cores
+from trials.plugins.import_origins import OURS, hidden_by
 from trials.sources.cache import cache_root
 from trials.sources.corpus_draft import named_corpus
 from trials.sources.local_models import named_model
@@ -70,6 +72,7 @@ def checks(store: str, sweep: Path | None, settings: Sequence[str], where: Clust
     found: dict[str, Check] = {
         "python": python,
         "packages": packages,
+        "imports": lambda: imports(Path.cwd()),
         "devices": devices,
         "launch": lambda: launch_use(where, sweep, settings),
         "store": lambda: writable_store(store),
@@ -140,6 +143,18 @@ def packages(requirements: Sequence[str] | None = None) -> Iterator[CheckResult]
     if not bad:
         shown = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("torch", "transformers", "ray"))
         yield CheckResult("packages", "ok", f"{len(needed)} packages, {shown}")
+
+
+def imports(folder: Path) -> Iterator[CheckResult]:
+    """Which files our packages are imported from, and whether a folder has others of their names."""
+    files = [str(import_module(name).__file__) for name in OURS]
+    yield CheckResult("imports", "ok", ", ".join(files))
+    for name, path in hidden_by(str(folder)).items():
+        yield CheckResult(
+            "imports", "warn", f"{path} has the name of our package `{name}`; `permafrost` does not import it",
+            f"In this folder use `permafrost`, not `python -m {name}`; a script that imports `{name}` first needs "
+            "`python -P`. Or rename the file.",
+        )  # fmt: skip
 
 
 def _requirement(text: str) -> Requirement | None:

@@ -102,4 +102,7 @@ def _is_transient(error: BaseException) -> bool:
 
 def last_line(error: str | None) -> str:
     """The last line of an error or traceback, which says what happened."""
-    return (error or "no reason given").strip().splitlines()[-1]
+    lines = (error or "no reason given").strip().splitlines()
+    if len(lines) > 1 and lines[-1].lstrip().startswith("For further information visit https://errors.pydantic.dev"):
+        return lines[-2].strip().partition(" [type=")[0]
+    return lines[-1]

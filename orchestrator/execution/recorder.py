@@ -23,6 +23,7 @@ from orchestrator.store.row_digests import RECORDED, as_columns, of_columns, rec
 from orchestrator.store.schema import EPOCHS, TABLES, State
 from orchestrator.store.weights import WEIGHTS, recorded_weights
 from trials.datasets.corpus import Item
+from trials.plugins.loading import source_digests
 from trials.record import EpochRecord, SplitReport, loss_fall, trial_totals
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
@@ -258,6 +259,10 @@ def git_commit() -> str | None:
 
 @cache
 def versions() -> dict[str, str]:
-    """The versions that a result depends on."""
+    """The versions that a result depends on; of plug-ins, the beginnings of their sources' digests."""
     packages = ("permafrost-sweeps", "torch", "transformers", "tokenizers", "ray", "numpy")
-    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}
+    return (
+        {"python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in packages}
+        | {f"plug-in {module}": digest[:16] for module, digest in source_digests().items()}
+    )

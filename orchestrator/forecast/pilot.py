@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,8 @@ from orchestrator.forecast.work import (
     work_of,
 )
 from trials.errors import MissingError
+from trials.plugins.import_origins import folders_for_other_processes
+from trials.plugins.loading import loaded
 from trials.prefix.rule import cached_depth
 from trials.record import ACCRUED
 from trials.settings import First
@@ -95,13 +98,18 @@ def run_pilots(
 ) -> list[Observation]:
     """Run pilots one after the other and return their costs as observations. Raises MissingError."""
     small = [pilot_spec(spec) for spec in specs]
-    command = [sys.executable, "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
+    command = [sys.executable, "-P", "-m", "orchestrator.forecast.pilot_worker", str(threads), "gpu" if gpu else "cpu"]
+    command.append(loaded().to_json())
     results = list[dict[str, float]]()
+    path = [*folders_for_other_processes(), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
     say(f"pilot   {counted(len(small), 'shape')}, {2 * STEPS} steps each")
     with tempfile.TemporaryFile("w+") as specs_file, tempfile.TemporaryFile("w+") as errors:
         specs_file.writelines(f"{spec.model_dump_json()}\n" for spec in small)
         specs_file.seek(0)
-        with subprocess.Popen(command, stdin=specs_file, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+        with subprocess.Popen(
+            command, stdin=specs_file, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        ) as process:
             timer = threading.Timer(TIMEOUT_S, process.kill)
             timer.start()
             try:

@@ -1,6 +1,6 @@
 """The process that runs pilots: one spec per line on stdin, one line of JSON each on stdout.
 
-python -m orchestrator.forecast.pilot_worker 1 cpu < specs.jsonl
+python -m orchestrator.forecast.pilot_worker 1 cpu '[[], {}]' < specs.jsonl
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import torch
 
 import orchestrator.execution.inline  # noqa: F401  # imported because the memory of a trial includes these modules
 from trials.hardware.device import device_for
+from trials.plugins.loading import LoadedPlugins
 from trials.record import ACCRUED, EpochRecord
 from trials.run import run_trial
 from trials.spec import TrialSpec
@@ -42,4 +43,5 @@ def main(threads: int, *, gpu: bool) -> None:
 
 
 if __name__ == "__main__":
+    LoadedPlugins.of_json(sys.argv[3]).load()
     main(int(sys.argv[1]), gpu=sys.argv[2] == "gpu")

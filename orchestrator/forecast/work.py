@@ -21,7 +21,7 @@ from trials.models.family import MODEL_FAMILIES
 from trials.prefix.rule import cached_depth, prefix_key
 from trials.settings import FreezeSpec
 from trials.spec import TrialSpec
-from trials.tasks import TASKS
+from trials.tasks.task import head_of
 from trials.training.steps import evaluation_steps, steps_an_epoch
 
 GIGA = 1e9
@@ -132,7 +132,7 @@ def is_padding_free(spec: TrialSpec) -> bool:
     if spec.model.family not in MODEL_FAMILIES:
         return True
     family = MODEL_FAMILIES[spec.model.family]
-    return family.padding_free and not (family.causal and TASKS[spec.task].head == "text")
+    return family.padding_free and not (family.causal and head_of(spec.task) == "text")
 
 
 def _computed_lengths(spec: TrialSpec, lengths: np.ndarray) -> np.ndarray:

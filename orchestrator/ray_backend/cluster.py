@@ -170,13 +170,13 @@ def _connected(
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     import ray  # only now: importing it takes seconds, and it reads the settings above
-    from ray.job_config import JobConfig
 
     from orchestrator.ray_backend.startup_patch import starting_at_once
+    from orchestrator.ray_backend.worker_path import OwnPathJob
 
     # What Ray says of its processes is for its logs: dozens of lines, with escape sequences, on stdout, which is ours.
     ray._private.worker.print_to_stdstream = lambda data, ignore_prefix: None
-    job = JobConfig(metadata=dict(metadata or {}))
+    job = OwnPathJob(metadata=dict(metadata or {}))
     with starting_at_once() as wait_for_dashboard:
         try:
             ray.init(logging_level=logging.ERROR, log_to_driver=False, job_config=job, **options)

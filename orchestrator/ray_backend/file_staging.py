@@ -58,7 +58,7 @@ def with_local_files(spec: TrialSpec, origin: str) -> TrialSpec:
 
     if ray.get_runtime_context().get_node_id() == origin:
         return spec
-    return staged(spec, _asking(origin))
+    return staged(spec, asking(origin))
 
 
 def staged(spec: TrialSpec, ask: Ask) -> TrialSpec:
@@ -87,7 +87,7 @@ def _corpus(data: DataSpec, ask: Ask) -> DataSpec:
             return fingerprint(**here(folder)) == data.fingerprint
         return False
 
-    folder = _cached(f"corpus-{data.fingerprint}", listed, is_right, ask)
+    folder = cached(f"corpus-{data.fingerprint}", listed, is_right, ask)
     return data.model_copy(update=here(folder))
 
 
@@ -101,11 +101,11 @@ def _model(model: ModelSpec, ask: Ask) -> ModelSpec:
             return revision_of(folder, pickle=model.pickle) == model.revision
         return False
 
-    folder = _cached(f"model-{model.revision}", listed, is_right, ask)
+    folder = cached(f"model-{model.revision}", listed, is_right, ask)
     return model.model_copy(update={"path": str(folder)})
 
 
-def _cached(key: str, listed: Callable[[], list[OriginFile]], is_right: Callable[[Path], bool], ask: Ask) -> Path:
+def cached(key: str, listed: Callable[[], list[OriginFile]], is_right: Callable[[Path], bool], ask: Ask) -> Path:
     """The cache folder of a key with its files; the first worker copies them."""
     if (folder := _complete(key)) and is_right(folder):
         return folder
@@ -134,6 +134,7 @@ def _complete(key: str) -> Path | None:
 
 
 def _copy(target: Path, file: OriginFile, ask: Ask) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("wb") as out:
         for start in range(0, file.n_bytes, PIECE_BYTES):
             out.write(ask(piece, file.path, start))
@@ -162,7 +163,7 @@ def piece(path: str, start: int) -> bytes:
         return file.read(PIECE_BYTES)
 
 
-def _asking(origin: str) -> Ask:
+def asking(origin: str) -> Ask:
     """Calls functions on a node, in a Ray task."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

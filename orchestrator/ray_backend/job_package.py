@@ -16,6 +16,7 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from trials.datasets.corpus import SPLITS
 from trials.errors import ConfigError, RefusedError
+from trials.plugins.loading import loaded
 from trials.starter import BUNDLED_TREEBANKS, STARTER
 
 MOST_BYTES = 400 << 20  # Ray refuses packages above 500 MiB
@@ -51,7 +52,8 @@ def package_sweep(folder: Path, document: Document, spec: ClusterSpec, here: Pat
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file, target)
     name = f"{document.path.stem}.sweep.yaml"
-    (folder / name).write_text(yaml.safe_dump(document.content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    content = {key: value for key, value in document.content.items() if key != "plugins"}  # see `package_plugins`
+    (folder / name).write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
     there = spec.model_copy(update={"address": "auto"}).model_dump(mode="json", exclude_unset=True)
     (folder / CLUSTER_FILE).write_text(yaml.safe_dump(there | {"address": "auto"}), encoding="utf-8")
     return name
@@ -98,6 +100,22 @@ def _files(path: Path) -> Iterator[Path]:
                 )
             if one.is_file():
                 yield one
+
+
+def package_plugins(folder: Path) -> list[str]:
+    """Write the files of all plug-ins that are loaded here into a job's working directory; the options that load them.
+
+    Raises:
+        ConfigError: They are too large, or one has the name of a file that the sweep names.
+    """
+    plugins = loaded()
+    for name, path in plugins.files().items():
+        target = folder / name
+        if target.exists() and target.read_bytes() != path.read_bytes():
+            raise ConfigError(f"{path}: a plug-in's file has the name of another that the sweep names. Rename it.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    return [word for module in plugins.modules for word in ("--plugin", module)]
 
 
 def our_modules() -> list[str]:

@@ -21,6 +21,7 @@ from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the packag
 
 from orchestrator.execution.events import failure
 from orchestrator.execution.slots import Share
+from orchestrator.ray_backend.plugin_staging import StagedPlugins
 from orchestrator.ray_backend.set_up_board import post
 from trials.cache.set_up import SetUpWork, reported_to
 from trials.hardware.machine import VISIBLE
@@ -47,6 +48,7 @@ class WorkerSettings:
         checkpoint: When trials save checkpoints; None for never.
         origin: Ray's id of the driver's node, on which the paths of specs are valid; None if they are valid everywhere.
         keep_weights: Whether completed trials store their trained tensors.
+        plugins: What a worker loads before its first trial; None for nothing.
     """
 
     predictions: Predictions
@@ -54,11 +56,13 @@ class WorkerSettings:
     checkpoint: CheckpointTimes | None
     origin: str | None = None
     keep_weights: bool = False
+    plugins: StagedPlugins | None = None
 
     def for_share(self, share: Share) -> dict[str, Any]:
         """As plain values, with a trial's share of a node."""
         return {"threads": share.cpus, "gpus": share.gpus, "predictions": self.predictions, "store": self.store,
-                "checkpoint": self.checkpoint, "origin": self.origin, "keep_weights": self.keep_weights}  # fmt: skip
+                "checkpoint": self.checkpoint, "origin": self.origin, "keep_weights": self.keep_weights,
+                "plugins": self.plugins}  # fmt: skip
 
 
 class WorkerMemoryError(Exception):
@@ -91,6 +95,8 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         torch.set_num_threads(config["threads"])
         self._memory = MemoryLevel()
         signal.signal(signal.SIGTERM, self._on_sigterm)
+        if config["plugins"] is not None:
+            config["plugins"].load(config["origin"])
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:

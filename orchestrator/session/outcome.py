@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.config.console import say, script_command, sibling_command, stderr, typed_command
+from orchestrator.config.console import say, sibling_command, stderr, typed_command
 from orchestrator.config.quantities import counted
 from orchestrator.execution.events import last_line
 from orchestrator.execution.stop_request import StopRequest
@@ -67,8 +67,8 @@ def say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopReques
     if early := early_end(plan, outcome, stop):
         say(early if stop.reason is not None else f"{early} Resume with:\n  {typed_command()}")
     say(f"results {outcome.store}; show them again with: {sibling_command('status', '--store', outcome.store)}")
-    say(f"next    {script_command('dashboard', outcome.store)}")
-    say(f"        {script_command('answer', '--store', outcome.store)}")
+    say(f"next    {sibling_command('dashboard', outcome.store)}")
+    say(f"        {sibling_command('answer', '--store', outcome.store)}")
 
 
 def earlier_note(results: ResultStore, plan: SweepPlan, ended: Collection[str]) -> str:

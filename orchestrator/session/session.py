@@ -178,9 +178,10 @@ class Running:
         from orchestrator.ray_backend.cluster import local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
         from orchestrator.ray_backend.jobs import job_metadata
+        from orchestrator.ray_backend.plugin_staging import stage_plugins
         from orchestrator.ray_backend.shared_storage_check import unshared_note
 
-        sweep, where = self.plan.sweep, self.cluster
+        sweep, where, plugins = self.plan.sweep, self.cluster, stage_plugins()
         # Ray starts a worker per core. If each of them runs trials, they may import what these need at once.
         cores, uses_gpus = cores_here(where), bool(sweep.resources.gpus)
         one_each = sweep.resources.cpus == 1 and not uses_gpus and where.concurrency is None
@@ -208,6 +209,7 @@ class Running:
                 sweep.checkpoint.times,
                 cluster.node_id,
                 sweep.keep == "weights",
+                plugins if plugins.modules else None,
             )
             # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
             threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()

@@ -11,7 +11,7 @@ from pathlib import Path
 from orchestrator.config.console import INTERRUPTED, say
 from orchestrator.config.yaml_document import Document
 from orchestrator.deploy.ray_token import NO_TOKEN
-from orchestrator.ray_backend.job_package import CLUSTER_FILE, package_sweep
+from orchestrator.ray_backend.job_package import CLUSTER_FILE, package_plugins, package_sweep
 from orchestrator.ray_backend.jobs import Jobs
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from trials.errors import ConfigError
@@ -38,7 +38,10 @@ def submit(
         say(f"note    {NO_TOKEN}.")
     with tempfile.TemporaryDirectory() as folder:
         name = package_sweep(Path(folder), document, spec, Path.cwd())
-        words = ["python", "-m", "orchestrator.launch", "--sweep", name, "--cluster", CLUSTER_FILE, "--store", store]
+        flags = [*flags, *package_plugins(Path(folder))]
+        # -P: the job's folder holds what the person named, perhaps a `trials.py`
+        words = ["python", "-P", "-m", "orchestrator.launch"]
+        words += ["--sweep", name, "--cluster", CLUSTER_FILE, "--store", store]
         job = jobs.submit(Path(folder), [*words, *flags], spec, sweep=sweep, store=store)
     say(f"job     {job} at {spec.address}; it runs independently of this terminal")
     if detach:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group as Stack
@@ -21,7 +22,7 @@ from orchestrator.sweeps.plan import Plan
 from orchestrator.sweeps.this_machine import device_line
 from trials.metrics.metric import metric_label
 from trials.spec import TrialSpec
-from trials.tasks import TASKS
+from trials.tasks.task import head_of
 from trials.training.steps import examples_seen, steps_an_epoch
 
 MOST_SETTINGS = 60  # that a plan lists
@@ -86,7 +87,7 @@ def _name_of(spec: TrialSpec, varying: Sequence[str], cells: Mapping[str, Sequen
     name = cell_label(spec, varying)
     groups = {objective_group(replicates[0]) for replicates in cells.values()}
     _, _, corpus, size = objective_group(spec)
-    return name if len(groups) == 1 else f"{name}, {corpus}, {size:,} train {_ITEMS[TASKS[spec.task].head]}"
+    return name if len(groups) == 1 else f"{name}, {corpus}, {size:,} train {_ITEMS[head_of(spec.task)]}"
 
 
 def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
@@ -94,7 +95,7 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
     varying = varying_settings([cell.spec for cell in cells])
     width = max((len(cell_label(cell.spec, varying)) for cell in cells), default=0)
     for (task, metric, corpus, size), group in _grouped(cells).items():
-        title = Text(f"{corpus}, {size:,} train {_ITEMS[TASKS[task].head]}, {metric_label(metric)}")
+        title = Text(f"{corpus}, {size:,} train {_ITEMS[head_of(task)]}, {metric_label(metric)}")
         table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
         table.add_column("freeze", overflow="fold", min_width=min(width, _FREEZE_WIDTH))
         for name, figure_width in _FIGURES.items():
@@ -103,9 +104,21 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
             table.add_row(Text(cell_label(cell.spec, varying)), *_figures(cell))
         notes = [Text(f"{cell_label(cell.spec, varying)}: {words}") for cell in group for words in _notes(cell)]
         notes += [Text(words) for words in (_unevenness(group),) if words]
-        yield Padding(Stack(table, *notes), (1, 0, 0, 0))
+        own = [_statistics_table(group, varying)] if group[0].statistics else []
+        yield Padding(Stack(table, *notes, *own), (1, 0, 0, 0))
     if any(layer_strip(cell.spec.freeze.label, cell.spec.model.n_layers) for cell in cells):
         yield Text(LEGEND, style="dim")
+
+
+def _statistics_table(group: Sequence[CellSummary], varying: Sequence[str]) -> Table:
+    """The statistics of plug-ins, below the table: there is no room beside it."""
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for number, head in enumerate(("freeze", *group[0].statistics)):
+        table.add_column(Text(head), justify="right" if number else "left", overflow="fold")
+    for cell in group:
+        values = ("" if math.isnan(value) else f"{value:.2f}" for value in cell.statistics.values())
+        table.add_row(Text(cell_label(cell.spec, varying)), *values)
+    return table
 
 
 def _notes(cell: CellSummary) -> list[str]:
@@ -131,7 +144,7 @@ def _unevenness(cells: Sequence[CellSummary]) -> str:
 
 
 # Column names and widths, so that the tables of a sweep align in 80 columns.
-_ITEMS = {"tokens": "sentences", "text": "texts"}
+_ITEMS = {"tokens": "sentences", "text": "texts", None: "items"}
 _FREEZE_WIDTH = 19
 _FIGURES = {
     "seeds": 5,

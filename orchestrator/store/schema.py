@@ -36,7 +36,9 @@ class State(enum.StrEnum):
     FAILED = "failed"
 
 
-METRICS = tuple(metric.name for metric in REGISTERED.values())  # every metric that a task may measure is a column
+# Every metric of ours is a column. Those of plug-ins are in `best_metrics` and `test_metrics` under their names, so
+# that the columns of a store do not depend on what is loaded.
+METRICS = tuple(metric.name for metric in REGISTERED.our_values())
 
 _TYPES = {"int": _INT, "float": _FLOAT, "str": _TEXT, "tuple[float, ...]": pa.list_(pa.float32())}
 _FIELDS = [field for field in dataclasses.fields(EpochRecord) if field.name in RECORD_COLUMNS]
@@ -70,7 +72,7 @@ def epochs_columns(metrics: Iterable[TaskMetric]) -> Columns:
 
 
 COLUMNS: dict[str, Columns] = {
-    "epochs": epochs_columns(REGISTERED.values()),
+    "epochs": epochs_columns(REGISTERED.our_values()),
     "trials": {
         **_ID,
         "state": (_TEXT, f"How it ended: {', '.join(State)}."),
@@ -104,7 +106,10 @@ COLUMNS: dict[str, Columns] = {
         "loss_fall": (_FLOAT, "By what share of its first tenth the last tenth of the training loss lies lower."),
         **{field.name: _described(field) for field in _FIELDS if RECORD_COLUMNS[field.name].per_trial},
         "git_commit": (_TEXT, "The commit of the code, with + where it was changed."),
-        "versions": (pa.map_(_TEXT, _TEXT), "Versions of Python and the packages."),
+        "versions": (
+            pa.map_(_TEXT, _TEXT),
+            "Versions of Python and the packages; of plug-ins, the beginnings of their sources' digests.",
+        ),
         "error": (_TEXT, "Why it ended otherwise than completed."),
         "spec": (_TEXT, "Everything that decides the trial, as JSON."),
         "time": (_TIME, "When it ended, UTC."),

@@ -17,8 +17,8 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from orchestrator.sweeps.space import Point, Space
 from trials.metrics.metric import METRICS
+from trials.plugins.registry import Registry
 from trials.record import RECORD_COLUMNS
-from trials.registry import Registry
 from trials.settings import Frozen, Positive, Seed
 
 Confidence = Annotated[float, Field(ge=0.5, lt=1)]

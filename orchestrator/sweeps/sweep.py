@@ -15,6 +15,7 @@
     keep: weights               # store the trained tensors of each trial's best epoch, for `export model`
     predictions: auto           # stored predictions: of tagging up to a size, or `all`, or `none`
     watch: {log: sweep.jsonl}   # JSON log, notifications, trackers: see `notification_spec`
+    plugins: [mine]             # modules that register strategies, tasks, metrics, ...: see `trials.plugins.loading`
 
 Settings that belong together vary as `cases`, each of which overrides `trial`:
 
@@ -46,6 +47,7 @@ from orchestrator.sweeps.space import CASES, LayersError, Point, continuous, n_p
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
 from trials.escaping.untrusted_text import composed
+from trials.plugins.loading import load
 from trials.settings import CheckpointTimes, Frozen, Positive, Predictions, Seed
 from trials.sources.local_models import STARTER
 from trials.spec import TrialSpec
@@ -126,6 +128,10 @@ def _n_values(value: object) -> int:
     return 1 + sum(map(_n_values, inside))
 
 
+def _word_is_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
 def _list_is_choice(value: object) -> object:
     return {"choice": value} if isinstance(value, list) else value
 
@@ -157,6 +163,8 @@ class SweepSpec(Frozen):
             training; null stores none.
         predictions: Which predictions are stored: ``auto`` for those of tagging up to a size, ``all`` or ``none``.
         watch: Log and notifications.
+        plugins: Modules that register strategies, rules, tasks, metrics or statistics of your own; looked for beside
+            the file, in the working folder, and among what is installed.
     """
 
     name: Annotated[str, Field(pattern=r"^[^\W_][\w.-]*$", max_length=80), AfterValidator(_file_name)]
@@ -173,6 +181,7 @@ class SweepSpec(Frozen):
     keep: Literal["weights"] | None = None
     predictions: Predictions = "auto"
     watch: WatchSpec = WatchSpec()
+    plugins: Annotated[tuple[str, ...], BeforeValidator(_word_is_list)] = ()
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:
@@ -246,7 +255,8 @@ def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
 
 
 def declared_sweep(document: Document) -> SweepSpec:
-    """The sweep that a document declares. Raises ConfigError."""
+    """The sweep that a document declares, with its plug-ins loaded. Raises ConfigError."""
+    _load_plugins(document)
     try:
         return SweepSpec.model_validate(document.content)
     except ValidationError as error:
@@ -255,6 +265,16 @@ def declared_sweep(document: Document) -> SweepSpec:
         problems = [document.place(path) + with_hint(path, each) for path, each in zip(paths, found, strict=True)]
         wrong = {each.path[0] if each.path else "space" for each in found}
         raise ConfigError(most([*problems, *_problems_of_the_rest(document, wrong)])) from error
+
+
+def _load_plugins(document: Document) -> None:
+    """Load the modules that are listed under `plugins`; what is no list of words is reported with all other faults."""
+    named = _word_is_list(document.content.get("plugins", []))
+    if isinstance(named, list):
+        beside = (document.path.parent, Path())
+        for n, module in enumerate(named):
+            if isinstance(module, str):
+                load([module], beside, document.place(("plugins", n)).removesuffix(": "))
 
 
 def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[str, ...]:

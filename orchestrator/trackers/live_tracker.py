@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.config.console import script_command
+from orchestrator.config.console import sibling_command
 from orchestrator.config.quantities import counted
 from orchestrator.config.validation_messages import shortened
 from orchestrator.execution.events import Listener
@@ -83,7 +83,7 @@ class LiveTracker(Listener):
     @property
     def _export(self) -> str:
         words = ("export", self._target.name, *self._target.options, "--sweep", self._sweep)
-        return script_command(*words, "--store", self._results.address)
+        return sibling_command(*words, "--store", self._results.address)
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Nothing to send: a run begins with its first evaluation."""

@@ -16,7 +16,7 @@ from importlib import import_module
 
 from orchestrator.claims import Timing, join
 from orchestrator.commands.launch_command import launch
-from orchestrator.config.console import run
+from orchestrator.config.command_line import run
 from orchestrator.execution.recorder import git_commit, versions
 
 TIMING = Timing(beat_s=1.0, stale_s=4.0, poll_s=0.5)

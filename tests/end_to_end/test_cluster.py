@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from tests.builders import write_sweep, write_tagged_treebank
 from tests.chaos.cluster import Nodes, namespaces_allowed
 from tests.chaos.compare import compare, rows_without_paths, tables
 from tests.chaos.processes import end_all
+from tests.plugin_packages import install
 
 pytestmark = [
     pytest.mark.cluster,
@@ -116,6 +118,21 @@ def test_each_node_but_the_drivers_fetches_the_files_of_a_sweep_once(
     assert not staged[0]
     for n in (1, 2):
         assert [path.name.split("-")[0] for path in staged[n]] == ["corpus", "model"]
+
+
+def test_a_plug_in_of_a_package_that_only_the_laptop_has_runs_on_every_node(
+    nodes: Nodes, client: Client, tmp_path: Path
+) -> None:
+    path = os.pathsep.join([nodes.environment["PYTHONPATH"], str(install(tmp_path / "site"))])
+    space = "space={freeze: [none, {strategy: ends, depth: 2}, {strategy: ends, depth: 4}]}"
+    words = ("--sweep", "away.yaml", "--offline", "--set", "trial.optim.epochs=1", "--set", space)
+    launched = client("launch", *words, "--store", tmp_path / "s", "--cluster", nodes.dashboard, PYTHONPATH=path)
+    said = launched.communicate(timeout=300)[0]
+    assert launched.returncode == 0, said
+    assert "12/12 completed" in said
+    assert "□ ■□□□□■ ends 2" in said
+    for n in (1, 2):
+        assert len(list((nodes.node_folder(n) / "cache" / "staged").glob("plugins-*"))) == 1
 
 
 @pytest.mark.slow  # test_ray ends one by a signal

@@ -210,7 +210,7 @@ def test_a_model_that_is_named_wrongly_is_refused(model: object, message: str) -
 @pytest.mark.parametrize(
     ("draft", "path", "message"),
     [
-        ({"strategy": "first_k"}, "depth", "first_k needs a depth, 0 to 6."),
+        ({"strategy": "first_k"}, "depth", "first_k needs a depth: 0 to 6."),
         (
             {"strategy": "last_k", "depth": 7},
             "depth",

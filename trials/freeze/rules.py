@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trials.errors import unknown
 from trials.escaping.plain_rules import rule_of
-from trials.registry import Registry
+from trials.plugins.registry import NOT_LOADED, Registry
 
 ADAPTIVE = "adaptive"  # the strategy of a setting that has a rule
 
@@ -50,6 +50,7 @@ class FreezingRule(BaseModel):
         statistic: What is measured of each layer for it: ``gradients``, the L1 norm of the gradient summed over an
             interval; ``activations``, how far they are from those of the pretrained encoder; None for nothing.
         n_probes: Train examples that activations are measured on.
+        not_loaded: Whether its plug-in is not loaded, so that it can only be shown.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -57,6 +58,7 @@ class FreezingRule(BaseModel):
     name: str
     statistic: ClassVar[Statistic | None] = None
     n_probes: ClassVar[int] = 0
+    not_loaded: ClassVar[bool] = False
 
     @property
     def n_intervals(self) -> int:
@@ -97,6 +99,23 @@ def _text(value: object) -> str:
 FREEZING_RULES: Registry[type[FreezingRule]] = Registry("freezing rule")
 
 
+class RuleNotLoaded(FreezingRule):
+    """A rule of a stored trial whose plug-in is not loaded: its name and parameters, and no behaviour."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+    not_loaded = True
+
+    @property
+    def n_intervals(self) -> int:
+        """Nobody knows. Raises UnknownNameError."""
+        return FREEZING_RULES[self.name](name=self.name).n_intervals
+
+    @property
+    def label(self) -> str:
+        """`half_time, plug-in not loaded`."""
+        return f"{self.name}, {NOT_LOADED}"
+
+
 def depths_after(rule: FreezingRule, n_layers: int, rows: Sequence[Row]) -> list[int]:
     """How many layers are frozen at first and after the interval of each row: the rule is asked there, never thaws."""
     depths = [rule.first_depth]
@@ -104,6 +123,13 @@ def depths_after(rule: FreezingRule, n_layers: int, rows: Sequence[Row]) -> list
         depth = rule.depth(LayerHistory(n_layers, depths[-1], rows[:n]))
         depths.append(min(n_layers, max(depths[-1], depth)))
     return depths
+
+
+def stored_rule(value: object) -> FreezingRule | None:
+    """A rule of a stored trial: as `new_rule`, but one of a plug-in that is not loaded is a `RuleNotLoaded`."""
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str) and value["name"] not in FREEZING_RULES:
+        return RuleNotLoaded.model_validate(value)
+    return new_rule(value)
 
 
 def new_rule(value: object) -> FreezingRule | None:

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from trials.metrics.pseudo_values import from_left_out
-from trials.registry import Registry
+from trials.plugins.registry import NOT_LOADED, Registry
 
 Output = Literal["tags", "spans", "classes", "binary", "numbers"]
 """What a task predicts: a tag for every word, spans of words, a class for every text, one of two classes of which one
@@ -107,8 +107,11 @@ def register(metric: TaskMetric) -> TaskMetric:
 
 
 def metric_label(name: str) -> str:
-    """The label of a metric; of a name that is not registered, the name in words."""
-    return METRICS[name].label if name in METRICS else name.replace("_", " ")
+    """The label of a metric; of one whose plug-in is not loaded, the name in words."""
+    found, words = METRICS.get(name), name.replace("_", " ")
+    if found is not None:
+        return found.label
+    return words if name == "score" or name.endswith(f"({NOT_LOADED})") else f"{words} ({NOT_LOADED})"
 
 
 def metrics_for(outputs: frozenset[Output], score: str) -> tuple[TaskMetric, ...]:

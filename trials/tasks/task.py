@@ -14,7 +14,7 @@ from trials.datasets.corpus import Item, Text
 from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
 from trials.metrics.table import TagScore
 from trials.models.family import Head
-from trials.registry import Registry
+from trials.plugins.registry import NOT_LOADED, Registry
 from trials.settings import Columns, Scheme
 
 if TYPE_CHECKING:
@@ -147,6 +147,18 @@ class Task(ABC):
 TASKS: Registry[Task] = Registry("task")
 
 
+def score_name(task: str, score: str | None) -> str:
+    """The metric that selects a trial's best epoch: its own, or that of its task."""
+    found = TASKS.get(task)
+    return score or (f"score of {task} ({NOT_LOADED})" if found is None else found.metrics[0])
+
+
+def head_of(task: str) -> Head | None:
+    """Whether each word of a task has a label, or each text; None if its plug-in is not loaded."""
+    found = TASKS.get(task)
+    return None if found is None else found.head
+
+
 def unit_of(task: Task) -> str:
     """What the items of its corpora are called."""
     return "texts" if task.head == "text" else "sentences"
@@ -154,7 +166,7 @@ def unit_of(task: Task) -> str:
 
 def as_score(task_name: str, score: str | None, measured: Mapping[str, float]) -> float:
     """The score among measured metrics: the named one or the task's own, negated if lower is better."""
-    name = score or TASKS[task_name].metrics[0]
+    name = score_name(task_name, score)
     return METRICS[name].as_score(measured[name])
 
 

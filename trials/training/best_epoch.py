@@ -16,7 +16,7 @@ from trials.record import SplitReport
 from trials.settings import Predictions
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.task import Split
+from trials.tasks.task import Split, score_name
 from trials.training.loop import EvaluatedSplit
 
 AUTO_WORDS = 100_000  # largest split whose predictions are stored by default; about a megabyte in the store
@@ -74,7 +74,7 @@ def split_report(
     task = TASKS[spec.task]
     predicted = task.predicted_split(split.gold, evaluated.predicted, split.starts, data.names)
     tags = task.table(predicted)
-    metric = METRICS[spec.score or task.metrics[0]]
+    metric = METRICS[score_name(spec.task, spec.score)]
     contributions, constant = tuple(metric.score_contributions(predicted).tolist()), metric.constant_score(predicted)
     by_default = task.head == "tokens" and len(split.gold) <= AUTO_WORDS
     if predictions == "none" or (predictions == "auto" and not by_default):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import unicodedata
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.samplers import points_of
 from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
 from tests.builders import expanded, write_conllu, write_sweep, write_treebank
+from tests.plugin_packages import fresh_plugins as fresh_plugins
+from tests.plugin_packages import install
 from trials.draft import Lookup
 from trials.errors import ConfigError
 
@@ -329,3 +332,18 @@ def test_more_cores_than_a_node_has_are_refused_with_the_bound(folder: Path, res
         load_sweep(path, [])
     assert problem in str(error.value)
     assert "at most" in str(error.value)
+
+
+def test_a_plug_in_beside_the_file_is_loaded_and_its_strategy_planned(folder: Path, fresh_plugins: None) -> None:
+    install(folder.parent)
+    text = "trial: {data: DATA}\nspace: {freeze: [{strategy: ends, depth: 4, embeddings: true}]}\nplugins: freeze_ends"
+    (spec,) = expanded(sweep(folder, text))
+    assert spec.freeze.label == "ends 4+E"
+    error = refusal(sweep(folder, text), "space.freeze=[{strategy: ends, depth: 1}, {strategy: endz, depth: 2}]")
+    assert "1 is not a depth of ends in model 'starter' of 6 layers: 0, 2, 4, 6." in str(error)
+    assert "unknown 'endz', did you mean 'ends'?" in str(error)
+
+
+def test_a_plug_in_that_is_not_there_is_told_with_its_line(folder: Path) -> None:
+    error = refusal(sweep(folder, "trial: {data: DATA}\nplugins:\n  - nowhere_to_be_found"))
+    assert re.search(r"s\.yaml:\d+: plugins\[0\]: nowhere_to_be_found: no module .* beside the sweep file", str(error))

@@ -1,0 +1,113 @@
+"""In a folder that has modules of our packages' names, Permafrost runs its own code, however it is started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from orchestrator.deploy.machine_checks import imports
+from orchestrator.store import open_store
+from tests.builders import write_sweep
+from tests.end_to_end.conftest import environment
+from tests.plugin_packages import install
+
+THEIRS = "raise SystemExit('the module of the folder was imported')\n"
+SWEEP = """
+trial: {data: UD_English-EWT-sample, train_size: 20, max_length: 24, optim: {epochs: 1}}
+space: {freeze: [none, {strategy: ends, depth: 2}]}
+plugins: freeze_ends
+"""
+SCRIPT = """
+import sys
+from orchestrator import api
+(api.plan if "plan" in sys.argv else api.launch)("own.yaml", store="store")
+from dashboards.notebook import figure
+from trials.spec import TrialSpec
+"""
+CONSOLE = (str(Path(sys.executable).with_name("permafrost")), "launch", "--sweep", "own.yaml", "--store", "store")
+MODULE = ("-m", "orchestrator.launch", "--sweep", "own.yaml", "--store", "store")
+
+
+def own_folder(folder: Path, *, seeds: str = "[0]", all_three: bool = False) -> Path:
+    """With a plug-in and a sweep, and `trials.py` and `dashboards/`; with `all_three` packages of each of our names."""
+    install(folder)
+    write_sweep(folder / "own.yaml", f"{SWEEP}seeds: {seeds}\n")
+    (folder / "run.py").write_text(SCRIPT)
+    for name in ("trials", "dashboards", "orchestrator") if all_three else ("dashboards",):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(THEIRS)
+    if not all_three:
+        (folder / "trials.py").write_text(THEIRS)
+    return folder
+
+
+def started(folder: Path, *words: str) -> None:
+    done = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def in_kernel(folder: Path) -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SCRIPT)])
+    client = NotebookClient(notebook, timeout=200, resources={"metadata": {"path": str(folder)}})
+    client.execute(env=environment())
+
+
+@pytest.mark.parametrize(
+    ("all_three", "words"),
+    [
+        (True, (*CONSOLE, "--dry-run")),
+        (False, (sys.executable, *MODULE, "--dry-run")),
+        (False, (sys.executable, "run.py", "plan")),
+    ],
+)
+def test_every_way_to_start_imports_our_packages(all_three: bool, words: tuple[str, ...], tmp_path: Path) -> None:
+    started(own_folder(tmp_path, all_three=all_three), *words)
+
+
+def test_a_module_of_our_name_that_was_imported_before_is_named(tmp_path: Path) -> None:
+    (tmp_path / "trials.py").write_text("")
+    words = [sys.executable, "-c", "import trials; from orchestrator import api"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment() | {"PYTHONPATH": ""}, capture_output=True, text=True)
+    assert f"{tmp_path / 'trials.py'} was imported as `trials` before" in done.stderr.splitlines()[-1]
+
+
+def test_doctor_says_which_files_are_imported_and_which_are_not(tmp_path: Path) -> None:
+    checkout = str(Path(__file__).parents[2])
+    found, *hidden = imports(own_folder(tmp_path, all_three=True))
+    assert found.what.split(", ") == [
+        f"{checkout}/{name}/__init__.py" for name in ("orchestrator", "trials", "dashboards")
+    ]
+    assert [one.what.partition(" has ")[0] for one in hidden] == [
+        str(tmp_path / name / "__init__.py") for name in ("orchestrator", "trials", "dashboards")
+    ]
+    assert "not `python -m orchestrator`" in hidden[0].fix
+    assert [one.level for one in imports(Path(checkout))] == ["ok"]
+
+
+@pytest.mark.cluster
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("all_three", "seeds", "start"),
+    [
+        (True, "[0]", lambda folder: started(folder, *CONSOLE)),
+        (True, "[0, 1, 2]", lambda folder: started(folder, *CONSOLE)),
+        (False, "[0]", lambda folder: started(folder, sys.executable, *MODULE)),
+        (False, "[0]", lambda folder: started(folder, sys.executable, "run.py")),
+        (False, "[0]", in_kernel),
+    ],
+    ids=["console", "console, several", "-m", "script", "kernel"],
+)
+def test_no_trial_is_lost_on_ray(all_three: bool, seeds: str, start: Callable[[Path], None], tmp_path: Path) -> None:
+    folder = own_folder(tmp_path, seeds=seeds, all_three=all_three)
+    if seeds == "[0]":  # exactly one trial, as a worker that runs a second one has imported ours by then
+        text = (folder / "own.yaml").read_text()
+        (folder / "own.yaml").write_text(text.replace("[none, ", "["))
+    start(folder)
+    states = open_store(str(folder / "store")).trials(["state"])["state"].to_pylist()
+    assert states == ["completed"] * (1 if seeds == "[0]" else 6)

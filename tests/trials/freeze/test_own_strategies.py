@@ -1,0 +1,89 @@
+"""A strategy of somebody else's, under whatever name: its depths, its labels, its strips, its looks."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboards.views.theme import LIGHT
+from orchestrator.analysis.layer_strip import layer_strip
+from orchestrator.analysis.wording import parts
+from tests.builders import make_spec
+from tests.plugin_packages import fresh_plugins as fresh_plugins
+from trials.draft import DraftError, FreezeDraft
+from trials.freeze.strategies import FREEZE_STRATEGIES, FreezeStrategy, StrategyLook, is_nested, shown_as
+from trials.settings import FreezeSpec
+
+pytestmark = pytest.mark.usefixtures("fresh_plugins")
+
+
+def outer(n_layers: int, depth: int) -> frozenset[int]:
+    return frozenset(range(depth // 2)) | frozenset(range(n_layers - depth // 2, n_layers))
+
+
+def spread(n_layers: int, depth: int) -> frozenset[int]:
+    return frozenset(range(0, n_layers, n_layers // depth))
+
+
+def frozen(name: str, strategy: FreezeStrategy, depth: int, *, embeddings: bool = False) -> FreezeSpec:
+    if name not in FREEZE_STRATEGIES:
+        FREEZE_STRATEGIES.register(name)(strategy)
+    return FreezeDraft(strategy=name, depth=depth, embeddings=embeddings).resolve(make_spec().model)
+
+
+@pytest.mark.parametrize(
+    ("name", "depth", "label", "strip"),
+    [
+        ("ends", 2, "ends 2", "□ ■□□□□■"),
+        ("ends", 4, "ends 4", "□ ■■□□■■"),
+        ("outermost_k", 2, "outermost 2", "□ ■□□□□■"),
+        ("outer-most.3", 2, "outer-most.3 2", "□ ■□□□□■"),
+        ("Первые", 4, "Первые 4", "□ ■■□□■■"),
+        ("first", 2, "first (plug-in) 2", "□ ■□□□□■"),
+        ("all", 2, "all (plug-in) 2", "□ ■□□□□■"),
+    ],
+)
+def test_each_depth_has_its_own_label_and_strip(name: str, depth: int, label: str, strip: str) -> None:
+    freeze = frozen(name, outer, depth)
+    assert freeze.label == label
+    assert layer_strip(freeze.label, 6) == strip
+    assert layer_strip(frozen("first_k", outer, 2).label, 6) == "□ ■■□□□□"
+    assert parts(freeze.label, 6).endswith("of 6")
+
+
+def test_a_look_is_part_of_the_registration_and_optional() -> None:
+    shown_as(StrategyLook(word="outside", numbered=False, colour="#123456", symbol="star", dash="dot"))(outer)
+    assert frozen("ends", outer, 2, embeddings=True).label == "outside+E"
+    assert LIGHT.strategy("ends") == ("#123456", "star", "dot")
+    del outer.permafrost_look  # type: ignore[attr-defined]
+    assert LIGHT.strategy("ends")[0] != LIGHT.strategy("first_k")[0]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "depth", "why"),
+    [
+        (outer, 1, "1 is not a depth of own in model 'starter' of 6 layers: 0, 2, 4, 6."),
+        (spread, 0, "0 is not a depth of own in model 'starter' of 6 layers: 1, 2, 3, 6."),
+        (lambda n, d: {n}, 1, "of 6 layers: none is (it would freeze the layers [6])."),
+        (lambda n, d: 1 // 0, 1, "of 6 layers: none is (ZeroDivisionError: integer division or modulo by zero)."),
+    ],
+)
+def test_the_depths_that_freeze_exactly_so_many_layers_are_listed(
+    strategy: FreezeStrategy, depth: int, why: str
+) -> None:
+    with pytest.raises(DraftError) as error:
+        frozen("own", strategy, depth)
+    assert str(error.value).endswith(why)
+
+
+def test_sets_that_do_not_hold_each_other_are_no_chain() -> None:
+    FREEZE_STRATEGIES.register("ends")(outer)
+    FREEZE_STRATEGIES.register("spread")(spread)
+    assert [is_nested(name, 6) for name in ("first_k", "last_k", "ends", "spread", "unheard of")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["layers", "adaptive"])
+def test_a_word_with_a_meaning_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="has a meaning of its own"):
+        FREEZE_STRATEGIES.register(name)(outer)

@@ -1,0 +1,225 @@
+"""Plug-ins of other people: modules that register strategies, rules, tasks, metrics, views or statistics when imported.
+
+A package announces its module by an entry point of the group `permafrost.plugins`; a sweep file names modules that need
+no package under `plugins:`, and every command takes `--plugin`. Whoever runs trials elsewhere takes `loaded()` along,
+as a value or as files (`orchestrator.ray_backend.plugin_staging`), and calls `LoadedPlugins.load` there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from traceback import extract_tb
+
+from trials.errors import ConfigError, reason
+from trials.plugins.import_origins import OURS, pin, place_of
+from trials.plugins.registry import outside_modules
+
+GROUP = "permafrost.plugins"
+MOST_BYTES = 64 << 20  # of all files of the plug-ins: code, and perhaps a table or two
+_SKIPPED = {"__pycache__", ".git"}
+
+_loaded: dict[str, None] = {}
+
+
+@dataclass(frozen=True)
+class LoadedPlugins:
+    """Modules, and the folder that each of their top-level names is imported from.
+
+    Attributes:
+        folders: By name, of the plug-ins themselves and of modules beside them that they use.
+    """
+
+    modules: tuple[str, ...]
+    folders: dict[str, str]
+
+    def load(self) -> None:
+        """Import them here. Raises ConfigError."""
+        for name, folder in self.folders.items():
+            _pin(name, folder, name)
+        for module in self.modules:
+            _import(module, module)
+
+    def to_json(self) -> str:
+        """As an argument of another process on this machine."""
+        return json.dumps([self.modules, self.folders])
+
+    @classmethod
+    def of_json(cls, text: str) -> LoadedPlugins:
+        """From `to_json`."""
+        modules, folders = json.loads(text)
+        return cls(tuple(modules), folders)
+
+    def files(self) -> dict[str, Path]:
+        """Every file, by its path below a common folder.
+
+        Raises:
+            ConfigError: They are too large to be sent.
+        """
+        found = {
+            path.relative_to(folder).as_posix(): path
+            for name, folder in self.folders.items()
+            for path in _files_of(name, Path(folder))
+        }
+        if (n_bytes := sum(path.stat().st_size for path in found.values())) > MOST_BYTES:
+            raise ConfigError(
+                f"plug-ins {', '.join(self.modules)}: {n_bytes >> 20:,} MiB of files, and at most {MOST_BYTES >> 20} "
+                "are sent to workers. Keep data out of the folder of the module."
+            )
+        return found
+
+
+def digest_of(files: dict[str, Path]) -> str:
+    """SHA-256 over the names and bytes of files."""
+    total = hashlib.sha256()
+    for name, path in sorted(files.items()):
+        total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+@cache
+def load_installed() -> tuple[str, ...]:
+    """Load the plug-ins of all installed packages, once; a line for each that does not load, which stops nothing."""
+    problems = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        try:
+            _import(point.module, _named(point))
+            _loaded[point.module] = None
+        except ConfigError as error:
+            problems.append(str(error))
+    return tuple(problems)
+
+
+def _named(point: EntryPoint) -> str:
+    package = f" of {point.dist.name} {point.dist.version}" if point.dist else ""
+    return f"plug-in {point.name!r}{package}"
+
+
+def load(modules: Iterable[str], beside: Sequence[Path] = (), where: str = "plugins") -> None:
+    """Load plug-ins by module name, or by the path of a `.py` file.
+
+    Args:
+        beside: Folders that are searched before Python's own.
+        where: The key or option that names them, for errors.
+
+    Raises:
+        ConfigError: A module is not there, cannot be imported, or has a name that is taken.
+    """
+    load_installed()
+    for given in modules:
+        name, folders = _module_of(given, beside)
+        top = name.partition(".")[0]
+        if top in OURS or top in sys.stdlib_module_names:
+            owner = "Permafrost" if top in OURS else "Python"
+            raise ConfigError(f"{where}: {given}: {owner} has a module of this name. Rename yours.")
+        folder = next((folder for folder in folders if PathFinder.find_spec(top, [str(folder)])), None)
+        if folder is not None:
+            _pin(top, str(folder), f"{where}: {given}")
+            if str(folder) not in sys.path:
+                sys.path.append(str(folder))  # last, for what a plug-in imports from beside it
+        _import(name, f"{where}: {given}")
+        _loaded[name] = None
+
+
+def _module_of(given: str, beside: Sequence[Path]) -> tuple[str, list[Path]]:
+    """The name of a module, and the folders that may hold it, for a name or the path of a file."""
+    if not given.endswith(".py"):
+        return given, [folder.resolve() for folder in beside]
+    path = Path(given)
+    return path.stem, [(folder / path.parent).resolve() for folder in (*beside, Path())]
+
+
+def loaded() -> LoadedPlugins:
+    """What is loaded here: what was named, and every module that registered something.
+
+    Raises:
+        ConfigError: Something was registered by a script or a notebook, which no other process can import.
+    """
+    modules = list(dict.fromkeys([*_loaded, *outside_modules()]))
+    if "__main__" in modules:
+        raise ConfigError(
+            "a strategy, rule, task, metric or statistic is registered in this script or notebook, which workers "
+            "cannot import. Write it into a module and load that (`plugins: [module]`), or use --cluster inline."
+        )
+    folders = {top: folder for module in modules for top, folder in _places(module)}
+    return LoadedPlugins(tuple(modules), folders)
+
+
+def source_digests() -> dict[str, str]:
+    """SHA-256 over the files of each plug-in, by its module; a script or notebook that registers something has none."""
+    found: dict[str, str] = {}
+    for module in dict.fromkeys([*_loaded, *outside_modules()]):
+        files = LoadedPlugins((module,), dict(_places(module))).files()
+        found |= {module: digest_of(files)} if files else {}
+    return found
+
+
+def _places(module: str) -> Iterator[tuple[str, str]]:
+    """The top-level name of a module with its folder; unless that is one of installed packages, also what is loaded
+    from beside it.
+    """
+    top = module.partition(".")[0]
+    folder = _folder_of(top)
+    if folder is None:
+        return
+    yield top, folder
+    if Path(folder).name in ("site-packages", "dist-packages"):
+        return
+    for name in [name for name in sys.modules if "." not in name and name not in (*OURS, "__main__")]:
+        if _folder_of(name) == folder:
+            yield name, folder
+
+
+def _folder_of(top: str) -> str | None:
+    """The folder that a top-level package or module was imported from."""
+    origin = place_of(top)
+    if origin is None:
+        folders = list(getattr(sys.modules.get(top), "__path__", ()))  # a package without `__init__`
+        return str(Path(folders[0]).parent) if folders else None
+    path = Path(origin)
+    if not path.is_file():  # built in, or frozen
+        return None
+    return str(path.parent.parent if path.stem == "__init__" else path.parent)
+
+
+def _files_of(name: str, folder: Path) -> Iterator[Path]:
+    if not (folder / name).is_dir():
+        yield from (path for path in folder.glob(f"{name}.*") if path.suffix in (".py", ".so", ".pyd"))
+        return
+    for path in sorted((folder / name).rglob("*")):
+        if path.is_file() and not _SKIPPED & set(path.relative_to(folder).parts):
+            yield path
+
+
+def _pin(name: str, folder: str, where: str) -> None:
+    try:
+        pin(name, folder)
+    except ImportError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _import(module: str, where: str) -> None:
+    try:
+        import_module(module)
+    except Exception as error:  # anything can be wrong with another's code
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+            raise ConfigError(
+                f"{where}: no module {error.name!r} beside the sweep file, in this folder, or installed."
+            ) from error
+        raise ConfigError(
+            f"{where}: cannot be imported ({type(error).__name__}: {reason(error)}){_line(error)}."
+        ) from error
+
+
+def _line(error: BaseException) -> str:
+    """`, mine.py:12`: the line of a module that was being imported when it raised."""
+    lines = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__) if frame.name == "<module>"]
+    return ", {}:{}".format(*lines[-1]) if lines else ""
