@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
+SWEEP_OPTIONS ?=
 GPU_OUT ?= gpu
 PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
 COVER := --cov --cov-append --cov-report= --cov-fail-under=0
@@ -17,7 +18,7 @@ help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17
 
 sweep: .venv/ready ## run the starter sweep: real freezing trials on two small treebanks; ends with its report
-	$(BIN)/python -m orchestrator.launch --store $(STORE)
+	$(BIN)/python -m orchestrator.launch --store $(STORE) $(SWEEP_OPTIONS)
 	$(BIN)/permafrost report starter --store $(STORE) --no-pictures --no-answers
 
 dashboard: .venv/ready ## browse the results

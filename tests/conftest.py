@@ -1,9 +1,11 @@
-"""What every test shares: the same examples for property tests each time, and a node's cache of its own."""
+"""What every test shares: the same examples for property tests each time, a cache and a working folder of its own."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -15,6 +17,7 @@ from tests.examples import examples
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("project", derandomize=True, deadline=None, max_examples=examples(50), database=None)
 settings.load_profile("project")
+CHECKOUT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,3 +30,29 @@ def node_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["PERMAFROST_CACHE"]
     else:
         os.environ["PERMAFROST_CACHE"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where fixtures of a session or module work: not in the checkout, which stays as it was."""
+    before, there = Path.cwd(), set(_entries(CHECKOUT))
+    folder = tmp_path_factory.mktemp("outside")
+    os.chdir(folder)
+    yield folder
+    os.chdir(before)
+    left = sorted(set(_entries(CHECKOUT)) - there)
+    assert not left, f"a test has left {', '.join(left)} in {CHECKOUT}; let it write to tmp_path or its working folder."
+
+
+@pytest.fixture(autouse=True)
+def working_folder(outside: Path) -> Iterator[Path]:
+    """The working folder of a test: empty, so that nothing depends on what lies where pytest was started."""
+    folder = Path(tempfile.mkdtemp(dir=outside))
+    os.chdir(folder)
+    yield folder
+    os.chdir(outside)
+
+
+def _entries(folder: Path) -> list[str]:
+    """What lies in a folder, without what tools put there: hidden caches and compiled modules."""
+    return [path.name for path in folder.iterdir() if not path.name.startswith((".", "__"))]

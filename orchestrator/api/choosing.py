@@ -18,14 +18,13 @@ from orchestrator.config.notebook_output import ShownInCell, notebook_output
 from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
+from orchestrator.own_data.corpus_guess import guess_corpus
 from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     Question,
     refuse_edited,
     refuse_others,
     size_in,
-    sweep_name,
     sweep_text,
     train_name,
     training_text,
@@ -113,10 +112,12 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     bounds.check(where.prices)
     results = open_store(asked.store, must_exist=False)
     folder = _folder(asked, results)
-    _check(asked, folder)
+    asked.check()
+    named_model(asked.model)  # a name that cannot be one, before the data are read
     with download_progress() as progress:
         lookup = Lookup(offline=asked.offline, progress=progress)
         question = question_of(asked, lookup)
+        _refuse_files(asked, folder, question)
         path = folder / f"{question.name}.yaml"
         if path.exists():
             question = _sized(question, lookup, size_in(path))
@@ -163,23 +164,21 @@ def write_question(options: ChooseOptions) -> Path:
         RefusedError: The file exists.
         ConfigError, DataError, ModelError, MissingError: As `choose`.
     """
-    path = Path(options.out or "") / f"{sweep_name(draft_of(options.data).model_dump())}.yaml"
     options.check()
-    if path.exists():
-        raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
     with download_progress() as progress:
         question = question_of(options, Lookup(offline=options.offline, progress=progress))
+    path = Path(options.out or "") / f"{question.name}.yaml"
+    if path.exists():
+        raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
     write_sweep(path, sweep_text(question))
     return path
 
 
-def _check(asked: ChooseOptions, folder: Path) -> None:
-    """Raise ConfigError, MissingError or RefusedError for whatever can be known before anything is read or run."""
-    asked.check()
-    named_model(asked.model)
+def _refuse_files(asked: ChooseOptions, folder: Path, question: Question) -> None:
+    """Raise RefusedError, before anything runs, for a folder or file that would be overwritten."""
     if asked.export is not None:
         refuse_folder(Path(asked.export))
-    refuse_others(folder, sweep_name(draft_of(asked.data).model_dump()), asked.question)
+    refuse_others(folder, question.name, asked.question)
 
 
 def named_model(name: str) -> str | dict[str, str]:

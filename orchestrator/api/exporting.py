@@ -48,10 +48,9 @@ def export_model(
         RefusedError: The folder already exists, or the repository holds files or is public.
         ModelError: The hub refuses or cannot be reached; the folder, once written, stays.
     """
-    folder = Path(out)
-    refuse_folder(folder)
-    results = open_store(store)
+    folder, results = Path(out), open_store(store)
     spec, row = find_trial(results, trial)
+    refuse_folder(folder)
     target = open_target(push, private=private, overwrite=overwrite) if push is not None else None
     base = hub_model(spec.model.path)
     if target and base and licence is None:
