@@ -33,7 +33,7 @@ test-slow: .venv/ready ## the long tests too, and all examples of those that dra
 test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, autoscaling, Prometheus; 25 minutes
 	$(BIN)/python -m pytest -m cluster
 
-test-browser: .venv/ready ## every promise of the dashboard in a Chromium (apt install chromium)
+test-browser: .venv/ready ## every promise of the dashboard in a Chromium, behind a proxy too (apt install chromium nginx-light)
 	$(BIN)/python -m pytest -m browser
 
 test-deploy: .venv/ready .venv/servers/ready ## the cpu image built and run, compose.yaml as a whole, Ray with TLS, sweeps on Slurm; run as root; installs Debian packages

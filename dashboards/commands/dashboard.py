@@ -28,6 +28,14 @@ def dashboard(
     trusted_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Host name that visitors use; repeatable.")
     ] = None,
+    url_prefix: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Path below which a proxy shows it, e.g. /permafrost.",
+            show_default="X-Forwarded-Prefix of a proxy on this machine",
+        ),
+    ] = "",
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Visitors cannot write notes, as where the store cannot be written.")
     ] = False,
@@ -48,7 +56,9 @@ def dashboard(
         from dashboards.serving.access import read_access
         from dashboards.serving.server import serve
 
-        access = read_access(host=host, port=port, token_file=token_file, trusted_hosts=tuple(trusted_host or ()))
+        access = read_access(
+            host=host, port=port, token_file=token_file, trusted_hosts=tuple(trusted_host or ()), url_prefix=url_prefix
+        )
         results = open_store(store)
         frames = Frames(results, takes_notes=not read_only and _is_writable(results))
         frames.refresh()
