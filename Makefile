@@ -17,11 +17,11 @@ unexport PYTHONDONTWRITEBYTECODE  # else every process of a test compiles the wh
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17
 
-sweep: .venv/ready ## run the starter sweep: real freezing trials on two small treebanks; ends with its report
+sweep: .venv/sweep ## run the starter sweep: real freezing trials on two small treebanks; ends with its report
 	$(BIN)/python -m orchestrator.launch --store $(STORE) $(SWEEP_OPTIONS)
-	$(BIN)/permafrost report starter --store $(STORE) --no-pictures --no-answers
+	$(BIN)/permafrost report $(STORE) starter --no-pictures --no-answers
 
-dashboard: .venv/ready ## browse the results
+dashboard: .venv/sweep ## browse the results
 	$(BIN)/permafrost dashboard $(STORE)
 
 test: .venv/ready ## every promise once, in three to five minutes on two cores
@@ -51,7 +51,7 @@ coverage: .venv/ready ## all tests but the slow ones with a browser or Ray, thos
 bench: .venv/ready ## our sweep against the same work in transformers.Trainer and Ray Tune; an idle machine, half an hour
 	$(BIN)/python -m tests.benchmarks.bench
 
-bench-dashboard: .venv/ready ## the dashboard over 100,000 and 1,000,000 evaluations; an idle machine, ten minutes
+bench-dashboard: .venv/sweep ## the dashboard over 100,000 and 1,000,000 evaluations; an idle machine, ten minutes
 	$(BIN)/python -m tests.benchmarks.dashboard
 
 gpu: ## on a machine with a GPU: exactness, studies 1 and 4, packing, CUDA graphs, memory, energy; nine minutes
@@ -92,10 +92,15 @@ lint: .venv/ready ## style, types, and the direction of imports
 audit: .venv/ready ## known holes of the pinned dependencies, where a database of them can be reached
 	$(BIN)/python -m tests.security.audit
 
-setup: .venv/ready ## make .venv with the pinned dependencies
+setup: .venv/ready ## make .venv with the pinned dependencies and the tools of tests, lint and docs
 
-.venv/ready: pyproject.toml constraints.txt docker/install.sh
+.venv/sweep: pyproject.toml constraints.txt docker/install.sh
+	docker/install.sh --editable --venv .venv --python $(PYTHON)
+	touch $@
+
+.venv/ready: .venv/sweep
 	docker/install.sh --dev --venv .venv --python $(PYTHON)
+	touch $@
 
 servers: .venv/servers/ready ## make .venv/servers for tests: MLflow, an S3, Kubernetes' schemas; their dependencies do not fit beside our pins
 

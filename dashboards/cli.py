@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from orchestrator.commands.app import COMMANDS
+from orchestrator.commands.app import COMMANDS, READ, SHARE
 from orchestrator.commands.app import app as app
 
 COMMANDS |= {
     "dashboard": (
         "dashboards.commands.dashboard:dashboard",
         "Browse the results of a store in a browser, live while a sweep runs.",
+        READ,
     ),
     "report": (
         "dashboards.commands.report:report",
         "Write the report of a sweep: HTML, Markdown, LaTeX and CSV tables, figures.",
+        READ,
     ),
     "paper": (
         "dashboards.commands.paper_command:paper",
         "Draw the tables and figures of a published study as it has them, with ours beside and a verdict per number.",
+        READ,
     ),
     "export": (
         "dashboards.commands.report:export",
         "Write one figure or its table as a page shows it; the format follows the extension.",
+        SHARE,
     ),
 }

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Make a virtual environment with the pinned dependencies and this project: the one way for checkouts and images.
 #
-#   docker/install.sh [--venv DIR] [--python PYTHON] [--dev] [--slim] [--cpu | --cuda]
+#   docker/install.sh [--venv DIR] [--python PYTHON] [--editable | --dev] [--slim] [--cpu | --cuda]
 #
 # --venv DIR      where the environment goes; .venv beside this project's pyproject.toml if not given
 # --python PYTHON the interpreter to make it from, 3.11 or newer; python3 if not given
-# --dev           the project as it lies there, editable, with what its tests and linters need (make setup)
+# --editable      the project as it lies there (make sweep)
+# --dev           the same with what its tests and linters need (make setup)
 # --slim          without what only builds, debuggers and other languages need, for images; wants strip, of binutils
 # --cpu, --cuda   insist on that build of torch; without either any build will do
 #
@@ -17,7 +18,7 @@ say() { printf 'install: %s\n' "$*" >&2; }
 wrong() { say "$*"; exit 2; }
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-venv=$root/.venv python=python3 dev='' slim='' torch=''
+venv=$root/.venv python=python3 editable='' slim='' torch=''
 while [ $# -gt 0 ]; do
   case $1 in
     --venv | --python)
@@ -25,13 +26,14 @@ while [ $# -gt 0 ]; do
       if [ "$1" = --venv ]; then venv=$2; else python=$2; fi
       shift
       ;;
-    --dev) dev=yes ;;
+    --editable) editable=${editable:-$root} ;;
+    --dev) editable="${root}[dev]" ;;
     --slim) slim=yes ;;
     --cpu | --cuda)
       [ -z "$torch" ] || [ "$torch" = "${1#--}" ] || wrong "--cpu and --cuda exclude each other."
       torch=${1#--}
       ;;
-    *) wrong "unknown option $1; known are --venv, --python, --dev, --slim, --cpu and --cuda." ;;
+    *) wrong "unknown option $1; known are --venv, --python, --editable, --dev, --slim, --cpu and --cuda." ;;
   esac
   shift
 done
@@ -53,8 +55,8 @@ case $torch in
   cuda) set -- ${PYTORCH_INDEX:+--extra-index-url "$PYTORCH_INDEX"} ;;
   *) set -- ;;
 esac
-if [ -n "$dev" ]; then
-  "$venv/bin/python" -m pip install --quiet "$@" --editable "${root}[dev]"
+if [ -n "$editable" ]; then
+  "$venv/bin/python" -m pip install --quiet "$@" --editable "$editable"
 else
   "$venv/bin/python" -m pip install --quiet --no-compile "$@" "$root"
   packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') compiled=$packages
@@ -101,4 +103,3 @@ if [ -n "$torch" ]; then
     exit 1
   fi
 fi
-touch "$venv/ready"

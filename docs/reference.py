@@ -1,5 +1,7 @@
 """The reference as Markdown, from the code itself: settings from the pydantic models, commands from typer, tables from
 Arrow's schemas, and the words that are registered. Nothing here knows a single key, option or column by name.
+
+python -m docs.reference writes the pages, which are part of the repository so that links lead somewhere on a forge.
 """
 
 from __future__ import annotations
@@ -261,3 +263,8 @@ def pages() -> Mapping[str, str]:
         "reference/tables.md": tables_page(),
         "reference/words.md": words_page(),
     }
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        (Path(__file__).parent / "pages" / path).write_text(text, encoding="utf-8")

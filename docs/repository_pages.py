@@ -18,29 +18,43 @@ ADOPTED = {
     "docker/README.md": "about/containers.md",
 }
 NOTEBOOK = "docs/tutorial.ipynb"
-_PLACES = ADOPTED | {
-    NOTEBOOK: "notebook.md",
-    "configs/sweeps/starter.svg": "pictures/starter.svg",
-    "configs/sweeps/starter_overview.png": "pictures/starter_overview.png",
-}
+PICTURES = ("starter.svg", "starter_depth.png", "starter_overview.png")
+_PLACES = ADOPTED | {NOTEBOOK: "notebook.md"} | {f"configs/sweeps/{name}": f"pictures/{name}" for name in PICTURES}
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\n)*)\]\(([^)\s]+)\)")
+_YAML = re.compile(r"^\[[^\[\]]+\]\(([^)\s]+\.yaml)\):?$", re.MULTILINE)  # a link on a line of its own
 
 
 def adopted(path: str) -> str:
-    """A file of the repository as a page: its links lead to pages, or become plain text where there is no page."""
-    page = posixpath.dirname(ADOPTED[path])
+    """A file of the repository as a page."""
+    return for_site((ROOT / path).read_text(encoding="utf-8"), path, ADOPTED[path])
+
+
+def for_site(text: str, path: str, page: str) -> str:
+    """The Markdown of a file, whose links are right on a forge, as a page of the site.
+
+    A link leads to the page of what it names, or becomes plain text where there is none; a YAML file that has a line of
+    its own is shown whole.
+
+    Args:
+        path: The file, relative to the repository.
+        page: Its page, relative to the site.
+    """
+    beside = posixpath.dirname(path)
 
     def rewritten(link: re.Match[str]) -> str:
         picture, text, target = link.groups()
         if re.match(r"\w+:|#", target):
             return link[0]
         name, hash_sign, anchor = target.partition("#")
-        place = page_of(posixpath.normpath(posixpath.join(posixpath.dirname(path), name)))
+        place = page_of(posixpath.normpath(posixpath.join(beside, name)))
         if place is None:
             return str(text)
-        return f"{picture}[{text}]({posixpath.relpath(place, page or '.')}{hash_sign}{anchor})"
+        return f"{picture}[{text}]({posixpath.relpath(place, posixpath.dirname(page) or '.')}{hash_sign}{anchor})"
 
-    return _LINK.sub(rewritten, (ROOT / path).read_text(encoding="utf-8"))
+    def shown(link: re.Match[str]) -> str:
+        return f"```yaml\n{(ROOT / beside / link[1]).read_text(encoding='utf-8')}```"
+
+    return _LINK.sub(rewritten, _YAML.sub(shown, text))
 
 
 def page_of(path: str) -> str | None:

@@ -19,7 +19,7 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery, parse_query
 from dashboards.data.selection import select
 from dashboards.report.write import write_report
-from dashboards.views.answer_cards import figures_of, subject
+from dashboards.views.answer_cards import figures_of
 from dashboards.views.compare import prepare_scores, scores_table
 from dashboards.views.recommendation import answers_of
 from dashboards.views.registry import PARTS
@@ -76,8 +76,9 @@ def terminal(store: ResultStore) -> dict[str, list[str]]:
     with console.capture() as captured:
         for table in cell_tables(summary(store)):
             console.print(table)
-    strip, unit = r"[■□]+ [■□]+ ", r"\S+ [kMG%]"
-    row = rf"(?:{strip})?(.+?) +(\d+/\d+) +(\S+ ± +\S+) +(\S+) +({unit}|\d+) +({unit}) +(\S+) +({unit}) *"
+    strip, share = r"[■□]+ [■□]+ ", r"\S+ %"
+    saved = rf"(?: +({share}) +({share}) +({share} \(\S+ to \S+\)))?"
+    row = rf"(?:{strip})?(.+?) +(\d+/\d+) +(\S+ ± +\S+) +(\S+){saved} *"
     found = filter(None, (re.fullmatch(row, line) for line in captured.get().splitlines()))
     return {each[1]: list(each.groups()[1:]) for each in found}
 
@@ -109,7 +110,9 @@ def test_saved_time_is_one_number(store: ResultStore, report: Path, freeze: str)
     assert [100 * mean, 100 * (low or 0), 100 * (high or 0)] == pytest.approx(row.iloc[3:6].tolist(), abs=1e-3)
     table = part(store, "cost-savings").query("cost == 'training time'").set_index("frozen")
     assert table.loc[freeze, "saved (%)"] == row["saved (%)"]
-    assert terminal(store)[freeze][-1] == f"{100 * mean:.1f} %"
+    assert low is not None
+    assert high is not None
+    assert terminal(store)[freeze][5] == f"{100 * mean:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
 @pytest.mark.parametrize("freeze", FROZEN)
@@ -117,7 +120,7 @@ def test_saved_parameters_are_one_number(store: ResultStore, report: Path, freez
     mean, _, _ = ours(store, "saved_params", freeze)
     row = csv(report, "cost-savings").query("cost == 'trainable parameters'").loc[freeze]
     assert 100 * mean == pytest.approx(row["saved (%)"], abs=1e-3)
-    assert terminal(store)[freeze][4] == f"{100 * mean:.1f} %"
+    assert terminal(store)[freeze][3] == f"{100 * mean:.1f} %"
 
 
 @pytest.mark.parametrize("freeze", ["none", *FROZEN])
@@ -137,11 +140,13 @@ def test_training_time_and_flops_are_one_number(store: ResultStore, report: Path
     seconds = csv(report, "cost-time").loc[freeze, "training time (s)"]
     pareto = part(store, "cost-pareto", "&cost=training_cost_s").set_index("frozen")
     assert pareto.loc[freeze, "training time (s)"] == seconds
-    assert terminal(store)[freeze][5] == f"{seconds:.1f}"
+    mean = next(cell.training_cost_s for cell in summary(store) if cell.spec.freeze.label == freeze)
+    assert mean == pytest.approx(seconds, abs=1e-4)
     if freeze != "none":
         table = part(store, "cost-table").set_index("frozen").loc[freeze]
         row = csv(report, "cost-savings").query("cost == 'training FLOPs'").loc[freeze]
         assert table["training FLOPs saved (%)"] == pytest.approx(row["saved (%)"], abs=0.005)
+        assert terminal(store)[freeze][4] == f"{row['saved (%)']:.1f} %"
 
 
 @pytest.mark.parametrize("freeze", FROZEN)
@@ -193,7 +198,7 @@ def _card(store: ResultStore) -> str:
 def _answer_card(store: ResultStore) -> str:
     selection = selected(store)
     assert selection.sweep is not None
-    return figures_of(answer := answers_of(selection)[0], subject(answer) or {})
+    return figures_of(answer := answers_of(selection)[0], answer.recommendation.subject or {})
 
 
 _PICKED = f"{RULED[0].trial_id},{RULED[-1].trial_id}"

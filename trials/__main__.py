@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from trials.draft import Lookup, TrialDraft
 from trials.errors import ConfigError, PermafrostError
+from trials.escaping.plain_files import read_bytes
 from trials.escaping.plain_rules import rule_of
 
 
@@ -53,7 +54,7 @@ def _run(path: Path, threads: int) -> None:
 
 def _read(path: Path) -> TrialDraft:
     try:
-        return TrialDraft.model_validate_json(path.read_bytes())
+        return TrialDraft.model_validate_json(read_bytes(path))
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror}).") from error
     except ValidationError as error:

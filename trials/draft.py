@@ -24,7 +24,7 @@ from trials.sources.corpus_draft import DataDraft
 from trials.sources.local_models import STARTER, ModelDraft, find_model
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.reading import read_corpus
+from trials.tasks.reading import labelled, read_corpus
 
 K = ParamSpec("K")
 V = TypeVar("V")
@@ -169,6 +169,8 @@ class TrialDraft(Recipe):
                 errors.add("max_length", f"{self.max_length} is beyond the {model.n_positions} positions of the model.")
         for key, reason in (*beyond_bounds(self), *(conflicts(self, freeze, model) if freeze and model else ())):
             errors.add(key, reason)
+        if self.optim.embedding_updates == "lazy":
+            errors.add("optim.embedding_updates", "`lazy` was removed. Leave the key out; plain AdamW is left.")
         n_train = data.sizes[0] if data and data.sizes else 0
         if data and self.train_size and self.train_size > n_train:
             errors.add(
@@ -186,7 +188,8 @@ class Lookup:
     """Resolves each corpus and model once for all drafts of a plan.
 
     Attributes:
-        locate: From a `DataDraft` to a `DataSpec`, downloaded if necessary and unread.
+        files: From a `DataDraft` to where its files are, downloaded if necessary.
+        locate: From a `DataDraft` to a `DataSpec`, whose corpus has not been read as a whole.
         data: From a `DataDraft` and a task's name to a `DataSpec`, whose corpus has been read and validated.
         model: From a `ModelDraft` to a `ModelSpec`.
         check: From a `ModelSpec` and a task's head to notes on the model; raises ModelError if trials would fail.
@@ -194,10 +197,11 @@ class Lookup:
 
     def __init__(self, *, offline: bool = False, progress: Progress = no_progress) -> None:
         def find_data(draft: DataDraft, task: str) -> DataSpec:
-            data = draft.resolve(TASKS[task].columns, offline=offline, progress=progress)
+            data = labelled(task, draft.resolve(TASKS[task].columns, offline=offline, progress=progress))
             corpus = read_corpus(task, data)
             return data.model_copy(update={"sizes": (len(corpus.train), len(corpus.dev), len(corpus.test))})
 
+        self.files = _once(lambda draft: draft.located(offline=offline, progress=progress))
         self.locate = _once(lambda draft: draft.resolve(offline=offline, progress=progress))
         self.data = _once(find_data)
         self.model = _once(lambda draft: find_model(draft, offline=offline, progress=progress))

@@ -91,7 +91,7 @@ def unknown(name: str, known: Iterable[str], *, in_file: bool = False) -> str:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f", did you mean {quoted(near[0])}?" if near else "."
     listed = beginning(", ".join(names)) if in_file else ", ".join(names)
-    return f"unknown {name!r:.200}{hint} Known: {listed}."
+    return f"unknown {quoted(name)}{hint} Known: {listed}."
 
 
 class MissingError(PermafrostError):

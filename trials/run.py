@@ -334,8 +334,7 @@ def new_training(
         precision=autocast(spec.precision, device),
         n_steps=steps_an_epoch(spec) * spec.optim.epochs,
         scaled=spec.precision == "fp16",
-        graphs=spec.optim.embedding_updates == "dense"  # a lazy update reads from the device
-        and spec.freeze.rule is None  # gradients are looked at in the step
+        graphs=spec.freeze.rule is None  # gradients are looked at in the step
         and graphs_wanted(loaded.model, device, scaled=spec.precision == "fp16"),
     )
 

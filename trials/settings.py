@@ -12,7 +12,7 @@ from trials.freeze.rules import ADAPTIVE, FreezingRule, new_rule
 from trials.freeze.strategies import LAYERS
 
 Positive = Annotated[int, Field(gt=0)]
-Scheme = Literal["auto", "iob1", "iob2", "bioes"]  # how span tags are written; `auto` detects and validates it
+Scheme = Literal["auto", "iob1", "iob2", "bioes", "io"]  # how span tags are written; `auto` detects and validates it
 Predictions = Literal["auto", "all", "none"]  # which are stored; `auto`: those of tagging tasks, up to a size
 Share = Annotated[float, Field(ge=0, lt=1)]
 HeldOut = Annotated[float, Field(gt=0, le=0.5)]
@@ -160,11 +160,12 @@ class DataSpec(Frozen):
         format: A registered corpus format, e.g. ``conllu``.
         fingerprint: SHA-256 over the splits' bytes.
         columns: The columns of text, label, tokens and tags.
-        scheme: How span tags are written: ``iob1``, ``iob2``, ``bioes``, or ``auto`` to detect it.
+        scheme: How span tags are written: ``iob1``, ``iob2``, ``bioes``, ``io``, or ``auto`` to detect it.
         first: How many items of each split are used; None for all.
         held_out: Share of the train split that serves as dev, where the corpus has no dev split.
         source: Where the files came from, e.g. ``ud:UD_English-EWT@2.16``; not part of the trial's identity.
         sizes: Sentences or texts of train, dev and test; not part of the trial's identity, as they follow from it.
+        notes: What was taken of the files that a person may not expect; a sentence each, for a plan. Not stored.
     """
 
     name: Shown
@@ -180,6 +181,7 @@ class DataSpec(Frozen):
     held_out: HeldOut | None = None
     source: Shown | None = None
     sizes: tuple[int, int, int] | None = None
+    notes: Annotated[tuple[Shown, ...], Field(exclude=True, repr=False)] = ()
 
     def content(self) -> dict[str, Any]:
         """What determines the items, as JSON values, for the keys of caches."""
@@ -201,8 +203,8 @@ class OptimSpec(Frozen):
         schedule: The learning rate after the warm-up: ``linear`` decay to zero, or ``constant``.
         layer_decay: Factor of the learning rate from each layer to the one below it, from the head down to the
             embeddings (layer-wise learning-rate decay, as in BEiT); None means one rate for all.
-        embedding_updates: ``dense`` for plain AdamW; ``lazy`` skips the rows of a large table that a batch does not
-            use, weights and moments: many times faster on a CPU, but another optimiser.
+        embedding_updates: ``dense``. Trials of earlier versions may have ``lazy``, an optimiser that was removed: they
+            are read, but not trained again.
     """
 
     lr: Annotated[float, Field(gt=0)] = 5e-5

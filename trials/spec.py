@@ -22,7 +22,7 @@ from trials.settings import Columns, DataSpec, FreezeSpec, ModelSpec, Positive, 
 SCHEMA_VERSION = 1  # increment it when the same spec would give other results
 
 NOT_IDENTITY = {
-    "data": {"name", "train", "dev", "test", "mismatched", "source", "sizes"},
+    "data": {"name", "train", "dev", "test", "mismatched", "source", "sizes", "notes"},
     "model": {"name", "path"},
     "freeze": {"strategy"},
 }

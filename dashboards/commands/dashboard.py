@@ -8,18 +8,18 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlencode
 
 import typer
 
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, reported
-from orchestrator.store import ResultStore, open_store
-from trials.errors import StoreError
+from orchestrator.api.answering import chosen_sweep
+from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoredSweepOption, StoreOption, reported
+from orchestrator.store import open_store
 
 
 def dashboard(
-    store: Annotated[
-        str, typer.Argument(metavar="STORE", help="A folder, s3://bucket/prefix or gs://bucket/prefix.")
-    ] = DEFAULT_STORE,
+    store: StoreOption = DEFAULT_STORE,
+    sweep: StoredSweepOption = None,
     host: Annotated[str, typer.Option(help="Address to listen on. Other than loopback needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port, or the next free one; 0 takes any.")] = 8050,
     token_file: Annotated[
@@ -36,9 +36,6 @@ def dashboard(
             show_default="X-Forwarded-Prefix of a proxy on this machine",
         ),
     ] = "",
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Visitors cannot write notes, as where the store cannot be written.")
-    ] = False,
     debug: DebugOption = False,
 ) -> None:
     """Browse the results of a store in a browser, live while a sweep runs.
@@ -46,9 +43,9 @@ def dashboard(
     Examples:
         permafrost dashboard
 
-        permafrost dashboard s3://bucket/results --port 0 --read-only
+        permafrost dashboard s3://bucket/results --port 0
 
-    Exit codes: 2 invalid option, 3 no store, 4 refused for safety, 130 Ctrl-C, 143 SIGTERM.
+    Exit codes: 2 invalid option, 3 no store, 4 refused for safety, 5 no such sweep, 130 Ctrl-C, 143 SIGTERM.
     """
     with reported(debug=debug):
         from dashboards.app.app import make_app  # Dash and pandas take a second, which --help need not wait for
@@ -59,21 +56,13 @@ def dashboard(
         access = read_access(
             host=host, port=port, token_file=token_file, trusted_hosts=tuple(trusted_host or ()), url_prefix=url_prefix
         )
-        results = open_store(store)
-        frames = Frames(results, takes_notes=not read_only and _is_writable(results))
+        frames = Frames(results := open_store(store))
+        page = "" if sweep is None else f"?{urlencode({'sweep': chosen_sweep(results, sweep).name})}"
         frames.refresh()
         gc.collect()
         gc.freeze()  # what is known of the store stays: looking through it for garbage would stop a page for 0.3 s
         try:
-            code = serve(make_app(frames), access, debug=debug)
+            code = serve(make_app(frames), access, page=page, debug=debug)
         finally:
             gc.unfreeze()  # else DuckDB reports all that it holds as leaked when Python ends
     raise typer.Exit(code)
-
-
-def _is_writable(store: ResultStore) -> bool:
-    try:
-        store.storage.check_writable()
-    except StoreError:
-        return False
-    return True

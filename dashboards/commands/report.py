@@ -1,6 +1,6 @@
 """The report of a sweep as files for a paper, and single figures as a page shows them.
 
-permafrost report starter -o report
+permafrost report results starter -o report
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ import typer
 from dashboards.data.page_query import COSTS
 from orchestrator.api.answering import answers_of
 from orchestrator.commands.answer_command import show_answers
-from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, say, stderr, step_progress
+from orchestrator.config.console import (
+    DEFAULT_STORE,
+    DebugOption,
+    StoredSweepOption,
+    StoreOption,
+    reported,
+    say,
+    stderr,
+    step_progress,
+)
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.specs import planned_specs
 from trials.errors import ConfigError, RefusedError
@@ -22,10 +31,8 @@ _NO_PICTURES = "--no-pictures"
 
 
 def report(
-    sweep: Annotated[
-        str | None, typer.Argument(metavar="[SWEEP]", help="A sweep of the store.", show_default="the newest")
-    ] = None,
     store: StoreOption = DEFAULT_STORE,
+    sweep: StoredSweepOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="The folder to write.", show_default="report/SWEEP"),
@@ -49,7 +56,7 @@ def report(
     Examples:
         permafrost report
 
-        permafrost report starter --store results -o report --tolerance 0.5
+        permafrost report results starter -o report --tolerance 0.5
 
     Exit codes: 0 success, 2 invalid option, 3 no store, 4 the folder holds something else, 5 no such sweep.
     """

@@ -31,8 +31,6 @@ from orchestrator.claims.running_drivers import RunningDriver, began_at, likely_
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart
 from orchestrator.store.follower import Follower
-from orchestrator.store.notes import Note, notes_in
-from orchestrator.store.results import standing
 from orchestrator.store.schema import METRICS
 from trials.record import COSTS
 from trials.settings import Seeds
@@ -100,8 +98,6 @@ class Snapshot:
         need_tags: Mirrors the table of tags if it is not yet mirrored.
         probes: Rows of the store's table of that name.
         drifts: Likewise.
-        notes: What people wrote about trials and settings, the oldest first.
-        takes_notes: Whether visitors may write more.
     """
 
     version: int
@@ -116,8 +112,6 @@ class Snapshot:
     need_tags: Callable[[], None]
     probes: pd.DataFrame
     drifts: pd.DataFrame
-    notes: tuple[Note, ...] = ()
-    takes_notes: bool = False
 
     def epochs(self, trials: pd.DataFrame) -> pd.DataFrame:
         """The evaluations of some trials, by trial and step, with `trial_id`, `cell` and `seed`."""
@@ -166,8 +160,8 @@ def _chosen(trials: pd.DataFrame) -> pd.DataFrame:
 class Frames:
     """Follows a store. `refresh` may be called from any thread."""
 
-    def __init__(self, store: ResultStore, *, takes_notes: bool = False) -> None:
-        self.store, self.takes_notes = store, takes_notes
+    def __init__(self, store: ResultStore) -> None:
+        self.store = store
         self._lock = threading.Lock()
         self._database = open_database()
         self._numbers, self._specs = TrialNumbers(), SpecReader()
@@ -177,7 +171,7 @@ class Frames:
         self._rows: list[pd.DataFrame] = []
         self._broken: tuple[BrokenPart, ...] = ()
         self._plans = FollowedPlans(store, self._specs, self._numbers)
-        self._unowned = {name: FollowedTable(store, name) for name in ("notes", "probes", "drifts")}
+        self._unowned = {name: FollowedTable(store, name) for name in ("probes", "drifts")}
         self._drivers: dict[str, tuple[RunningDriver, ...]] = {}
         self._drivers_at = 0.0
         self._snapshot: Snapshot | None = None
@@ -260,8 +254,6 @@ class Frames:
             need_tags=self._need_tags,
             probes=self._unowned["probes"].frame(),
             drifts=self._unowned["drifts"].frame(),
-            notes=tuple(notes_in(standing(self._unowned["notes"].rows))),
-            takes_notes=self.takes_notes,
         )
 
     def _sweep(self, plan: PlanFrame, ended: pd.DataFrame, active: pd.DataFrame) -> Sweep:

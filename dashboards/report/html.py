@@ -15,7 +15,6 @@ from typing import Any
 import pandas as pd
 
 from dashboards.data.tables import rows_of
-from dashboards.report.forecasts import ABOUT, Forecasts
 from dashboards.report.pictures import PLOTLY_JS
 from dashboards.report.sections import Section, methods
 from dashboards.report.summary import SummaryPage
@@ -82,7 +81,7 @@ unpacked('plotly').then((code) => {
 """
 
 
-def as_html(sweep: str, first: SummaryPage, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
+def as_html(sweep: str, first: SummaryPage, sections: Sequence[Section]) -> str:
     """The content of the file."""
     body = [
         f"<h1>Sweep {html(sweep)}</h1>",
@@ -90,7 +89,7 @@ def as_html(sweep: str, first: SummaryPage, sections: Sequence[Section], forecas
         *_contents(sections),
         *_methods(sections),
         *(text for section in sections for text in _section(section)),
-        *_appendix(first, sections, forecast),
+        *_appendix(first, sections),
     ]
     return document(f"{sweep}: report", body)
 
@@ -183,15 +182,11 @@ def _part(key: str, part: Part[Any], drawn: Drawn) -> Iterator[str]:
     yield f'<p class="method">{html(part.method)}</p></figure>'
 
 
-def _appendix(first: SummaryPage, sections: Sequence[Section], forecast: Forecasts | None) -> Iterator[str]:
-    """Further figures of the whole store, how well the cost was forecast, and which figures have nothing to show."""
+def _appendix(first: SummaryPage, sections: Sequence[Section]) -> Iterator[str]:
+    """Further figures of the whole store, and which figures have nothing to show."""
     yield '<section id="appendix"><h2>Appendix</h2>'
     for part, drawn in first.parts[1:]:
         yield from _part(part.name, part, drawn)
-    if forecast is not None:
-        yield '<h3 id="forecast">Forecast and actual cost</h3><ul>'
-        yield from (f"<li>{html(line)}</li>" for line in forecast.lines)
-        yield f'</ul>{as_table(forecast.table)}<p class="method">{html(ABOUT)}</p>'
     empty = [(f"{section.title}: {title}", why) for section in sections for title, why in section.empty]
     if empty:
         items = (f"<li>{html(f'{title}: {why}')}</li>" for title, why in empty)

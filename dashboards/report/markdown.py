@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dashboards.data.tables import as_markdown
-from dashboards.report.forecasts import ABOUT, Forecasts
 from dashboards.report.sections import Section, methods
 from dashboards.report.summary import SummaryPage
 from trials.escaping.untrusted_text import markdown
@@ -13,9 +12,9 @@ from trials.escaping.untrusted_text import markdown
 MAX_ROWS = 60
 
 
-def as_text(sweep: str, first: SummaryPage, sections: Sequence[Section], forecast: Forecasts | None = None) -> str:
+def as_text(sweep: str, first: SummaryPage, sections: Sequence[Section]) -> str:
     """The content of the file."""
-    parts = (_summary(first), _methods(sections), _lines(sections), _forecast(forecast))
+    parts = (_summary(first), _methods(sections), _lines(sections))
     return "".join([f"# Sweep {markdown(sweep)}\n", *(text for part in parts for text in part)])
 
 
@@ -34,18 +33,6 @@ def _methods(sections: Sequence[Section]) -> Iterator[str]:
     for section, lines in own:
         yield f"\n### {markdown(section.title)}\n"
         yield from (f"\n{markdown(line)}\n" for line in lines)
-
-
-def _forecast(forecast: Forecasts | None) -> Iterator[str]:
-    if forecast is None:
-        return
-    yield "\n## Appendix: forecast and actual cost\n\n"
-    yield from (f"- {markdown(line)}\n" for line in forecast.lines)
-    yield f"\n{markdown(ABOUT)}\n\n"
-    if len(forecast.table) <= MAX_ROWS:
-        yield as_markdown(forecast.table)
-    else:
-        yield f"{len(forecast.table):,} rows: `tables/forecast.csv`.\n"
 
 
 def _lines(sections: Sequence[Section]) -> Iterator[str]:

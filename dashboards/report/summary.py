@@ -11,7 +11,7 @@ import pandas as pd
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import select
-from dashboards.views.answer_cards import figures_of, headline, setting_of, subject, where_of
+from dashboards.views.answer_cards import figures_of, headline, setting_of, where_of
 from dashboards.views.part import Drawn, Part, compute
 from dashboards.views.recommendation import answers_of_sweep
 from dashboards.views.registry import PARTS
@@ -71,7 +71,7 @@ def summary(snapshot: Snapshot, query: PageQuery) -> SummaryPage:
 
 
 def _card(answer: Answer) -> Card:
-    row = subject(answer)
+    row = answer.recommendation.subject
     strip = layer_strip(setting_of(answer), answer.n_layers)
     return Card(where_of(answer), strip, headline(answer), "" if row is None else figures_of(answer, row))
 

@@ -10,7 +10,6 @@ from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.provenance import versions_of
 from dashboards.data.tables import as_csv, as_latex
-from dashboards.report.forecasts import forecasts
 from dashboards.report.html import as_html
 from dashboards.report.markdown import as_text
 from dashboards.report.pictures import KINDS, FigureRenderer
@@ -55,11 +54,8 @@ def write_report(
     found = sections(snapshot, query, versions_of(frames.store), progress)
     first = summary(snapshot, query)
     files = dict[str, bytes]()
-    forecast = forecasts(frames.store, query.sweep)
-    files["report.html"] = as_html(query.sweep, first, found, forecast).encode()
-    files["report.md"] = as_text(query.sweep, first, found, forecast).encode()
-    if forecast is not None:
-        files["tables/forecast.csv"] = as_csv(forecast.table).encode()
+    files["report.html"] = as_html(query.sweep, first, found).encode()
+    files["report.md"] = as_text(query.sweep, first, found).encode()
     source = found[0].provenance.line()
     files["tables/answers.csv"] = as_csv(first.table, source).encode()
     files["tables/answers.tex"] = as_latex(

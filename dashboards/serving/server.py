@@ -89,12 +89,12 @@ class Listening:
         )
 
 
-def serve(app: dash.Dash, access: Access, *, debug: bool = False) -> int:
-    """Serve until Ctrl-C (exit code 130) or SIGTERM (143); print the address on stderr. Raises ConfigError."""
+def serve(app: dash.Dash, access: Access, *, page: str = "", debug: bool = False) -> int:
+    """Serve until Ctrl-C (exit code 130) or SIGTERM (143); print the address of a page. Raises ConfigError."""
     with _stopped_by_signal() as stopped, Listening(app, access, debug=debug) as server:
         if access.port and f":{access.port}/" not in server.url:
             say(f"Port {access.port} is in use.")
-        say(f"The dashboard is at {server.url}" + (" and needs its token." if access.token else ""))
+        say(f"The dashboard is at {server.url}{page}" + (" and needs its token." if access.token else ""))
         if not access.on_loopback:
             say("Warning: plain HTTP can be read by the network; use ssh or a TLS proxy.")
         say("Press Ctrl-C to stop.")

@@ -44,7 +44,7 @@ def where_of(answer: Answer) -> str:
 
 def card_of(answer: Answer, sweep: Sweep, address: str) -> Any:
     """One answer: in words, as a bar against the tolerance, with its savings, and what to copy or to run next."""
-    row = subject(answer)
+    row = answer.recommendation.subject
     head = [dmc.Text(where_of(answer), size="xs", className="where")]
     title = dmc.Title(
         [squares_of(FreezeName(setting_of(answer), answer.n_layers)), headline(answer)], order=2, size="h4"
@@ -57,25 +57,9 @@ def card_of(answer: Answer, sweep: Sweep, address: str) -> Any:
     return dmc.Paper(dmc.Stack(lines, gap=6), p="sm", withBorder=True, className=f"answer {state}")
 
 
-def subject(answer: Answer) -> Mapping[str, Any] | None:
-    """The setting that a card shows: the recommended one, else the one nearest to a decision, else the one that loses
-    least of those shown to lose too much; a row of `choose.Recommendation.candidates`, or None.
-    """
-    found = answer.recommendation
-    if found.chosen is not None:
-        return found.chosen
-    table = found.candidates
-    if answer.runner_up is not None:
-        table = table[table["freeze"] == answer.runner_up]
-    elif answer.decided:
-        table = table[table["tested"] & ~table["shown"]]
-    table = table[table["loss"].notna()].sort_values("loss")
-    return None if table.empty else {str(key): value for key, value in table.iloc[0].to_dict().items()}
-
-
 def setting_of(answer: Answer) -> str:
     """Label of the setting that a card is about; empty if there is none."""
-    row = subject(answer)
+    row = answer.recommendation.subject
     return answer.freeze or "" if answer.decided else "" if row is None else str(row["freeze"])
 
 

@@ -256,7 +256,7 @@ def panels(look: Look, x: dict[str, Any], titles: Sequence[str], *, each: int = 
 
 
 def row_panels(
-    look: Look, x: dict[str, Any], titles: Sequence[str], rows: Sequence[Sequence[str]], *, each: int, **y: Any
+    look: Look, x: dict[str, Any], titles: Sequence[str], rows: Sequence[Sequence[str]], *, each: int
 ) -> dict[str, Any]:
     """A layout of panels above each other that share their x axis, each with a title and rows of `each` pixels."""
     heights = [_HEAD + each * len(labels) for labels in rows]
@@ -268,7 +268,7 @@ def row_panels(
         start = 1 - (top + _HEAD) / total
         top += height
         domain = [max(0.0, 1 - top / total), start]
-        drawn[f"yaxis{n + 1 if n else ''}"] = {**lines, **row_axis(labels), "domain": domain, **y}
+        drawn[f"yaxis{n + 1 if n else ''}"] = {**lines, **row_axis(labels), "domain": domain}
         drawn["annotations"].append(heading(title, 0, start))
     return drawn
 

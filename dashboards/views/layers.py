@@ -8,17 +8,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dashboards.data.contributions import trials_with_sentences
-from dashboards.data.frames import EVERYTHING
 from dashboards.data.selection import Selection, whole_sweep
-from dashboards.views.components import frame_table
 from dashboards.views.drawing import axis_name, freeze_column, interval_bars, name, numbers
 from dashboards.views.part import Part
-from dashboards.views.placements import PLACEMENTS
 from dashboards.views.theme import Figure, Look, axis, layout
 from dashboards.views.view import SHARED_CONTROLS, View
-from orchestrator.analysis.curve_prediction import prediction_summary
 from orchestrator.analysis.layer_curves import findings, layer_curves
-from orchestrator.analysis.wording import exact_points
 from trials.metrics.metric import metric_label
 
 MOST_PANELS = 12
@@ -189,92 +184,10 @@ LAYERS = Part(
     "the embeddings and the first k layers frozen, paired by seed; intervals are those that decide.",
     of_store=True,
 )
-
-
-class Predictions(NamedTuple):
-    """How well each predictor does, over all sweeps of the store.
-
-    Attributes:
-        table: As of `curve_prediction.prediction_summary`.
-        tolerance: In points.
-    """
-
-    table: pd.DataFrame
-    tolerance: float
-
-
-def prepare_predictions(selection: Selection) -> Predictions:
-    """Over the settings of all sweeps, each once."""
-    snapshot, tolerance = selection.snapshot, selection.query.tolerance
-    sweeps = [whole_sweep(selection, sweep) for sweep in snapshot.sweeps.values() if sweep.name != EVERYTHING]
-    found = [
-        layer_curves(trials_with_sentences(whole), snapshot.specs, snapshot.probes, snapshot.drifts)
-        for whole in sweeps or [whole_sweep(selection)]
-    ]
-    curves = pd.concat(found, ignore_index=True).drop_duplicates(["probe_id", "baseline", "setup", "depth"])
-    measured = curves["n_probes"].sum() + curves["n_drifts"].sum() > 0
-    return Predictions(prediction_summary(curves if measured else curves.iloc[:0], tolerance / 100), tolerance)
-
-
-def predictions_table(info: Predictions) -> pd.DataFrame:
-    """One row per predictor."""
-    t = info.table
-    return pd.DataFrame(
-        {
-            "predictor": t["predictor"].map(_PREDICTORS),
-            "corpora": t["corpora"],
-            "settings": t["settings"],
-            **{
-                f"{words}{end.replace('_low', ', from').replace('_high', ', to')}": t[name + end].round(2)
-                for name, words in _JUDGED.items()
-                for end in ("", "_low", "_high")
-            },
-        }
-    )
-
-
-def predictions_body(info: Predictions) -> Any:
-    """The table with each interval beside its mean, so that it fits a screen."""
-    table = predictions_table(info)
-    for words in _JUDGED.values():
-        ends = [table.pop(f"{words}, {end}") for end in ("from", "to")]
-        table[words] = [
-            "" if pd.isna(mean) else f"{mean:.2f}" + ("" if pd.isna(low) else f" ({low:.2f} to {high:.2f})")
-            for mean, low, high in zip(table[words], *ends, strict=True)
-        ]
-    return frame_table(table)
-
-
-_JUDGED = {
-    "over_depths": "correlation over depths",
-    "over_steps": "correlation over steps",
-    "error": "depth error (layers)",
-}
-_PREDICTORS = {
-    "depth": "the depth itself",
-    "probe": "fall of the probe",
-    "drift": "share of the weights' movement",
-    "cka": "change of the states (1 - CKA)",
-}
-PREDICTIONS = Part(
-    "layers-prediction",
-    "Does it predict what freezing loses?",
-    "How well each curve ranks the depths by their losses, and how far off the depth is that it names; all sweeps.",
-    prepare_predictions,
-    predictions_table,
-    why_empty=lambda info: "" if len(info.table) else "This needs probes or drifts, and four depths that were frozen.",
-    method="Spearman's correlation with the losses over depths, and over steps: of what a further layer adds to both. "
-    "The depth itself ranks the depths of any rising curve; a predictor has to do better. Depth error: layers between "
-    "the deepest freeze within the tolerance and the one that a threshold on the predictor names, which was chosen on "
-    "the other corpora. Means over corpora; 95 % intervals (Student's t) from three corpora on.",
-    body=predictions_body,
-    note=lambda info: f"Tolerance: {exact_points(info.tolerance / 100)}.",
-    of_store=True,
-)
 VIEW = View(
     "/layers",
     "Layers",
     "What does each layer know, and what does freezing it lose?",
-    (LAYERS, PREDICTIONS, PLACEMENTS),
-    (*SHARED_CONTROLS, "tolerance", "cost"),
+    (LAYERS,),
+    (*SHARED_CONTROLS, "tolerance"),
 )

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection, of_corpus, whole_sweep
-from dashboards.views import parallel, slices
 from dashboards.views.drawing import axis_name, interval_bars, name, numbers, row_panels, with_note
 from dashboards.views.part import Part
 from dashboards.views.theme import Figure, Look, axis
@@ -184,6 +183,6 @@ VIEW = View(
     "/matters",
     "What matters",
     "Which setting makes the difference?",
-    (IMPORTANCE, slices.SLICES, parallel.PARALLEL),
+    (IMPORTANCE,),
     ("sweep", "corpus", "size", "strategy", "embeddings", "metric", "split"),
 )

@@ -153,7 +153,7 @@ def report_summary(selection: Selection) -> Any:
     link = html.A("Download the report (HTML)", href="/report.html", download="", **{"data-export": "/report.html"})
     words = dmc.List([dmc.ListItem(line) for line in answer_lines(selection)])
     how = [dmc.Text(line, size="sm") for line in method(selection, versions_of(selection.snapshot.store))]
-    command = f"permafrost report {selection.query.sweep} --store {selection.snapshot.address}"
+    command = f"permafrost report {selection.snapshot.address} {selection.query.sweep}"
     files = dmc.Text(["LaTeX, CSV, SVG and PDF files: ", dmc.Code(command)], size="sm")
     return dmc.Stack([html.Div(link, className="tools"), files, words, *how], gap="sm")
 

@@ -10,16 +10,11 @@ from dash import dcc, html
 
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import SPLITS, PageQuery
-from dashboards.data.trial_outlook import trial_outlook
 from dashboards.views.components import frame_table, graph
-from dashboards.views.curves import translucent
 from dashboards.views.drawing import freeze_name
-from dashboards.views.notes import notes_of_trial
 from dashboards.views.theme import Figure, Look, axis, layout
 from orchestrator.analysis.cells import flatten
 from orchestrator.analysis.froze import froze_by
-from orchestrator.forecast.curve import Outlook
-from orchestrator.forecast.outlook import end_sentence, more_sentence
 from orchestrator.store.schema import State
 from trials.errors import StoreError
 from trials.record import COSTS
@@ -45,15 +40,13 @@ def trial_page(snapshot: Snapshot, trial_id: str, look: Look) -> Any:
         )
     trials = snapshot.sweeps[row["sweep"]].trials
     epochs = snapshot.epochs(trials[trials["trial_id"] == trial_id])
-    found = trial_outlook(snapshot, row, epochs)
     sections = [
         dmc.Title(f"Trial {trial_id}", order=1, size="h3"),
         dmc.Text(_sentence(row)),
         *_to_compare(trials, row),
         *_error(row),
-        *_curve(epochs, look, found),
+        *_curve(epochs, look),
         _section("Evaluations", frame_table(_evaluations(epochs))) if len(epochs) else None,
-        _section("Notes", *notes_of_trial(snapshot, row)),
         _section("Cost", frame_table(_costs(row))),
         _section("Other seeds of this setting", _siblings(trials, row)),
         _section("Scores by label", _tags(snapshot, trials, trial_id)),
@@ -106,21 +99,19 @@ def _error(row: Any) -> list[Any]:
     return [dmc.Alert(html.Pre(str(said)[:8000], style={"whiteSpace": "pre-wrap"}), title="Error", color="red")]
 
 
-def _curve(epochs: pd.DataFrame, look: Look, found: Outlook | None) -> list[Any]:
+def _curve(epochs: pd.DataFrame, look: Look) -> list[Any]:
     if not len(epochs):
         return []
-    sentences = [sentence for sentence in (end_sentence(found), more_sentence(found)) if sentence]
     return [
         _section(
             "Scores and losses",
-            graph("trial-curve", "score and losses by epoch", curve_figure(epochs, look, found), kind="still"),
-            *(dmc.Text(sentence, size="sm") for sentence in sentences),
+            graph("trial-curve", "score and losses by epoch", curve_figure(epochs, look), kind="still"),
         )
     ]
 
 
-def curve_figure(epochs: pd.DataFrame, look: Look, found: Outlook | None = None) -> Figure:
-    """Score (left axis, percent) and losses (right axis) by epoch, and the forecast of a running trial's score."""
+def curve_figure(epochs: pd.DataFrame, look: Look) -> Figure:
+    """Score (left axis, percent) and losses (right axis) by epoch."""
     lines = (
         ("score", "score", "solid", "y", 100.0, "#0072B2"),
         ("train_loss", "train loss", "dot", "y2", 1.0, "#D55E00"),
@@ -135,32 +126,8 @@ def curve_figure(epochs: pd.DataFrame, look: Look, found: Outlook | None = None)
         }
         for column, name, dash, place, factor, colour in lines
     ]  # fmt: skip
-    data += _ahead(epochs, found, colour=lines[0][-1])
     right = {**axis("loss"), "overlaying": "y", "side": "right", "showgrid": False, "tickmode": "auto"}
     return {"data": data, "layout": layout(look, x=axis("epoch"), y=axis("score (%)"), height=320, yaxis2=right)}
-
-
-def _ahead(epochs: pd.DataFrame, found: Outlook | None, *, colour: str) -> list[dict[str, Any]]:
-    """The forecast medians of the next evaluations, dotted, in the band of their 80 % intervals."""
-    scored = epochs[epochs["score"].notna()]
-    if found is None or found.is_over or not len(scored):
-        return []
-    now = scored.iloc[-1]
-    x = [round(float(now["epoch"]), 4), *(round(epoch, 4) for epoch in found.epochs)]
-    low, middle, high = (
-        [round(100 * value, 4) for value in (float(now["score"]), *(getattr(figure, name) for figure in found.path))]
-        for name in ("low", "median", "high")
-    )
-    band = {
-        "type": "scatter", "mode": "lines", "name": "forecast score, 80 % interval", "yaxis": "y", "x": x + x[::-1],
-        "y": high + low[::-1], "fill": "toself", "fillcolor": translucent(colour), "hoverinfo": "skip",
-        "line": {"dash": "dot", "width": 1, "color": colour},
-    }  # fmt: skip
-    line = {
-        "type": "scatter", "mode": "lines", "name": "forecast score", "yaxis": "y", "x": x, "y": middle,
-        "line": {"dash": "dot", "color": colour},
-    }  # fmt: skip
-    return [band, line]
 
 
 def _evaluations(epochs: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,6 @@ from typing_extensions import TypedDict
 
 from dashboards.data.selection import Selection
 from dashboards.views.drawing import freeze_column
-from dashboards.views.notes import NOTES, add_note_callbacks, notes_by_trial
 from dashboards.views.trial_page import trial_page
 from dashboards.views.view import SHARED_CONTROLS, ItemPage, PageState, View
 from orchestrator.analysis.froze import froze_by
@@ -38,7 +37,6 @@ COLUMNS = {
     "peak_memory_bytes": "peak memory (MiB)",
     "device": "device",
     "setup": "other settings",
-    "notes": "notes",
 }
 _NUMERIC = {"train_size", "seed", "score", "test_score", "train_s", "trainable_params", "peak_memory_bytes"}
 _SCALED = {"score": 100.0, "test_score": 100.0, "train_s": 1.0, "trainable_params": 1.0, "peak_memory_bytes": 2**-20}
@@ -88,8 +86,8 @@ def trials_content(selection: Selection) -> Any:
 
 def trials_grid(selection: Selection) -> Any:
     """The grid, empty until it asks for rows."""
-    empty = {"notes": not selection.snapshot.notes, "froze": not froze_by(selection.trials, "trial_id")}
-    columns = [_column(name, label) for name, label in COLUMNS.items() if not empty.get(name)]
+    shown = COLUMNS if froze_by(selection.trials, "trial_id") else {k: v for k, v in COLUMNS.items() if k != "froze"}
+    columns = [_column(name, label) for name, label in shown.items()]
     return dag.AgGrid(
         id=GRID,
         columnDefs=columns,
@@ -157,7 +155,7 @@ def answer_rows(selection: Selection, asked: RowsRequest) -> dict[str, Any]:
 def _rows(selection: Selection) -> pd.DataFrame:
     trials, words = selection.trials, froze_by(selection.trials, "trial_id")
     changing = [words.get(trial_id, "") for trial_id in trials["trial_id"]]
-    rows = trials.assign(notes=notes_by_trial(selection), froze=changing).reindex(columns=list(COLUMNS))
+    rows = trials.assign(froze=changing).reindex(columns=list(COLUMNS))
     rows["freeze"] = freeze_column(rows["freeze"], trials["n_layers"])
     state = selection.query.state
     if state in _STATES:
@@ -218,8 +216,7 @@ def _compared(values: pd.Series, kind: str, value: float, to: object) -> pd.Seri
 
 
 def add_trial_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> None:
-    """Answer the grid's requests for rows and keep notes up to date; ticks go into the address, in the browser."""
-    add_note_callbacks(app, select)
+    """Answer the grid's requests for rows; ticks go into the address, in the browser."""
     app.clientside_callback(
         ClientsideFunction("permafrost", "pick"),
         Output("url", "search", allow_duplicate=True),
@@ -252,7 +249,6 @@ VIEW = View(
     "/trials",
     "Trials",
     "Which trials are there?",
-    parts=(NOTES,),
     controls=(*SHARED_CONTROLS, "state"),
     content=trials_content,
     content_ignores=("trials",),

@@ -37,10 +37,12 @@ class Answer:
         tolerance: Acceptable loss in points.
         decided: Whether a setting is recommended, or all are shown to lose more than the tolerance.
         freeze: Label of the recommended setting; `none` if all lose too much; None if not decided.
-        loss, low, high: Its mean loss and the ends that decide, in points; None if none is recommended.
+        about: Label of the setting that the figures are of: the recommended one, else the one that the sentence names
+            as nearest to a decision; None before a pair of runs has ended.
+        loss, low, high: Its mean loss and the ends that decide, in points; None where they are not known yet.
         saved_flops, saved_time: Shares of the baseline's training FLOPs and training time that it saves; None where
             they are not known.
-        collapsed: Runs of the setting that collapsed; None where that was not recorded.
+        collapsed: Runs of it that collapsed; None where that was not recorded.
         n_seeds, n_sentences: What the loss rests on; no sentences where only scores were recorded.
         further_seeds: About how many more seeds would decide for the largest saving still open; 0 if nothing is open,
             None if no number is likely to.
@@ -59,6 +61,7 @@ class Answer:
     tolerance: float
     decided: bool
     freeze: str | None
+    about: str | None
     loss: float | None
     low: float | None
     high: float | None
@@ -136,8 +139,9 @@ def default_saving(frame: pd.DataFrame) -> str:
 
 
 def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], tolerance: float, found: Recommendation) -> Answer:
-    first, chosen, labels = rows.iloc[0], found.chosen, rows.drop_duplicates("cell").set_index("cell")["freeze"]
+    first, subject, labels = rows.iloc[0], found.subject, rows.drop_duplicates("cell").set_index("cell")["freeze"]
     frozen = rows[rows["cell"] != rows["baseline"]]
+    chosen = found.chosen
     runs = int(found.candidates["n_pairs"].max()) if chosen is None else int(chosen["n_pairs"])
     rests_on = found.candidates if found.cell is None else found.candidates[found.candidates["cell"] == found.cell]
     sentences = rests_on["n_sentences"]
@@ -152,12 +156,13 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], tolerance: float
         tolerance=tolerance,
         decided=found.outcome != "not decided",
         freeze="none" if found.outcome == "freeze nothing" else label,
-        loss=_points(chosen, "loss"),
-        low=_points(chosen, "low_decides"),
-        high=_points(chosen, "high_decides"),
-        saved_flops=_saved(rows, _FLOPS, found.cell),
-        saved_time=_saved(rows, _TIME, found.cell),
-        collapsed=None if chosen is None or "not recorded" in chosen["collapses"] else int(chosen["collapsed"]),
+        about=None if subject is None else str(subject["freeze"]),
+        loss=_points(subject, "loss"),
+        low=_points(subject, "low_decides"),
+        high=_points(subject, "high_decides"),
+        saved_flops=_saved(rows, _FLOPS, subject),
+        saved_time=_saved(rows, _TIME, subject),
+        collapsed=None if subject is None or "not recorded" in subject["collapses"] else int(subject["collapsed"]),
         n_seeds=runs,
         n_sentences=None if sentences.isna().all() else int(sentences.max()),
         further_seeds=found.further_seeds,
@@ -173,12 +178,12 @@ def _points(row: Mapping[str, Any] | None, name: str) -> float | None:
     return None if row is None or pd.isna(row[name]) else POINTS * float(row[name])
 
 
-def _saved(rows: pd.DataFrame, cost: str, cell: str | None) -> float | None:
-    """The share that a cell saves of its baseline's; None where it is not known."""
-    if cell is None or cost not in rows.columns:
+def _saved(rows: pd.DataFrame, cost: str, setting: Mapping[str, Any] | None) -> float | None:
+    """The share that a setting saves of its baseline's; None where it is not known."""
+    if setting is None or cost not in rows.columns:
         return None
-    table = savings(rows, [cost]).set_index("cell")["saved"]
-    return None if pd.isna(table[cell]) else float(table[cell])
+    saved = savings(rows, [cost]).set_index("cell")["saved"][setting["cell"]]
+    return None if pd.isna(saved) else float(saved)
 
 
 def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:

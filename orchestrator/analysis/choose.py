@@ -53,8 +53,9 @@ class Recommendation:
         further_sentences: About how many more dev sentences would, with the present seeds; likewise.
         looks: When the sweep is looked at; the answer holds at all of these looks.
         candidates: One row a setting but the baseline, largest saving first: `cell`, `freeze`, `chain`, `n_pairs`,
-            `n_run`, `n_sentences` (Int64), `loss` (mean), `median`, `low`, `high` (of this setting alone at one look,
-            at 1 - error), `low_decides`, `high_decides` (those that it was tested by; NaN if its chain ended before),
+            `n_run`, `n_baseline` (the baseline's completed trials), `n_sentences` (Int64), `loss` (mean), `median`,
+            `low`, `high` (of this setting alone at one look, at 1 - error), `low_decides`, `high_decides` (those
+            that it was tested by; NaN if its chain ended before),
             `tested`, `shown`, `verdict` (see `two_way.verdict`), `collapsed`, `baseline_collapsed`,
             `collapses` (a sentence), `froze` (in words, see `froze`), `broken` (trials without a score), `in_budget`,
             `saved`, `saved_low`, `saved_high`, `note` (of the saving), `further_seeds`, `further_sentences`,
@@ -76,6 +77,23 @@ class Recommendation:
         """The row of `candidates` that is recommended; None if there is none."""
         rows = self.candidates[self.candidates["cell"] == self.cell]
         return None if rows.empty else rows.iloc[0].to_dict()
+
+    @property
+    def subject(self) -> Mapping[str, Any] | None:
+        """The row of `candidates` that the answer speaks of; None if no pair of runs has ended.
+
+        The recommended setting, else the one nearest to a decision, else the one that loses least of those shown to
+        lose too much.
+        """
+        if self.chosen is not None:
+            return self.chosen
+        table = self.candidates
+        if self.runner_up is not None:
+            table = table[table["cell"] == self.runner_up]
+        elif self.outcome == "freeze nothing":
+            table = table[table["tested"] & ~table["shown"]]
+        table = table[table["loss"].notna()].sort_values("loss")
+        return None if table.empty else {str(key): value for key, value in table.iloc[0].to_dict().items()}
 
 
 class _Tests(NamedTuple):
@@ -191,7 +209,7 @@ def _candidates(
     tests = _fixed_sequence(of_each, chain, order, tolerance, error, looks)
     changing = froze_by(frame[frame["state"] == COMPLETED] if "state" in frame.columns else frame, "cell")
     low, high = ends(of_each.of, error / 2)
-    table = cells[["cell", "n_pairs", "n_run", "n_sentences", "median"]].assign(
+    table = cells[["cell", "n_pairs", "n_run", "n_baseline", "n_sentences", "median"]].assign(
         freeze=first["freeze"].to_numpy(),
         chain=chain,
         loss=of_each.of.mean,

@@ -81,17 +81,6 @@ def layer_curves(
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def order_by_drift(curves: pd.DataFrame) -> list[int]:
-    """The layers of one setting by how far the baseline moved them, the least first; empty where that is unknown.
-
-    It is the `order` of `search: placement`.
-    """
-    layers = curves[curves["depth"] > 0]
-    if layers["drift"].isna().any():
-        return []
-    return [int(depth) - 1 for depth in layers.sort_values("drift", kind="stable")["depth"]]
-
-
 def deepest_within(at: pd.DataFrame, column: str, limit: float) -> int:
     """The deepest depth up to which no value exceeds the limit; NOTHING if the first one does."""
     within = at[column].to_numpy(dtype=np.float64) <= limit + ROUNDING

@@ -26,8 +26,11 @@ class CellSummary:
         score_mean, score_std: Best dev score over seeds, 0..1, and its standard deviation (n - 1).
         test_mean: Test score over seeds.
         training_cost_s: Mean seconds of training, frozen states included (`trial_frame.with_costs`).
-        saved_params, saved_time: Shares of the baseline's trainable parameters and training cost that freezing saves
-            (`savings.savings`); 0 for the baseline.
+        training_flops: Mean floating-point operations of training.
+        saved_params, saved_flops, saved_time: Shares of the baseline's trainable parameters, operations and training
+            cost that freezing saves, paired by seed (`savings.savings`); 0 for the baseline.
+        saved_time_low, saved_time_high: 95 % interval of `saved_time`; None for the baseline and below two pairs.
+        slowest: Longest training cost of a replicate over the shortest one.
         froze: What its rule froze (`froze.froze_by`); empty for one that freezes the same throughout.
     """
 
@@ -40,14 +43,24 @@ class CellSummary:
     training_cost_s: float | None = None
     total_params: int | None = None
     trainable_params: int | None = None
+    training_flops: float | None = None
     saved_params: float | None = None
+    saved_flops: float | None = None
     saved_time: float | None = None
+    saved_time_low: float | None = None
+    saved_time_high: float | None = None
+    slowest: float | None = None
     froze: str = ""
 
     @property
     def n(self) -> int:
         """Completed replicates."""
         return self.states["completed"]
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether other cells are compared with it."""
+        return self.spec.cell_id == self.spec.baseline_id
 
 
 def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> list[CellSummary]:
@@ -63,7 +76,7 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
     from orchestrator.analysis.describe import describe_cells
     from orchestrator.analysis.froze import froze_by
     from orchestrator.analysis.rows import COMPLETED
-    from orchestrator.analysis.savings import savings
+    from orchestrator.analysis.savings import FLOPS, savings
     from orchestrator.analysis.trial_frame import TRAINING_COST, trial_frame
 
     frame = trial_frame(specs, rows)
@@ -72,9 +85,10 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
     _check_completed(frame)
     described = {
         value: describe_cells(frame, ["cell"], value).set_index("cell")
-        for value in ("score", "test_score", TRAINING_COST, "total_params", "trainable_params")
+        for value in ("score", "test_score", TRAINING_COST, FLOPS, "total_params", "trainable_params")
     }
-    saved = savings(frame, ["trainable_params", TRAINING_COST]).set_index(["cost", "cell"])["saved"]
+    savings_of = savings(frame, ["trainable_params", FLOPS, TRAINING_COST]).set_index(["cost", "cell"])
+    saved = savings_of["saved"]
     changing = froze_by(frame[frame["state"] == COMPLETED], "cell")
     return [
         CellSummary(
@@ -87,8 +101,13 @@ def summarise(specs: Sequence[TrialSpec], rows: Iterable[Mapping[str, Any]]) -> 
             training_cost_s=_known(described[TRAINING_COST]["mean"][cell]),
             total_params=_count(described["total_params"]["median"][cell]),
             trainable_params=_count(described["trainable_params"]["median"][cell]),
+            training_flops=_known(described[FLOPS]["mean"][cell]),
             saved_params=_saved(saved, "trainable_params", cell, replicates[0], described),
+            saved_flops=_saved(saved, FLOPS, cell, replicates[0], described),
             saved_time=_saved(saved, TRAINING_COST, cell, replicates[0], described),
+            saved_time_low=_known(savings_of["low"].get((TRAINING_COST, cell), math.nan)),
+            saved_time_high=_known(savings_of["high"].get((TRAINING_COST, cell), math.nan)),
+            slowest=_known(described[TRAINING_COST]["max"][cell] / described[TRAINING_COST]["min"][cell]),
             froze=changing.get(cell, ""),
         )
         for cell, replicates in by_cell(specs).items()

@@ -19,7 +19,8 @@ from trials.freeze.strategies import LAYERS
 Row = Mapping[str, Any]  # a row of `Recommendation.candidates`
 
 NO_CANDIDATES = "Nothing to choose from: no setting freezes anything."
-NO_PAIRS = "Not decided: no completed trial has a completed baseline of the same seed."
+NO_BASELINE = "Not decided: the baseline (freeze: none) has no completed trial yet."
+NO_PAIRS = "Not decided: no freeze has a completed trial yet of a seed that the baseline has completed."
 
 
 class Asked(NamedTuple):
@@ -49,7 +50,7 @@ def answer_sentence(table: pd.DataFrame, fit: pd.DataFrame, best: Row | None, ne
     if table.empty:
         return NO_CANDIDATES
     if not (table["n_run"] > 0).any():
-        return NO_PAIRS
+        return NO_PAIRS if (table["n_baseline"] > 0).any() else NO_BASELINE
     if best is not None:
         text = _chosen(best, asked) + _larger(nearest, asked)
     elif asked.outcome == "freeze nothing":

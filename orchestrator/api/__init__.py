@@ -4,6 +4,7 @@
 
     print(api.choose("my-treebank", tolerance=0.5).answers)
     api.launch({"name": "mine", "trial": {...}, "space": {...}, "seeds": [0, 1, 2]}, store="results")
+    print(api.table("results"))
     api.answer("results")
 
 The commands call these functions. Progress goes to stderr as from the commands. Errors are `PermafrostError`s whose
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from orchestrator.api.exporting import export_model
     from orchestrator.api.launching import Launched, launch, plan
     from orchestrator.api.layer_probing import Layers, layers
+    from orchestrator.api.tabulating import Table, table
     from orchestrator.own_data.choose_options import ChooseOptions
     from orchestrator.store import open_store
     from orchestrator.sweeps.sweep import SweepSpec as Sweep
@@ -32,6 +34,7 @@ __all__ = [
     "Launched",
     "Layers",
     "Sweep",
+    "Table",
     "answer",
     "choose",
     "export_model",
@@ -39,6 +42,7 @@ __all__ = [
     "layers",
     "open_store",
     "plan",
+    "table",
 ]
 
 _PLACES = {
@@ -47,6 +51,7 @@ _PLACES = {
     "ChooseOptions": "orchestrator.own_data.choose_options:ChooseOptions",
     "Launched": "orchestrator.api.launching:Launched",
     "Layers": "orchestrator.api.layer_probing:Layers",
+    "Table": "orchestrator.api.tabulating:Table",
     "Sweep": "orchestrator.sweeps.sweep:SweepSpec",
     "answer": "orchestrator.api.answering:answer",
     "choose": "orchestrator.api.choosing:choose",
@@ -55,6 +60,7 @@ _PLACES = {
     "layers": "orchestrator.api.layer_probing:layers",
     "open_store": "orchestrator.store:open_store",
     "plan": "orchestrator.api.launching:plan",
+    "table": "orchestrator.api.tabulating:table",
 }
 
 

@@ -19,6 +19,7 @@ from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
 from orchestrator.own_data.corpus_guess import guess_corpus
+from orchestrator.own_data.corpus_lines import corpus_lines
 from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     Question,
@@ -128,11 +129,13 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     else:
         write_sweep(path, sweep_text(question))
         say(f"sweep   wrote {path}")
+    told = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
     for line in plan_lines(plan, results.address)[1:]:
-        say(line)
+        if not line.startswith("data ") and line not in told:
+            say(line)
     if asked.dry_run:
         return Choice(Answers(), path, plan=plan, forecast=forecast)
-    ended = run_plan(plan, where, results, bounds, forecast=forecast if forecast.is_known else None, began=began)
+    ended = run_plan(plan, where, results, bounds, began=began)
     trials = trials_of(ended.plan, results)
     found = answers_of(results, trials, asked.tolerance)
     stopped = early_end(ended.plan, ended.outcome, ended.stop)
@@ -195,7 +198,7 @@ def named_model(name: str) -> str | dict[str, str]:
 def question_of(asked: ChooseOptions, lookup: Lookup) -> Question:
     """The question about all of train, with the corpus, model and recipe looked up. Raises as `choose`."""
     corpus = guess_corpus(asked, lookup)
-    for line in corpus.lines:
+    for line in (*corpus.lines, *corpus_lines(corpus.task, corpus.spec)):
         say(f"data    {line}")
     key, keep = named_model(asked.model), asked.export is not None
     question = Question(corpus, key, {}, asked.tolerance, keep_weights=keep, asked=asked.question)

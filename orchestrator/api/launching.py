@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from orchestrator.api.answering import Answers, answers_of
+from orchestrator.api.tabulating import Table
 from orchestrator.config.console import DEFAULT_STORE, download_progress, say
 from orchestrator.config.notebook_output import ShownInCell, notebook_output
 from orchestrator.config.quantities import counted, duration
@@ -18,7 +19,7 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.session.budget import Bounds
 from orchestrator.session.outcome import Outcome, early_end, trials_of
 from orchestrator.session.run_plan import Ended, run_plan
-from orchestrator.session.tables import cell_tables, plan_lines
+from orchestrator.session.tables import plan_lines
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan, make_plan
@@ -69,13 +70,9 @@ class Launched(ShownInCell):
         return answers_of(self.store, self.trials, tolerance)
 
     def _draw(self, console: Console) -> None:
-        from orchestrator.analysis.cells import TRIAL_COLUMNS
-        from orchestrator.analysis.summary import summarise
-
         for line in [*outcome_lines(self.outcome), *self.found, *resume_lines(self.stopped, "launch")]:
             console.print(line, soft_wrap=True)
-        for table in cell_tables(summarise(self.trials, self.store.trials(list(TRIAL_COLUMNS)).to_pylist())):
-            console.print(table)
+        Table.of(self.trials, self.store)._draw(console)
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,9 +170,7 @@ def launch(
     began, where, bounds = time.monotonic(), here(cluster), Bounds(max_hours, max_trials)
     bounds.check(where.prices)
     results = open_store(store, must_exist=False)
-    ended = run_plan(
-        planned(sweep, results, where, offline=offline), where, results, bounds, forecast=None, began=began
-    )
+    ended = run_plan(planned(sweep, results, where, offline=offline), where, results, bounds, began=began)
     done = Launched.of(ended, results)
     for line in resume_lines(done.stopped, "launch"):
         say(line)

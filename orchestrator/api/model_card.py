@@ -20,6 +20,7 @@ from orchestrator.store.evidence import evidence
 from orchestrator.store.schema import State
 from orchestrator.store.specs import stored_spec
 from trials.errors import ConfigError
+from trials.escaping.plain_files import read_text
 from trials.escaping.untrusted_text import markdown
 from trials.models.family import CAUSAL, is_causal
 from trials.record import MISMATCHED
@@ -42,12 +43,11 @@ def model_card(
     *,
     score: float,
     licence: str | None,
-    repository: str | None = None,
 ) -> str:
     """Markdown with the YAML header of the Hugging Face hub, from the row of a trial in a store.
 
     `score` is the dev score of the exported weights, 0 to 1, which may differ from the row's on a GPU. `licence` None
-    means the licence in the encoder's own card, if it states one. `repository` is `owner/name` if the model is pushed.
+    means the licence in the encoder's own card, if it states one.
     """
     licence = licence or base_licence(Path(spec.model.path)) or _UNKNOWN
     rows = store.trials().to_pylist()
@@ -66,7 +66,7 @@ def model_card(
         f"## Licence\n\n- Encoder, {markdown(spec.model.name)}: {markdown(licence)}\n"
         f"- Data, {markdown(spec.data.name)}: {markdown(data_licence(spec) or _UNKNOWN)}\n\n"
         "Both apply: check that you may share this.",
-        "## Use\n\n" + _use(spec, repository),
+        "## Use\n\n" + _use(spec),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -110,7 +110,7 @@ def hub_model(folder: str) -> Repo | None:
 def base_licence(folder: Path) -> str | None:
     """The licence in the card of a model folder; None if it states none."""
     try:
-        text = (folder / "README.md").read_text(encoding="utf-8")[:MAX_BYTES]
+        text = read_text(folder / "README.md")[:MAX_BYTES]
         header = parsed(text.split("---")[1], "README.md")[0] if text.startswith("---") else {}
         return str(header["license"]) if isinstance(header, dict) and header.get("license") else None
     except (OSError, UnicodeDecodeError, ConfigError):
@@ -209,7 +209,7 @@ def _licence_beside(spec: TrialSpec) -> str | None:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return read_text(path, errors="replace").splitlines()
     except OSError:
         return []
 
@@ -225,11 +225,6 @@ def _training(spec: TrialSpec, row: Row) -> str:
     )
 
 
-def _use(spec: TrialSpec, repository: str | None) -> str:
+def _use(spec: TrialSpec) -> str:
     task = _PIPELINES[TASKS[spec.task].head]
-    fetch = f"`hf download {repository} --local-dir FOLDER`, then " if repository else ""
-    return (
-        "```python\nfrom transformers import pipeline\n\n"
-        f'pipeline("{task}", model="{repository or "FOLDER"}")("A sentence.")\n```\n\n'
-        f"or, for whole files: {fetch}`permafrost predict FOLDER INPUT`."
-    )
+    return f'```python\nfrom transformers import pipeline\n\npipeline("{task}", model="FOLDER")("A sentence.")\n```'

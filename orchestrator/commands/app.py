@@ -9,72 +9,80 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-# Name: (where it is defined, what the list of commands says). A test compares the latter with the command's own help.
+from orchestrator.commands.places import with_places
+
+# Panels of the list of commands, in its order.
+PANELS = START, RUN, READ, SHARE, OPERATE = "Start here", "Run", "Read", "Share", "Operate"
+
+# Name: (where it is defined, what the list of commands says, its panel). A test compares the second with the command's
+# own help.
 COMMANDS = {
     "choose": (
         "orchestrator.commands.choose_command:choose",
         "Find out how deep to freeze on your data: plan, run and answer in one command. Run it again to resume.",
+        START,
     ),
     "init": (
         "orchestrator.commands.choose_command:init",
         "Write the sweep file that `permafrost choose` would run, with comments, to be edited.",
+        START,
     ),
     "launch": (
         "orchestrator.commands.launch_command:launch",
         "Run a sweep. Trials that are complete in the store are not run again.",
+        RUN,
     ),
     "plan": (
         "orchestrator.commands.plan_command:plan",
         "Show what a sweep would run, and forecast its time, energy, memory, disk and cost. Nothing is written.",
+        RUN,
     ),
     "doctor": (
         "orchestrator.commands.doctor:doctor",
         "Check that this machine is ready: Python, packages, devices, disk, Ray, data and models, browser.",
+        START,
     ),
-    "status": ("orchestrator.commands.status_command:status", "Show the sweeps of a store and their progress."),
+    "status": ("orchestrator.commands.status_command:status", "Show the sweeps of a store and their progress.", RUN),
     "stop": (
         "orchestrator.commands.stop:stop",
         "Stop all drivers of a sweep. Running trials continue to their next evaluation; launch it again to resume.",
+        RUN,
     ),
     "answer": (
         "orchestrator.commands.answer_command:answer",
         "Say what to freeze, for each corpus, model and train size, or what to run next.",
+        READ,
     ),
     "layers": (
         "orchestrator.commands.layers:layers",
         "Probe every layer of the untouched encoder, and measure how far training moved it; the store keeps both.",
+        RUN,
     ),
     "compare": (
         "orchestrator.commands.compare:compare",
         "Judge whether the trials of a store reproduce a published study, or say why they cannot be compared.",
-    ),
-    "study": (
-        "orchestrator.commands.optuna_study:study",
-        "Write the settings of a sweep as an Optuna study, which optuna-dashboard opens.",
+        READ,
     ),
     "reproduce": (
         "orchestrator.commands.reproduce:reproduce",
         "Run one trial again, without writing to the store, and compare every number that it computes.",
+        READ,
     ),
     "export-model": (
         "orchestrator.commands.export_model:export_model",
         "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
-    ),
-    "predict": (
-        "orchestrator.commands.predict:predict",
-        "Predict with a model. CoNLL-U keeps its format, with predicted tags; text becomes one word and its tag per "
-        "line.",
+        SHARE,
     ),
 }
 GROUPS = {
     "export-to": (
         "orchestrator.commands.export_to:app",
         "Write a sweep of a store to MLflow, TensorBoard or Weights & Biases.",
+        SHARE,
     ),
-    "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora."),
-    "store": ("orchestrator.commands.store:app", "Verify, repair, compact, export and merge stores."),
-    "note": ("orchestrator.commands.note:app", "Write, list and remove notes on trials and settings."),
-    "manifests": ("orchestrator.commands.manifests:app", "Write the Kubernetes manifests of a cluster."),
+    "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora.", START),
+    "store": ("orchestrator.commands.store:app", "Verify, repair, compact, export and merge stores.", OPERATE),
+    "manifests": ("orchestrator.commands.manifests:app", "Write the Kubernetes manifests of a cluster.", OPERATE),
 }
 
 
@@ -83,8 +91,9 @@ class LazyCommands(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        for name, (_, summary) in (COMMANDS | GROUPS).items():
-            self.add_command(TyperCommand(name, help=summary))
+        known = sorted((COMMANDS | GROUPS).items(), key=lambda item: PANELS.index(item[1][2]))
+        for name, (_, summary, panel) in known:
+            self.add_command(TyperCommand(name, help=summary, rich_help_panel=panel))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that the arguments name."""
@@ -100,7 +109,7 @@ def load_command(name: str) -> Any:
     found = getattr(import_module(module), attribute)
     if not isinstance(found, typer.Typer):
         single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command()(found)
+        single.command()(with_places(found))
         found = single
     command = typer.main.get_command(found)
     command.name = name

@@ -22,13 +22,21 @@ from orchestrator.config.console import (
     DEFAULT_STORE,
     ClusterOption,
     DebugOption,
+    DevOption,
+    FormatOption,
     JsonOption,
     LabelOption,
     ModelOption,
     OfflineOption,
+    PairOption,
+    SchemeOption,
     StoreOption,
+    TagsOption,
     TaskOption,
+    TestOption,
     TextOption,
+    TrainOption,
+    WordsOption,
     reported,
     say,
     sibling_command,
@@ -39,7 +47,8 @@ from orchestrator.own_data.choose_options import Ask, ChooseOptions
 DataArgument = Annotated[
     str,
     typer.Argument(
-        metavar="DATA",
+        metavar="[DATA]",
+        show_default=False,
         help="A folder, a file, a bundled sample, ud:NAME@RELEASE or hub:OWNER/NAME@REVISION (NAME/CONFIG of several).",
     ),
 ]
@@ -51,8 +60,18 @@ OutOption = Annotated[
 
 
 def choose(
-    data: DataArgument,
+    data: DataArgument = "",
     task: TaskOption = None,
+    format_: FormatOption = None,
+    words: WordsOption = None,
+    tags: TagsOption = None,
+    text: TextOption = None,
+    pair: PairOption = None,
+    label: LabelOption = None,
+    scheme: SchemeOption = None,
+    train: TrainOption = None,
+    dev: DevOption = None,
+    test: TestOption = None,
     model: ModelOption = "starter",
     tolerance: ToleranceOption = 1.0,
     max_hours: Annotated[
@@ -61,8 +80,6 @@ def choose(
     ] = 1.0,
     store: StoreOption = DEFAULT_STORE,
     out: OutOption = None,
-    text: TextOption = None,
-    label: LabelOption = None,
     cluster: ClusterOption = "local",
     export: Annotated[
         Path | None, typer.Option("--export", metavar="FOLDER", help="Also write the chosen model to a new folder.")
@@ -84,8 +101,10 @@ def choose(
     """
     with reported(debug=debug):
         asked = ChooseOptions(
-            data=data, task=task, model=model, tolerance=tolerance, text=text, label=label, max_hours=max_hours,
-            store=store, out=out, cluster=cluster, export=export, dry_run=dry_run, offline=offline, ask=_ask(),
+            data=data, task=task, format=format_, words=words, tags=tags, text=text, pair=pair, label=label,
+            scheme=scheme, train=train or (), dev=dev or (), test=test or (), model=model, tolerance=tolerance,
+            max_hours=max_hours, store=store, out=out, cluster=cluster, export=export, dry_run=dry_run, offline=offline,
+            ask=_ask(),
         )  # fmt: skip
         found = choose_for(asked)
         if as_json:
@@ -99,13 +118,21 @@ def choose(
 
 
 def init(
-    data: DataArgument,
+    data: DataArgument = "",
     task: TaskOption = None,
+    format_: FormatOption = None,
+    words: WordsOption = None,
+    tags: TagsOption = None,
+    text: TextOption = None,
+    pair: PairOption = None,
+    label: LabelOption = None,
+    scheme: SchemeOption = None,
+    train: TrainOption = None,
+    dev: DevOption = None,
+    test: TestOption = None,
     model: ModelOption = "starter",
     tolerance: ToleranceOption = 1.0,
     out: OutOption = None,
-    text: TextOption = None,
-    label: LabelOption = None,
     offline: OfflineOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -120,8 +147,9 @@ def init(
     """
     with reported(debug=debug):
         asked = ChooseOptions(
-            data=data, task=task, model=model, tolerance=tolerance, text=text, label=label, out=out, offline=offline,
-            ask=_ask(),
+            data=data, task=task, format=format_, words=words, tags=tags, text=text, pair=pair, label=label,
+            scheme=scheme, train=train or (), dev=dev or (), test=test or (), model=model, tolerance=tolerance, out=out,
+            offline=offline, ask=_ask(),
         )  # fmt: skip
         path = write_question(asked)
         stdout.print_line(f"sweep   {path}")

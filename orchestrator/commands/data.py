@@ -10,10 +10,10 @@ permafrost data check --sweep my.yaml
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.padding import Padding
@@ -22,10 +22,18 @@ from rich.text import Text
 
 from orchestrator.config.console import (
     DebugOption,
+    DevOption,
+    FormatOption,
     JsonOption,
     LabelOption,
+    PairOption,
+    SchemeOption,
+    TagsOption,
     TaskOption,
+    TestOption,
     TextOption,
+    TrainOption,
+    WordsOption,
     command_group,
     download_progress,
     number_table,
@@ -35,17 +43,20 @@ from orchestrator.config.console import (
 )
 from orchestrator.config.quantities import counted
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_guess import HELD_OUT, draft_of, guess_draft
+from orchestrator.own_data.corpus_guess import NO_DEV, draft_of, guess_draft
+from orchestrator.own_data.corpus_lines import corpus_lines, examples
 from orchestrator.sweeps.sweep import expand, load_sweep
 from trials.datasets.check import LENGTHS, CorpusCheck, check_corpus
+from trials.datasets.corpus import SPLITS
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.escaping.untrusted_text import escaped
 from trials.settings import DataSpec
 from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
-from trials.sources.corpus_draft import DataDraft, named_corpus
+from trials.sources.corpus_draft import named_corpus
 from trials.starter import BUNDLED_TREEBANKS
-from trials.tasks.reading import read_corpus
+from trials.tasks import TASKS
+from trials.tasks.reading import labelled, read_corpus, reading_notes
 
 app = command_group("Fetch, list and check corpora.")
 _MOST_LABELS = 60  # of the table
@@ -108,20 +119,21 @@ def check(
     sweep: Annotated[
         Path | None, typer.Option("--sweep", metavar="FILE", help="Check every corpus of this sweep instead.")
     ] = None,
-    train: Annotated[
-        list[str] | None, typer.Option("--train", metavar="FILE", help="Check these files instead.")
-    ] = None,
-    dev: Annotated[list[str] | None, typer.Option("--dev", metavar="FILE", help="With --train: the dev split.")] = None,
-    test: Annotated[
-        list[str] | None, typer.Option("--test", metavar="FILE", help="With --train: the test split.")
-    ] = None,
+    train: TrainOption = None,
+    dev: DevOption = None,
+    test: TestOption = None,
     task: TaskOption = None,
+    format_: FormatOption = None,
+    words: WordsOption = None,
+    tags: TagsOption = None,
     text: TextOption = None,
+    pair: PairOption = None,
     label: LabelOption = None,
+    scheme: SchemeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Check a corpus: broken lines, sizes, labels, lengths, and sentences that occur in two splits.
+    """Check a corpus: how it is understood, broken lines, sizes, labels, lengths, and items that occur in two splits.
 
     Examples:
         permafrost data check UD_Naija-NSC-sample
@@ -137,42 +149,60 @@ def check(
     Exit codes: 0 checked, 2 invalid option, 3 missing or broken file.
     """
     with reported(debug=debug):
-        files = {"train": train or [], "dev": dev or [], "test": test or []}
-        if sum((name is not None, sweep is not None, any(files.values()))) != 1:
+        if (sweep is not None) == bool(name or train or dev or test):
             raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
-        asked = ChooseOptions(data=name or "", task=task, text=text, label=label)
+        asked = ChooseOptions(
+            data=name or "", task=task, format=format_, words=words, tags=tags, text=text, pair=pair, label=label,
+            scheme=scheme, train=train or (), dev=dev or (), test=test or (),
+        )  # fmt: skip
         with download_progress() as progress:
-            corpora = _corpora(sweep, files, asked, Lookup(progress=progress))
-        found = [(data, task, _checked(data, task)) for data, task in corpora]
+            corpora = _corpora(sweep, asked, Lookup(progress=progress))
+        found = [_Checked(data, task, lines, _checked(data, task)) for data, task, lines in corpora]
         if as_json:
-            rows = [_as_json(data, report) for data, _, report in found]
+            rows = [_as_json(each) for each in found]
             print(json.dumps({"corpora": rows} if sweep is not None else rows[0]))
             return
-        for n, (data, task, report) in enumerate(found):
+        for n, each in enumerate(found):
             if n:
                 stdout.print_line("")
-            stdout.print_line(f"{data.name} ({data.format}, task {task}), SHA-256 {data.fingerprint[:16]}")
-            for part in _check_parts(report):
-                stdout.print(part)
+            _show(each)
 
 
-def _corpora(
-    sweep: Path | None, files: Mapping[str, Sequence[str]], asked: ChooseOptions, lookup: Lookup
-) -> list[tuple[DataSpec, str]]:
-    """The corpora of a sweep's trials, or the one of a name or of files, and the task to read each for."""
+class _Checked(NamedTuple):
+    """A corpus, the task that it is read for, what was taken of it, and its counts."""
+
+    data: DataSpec
+    task: str
+    lines: Sequence[str]
+    report: CorpusCheck
+
+
+def _corpora(sweep: Path | None, asked: ChooseOptions, lookup: Lookup) -> list[tuple[DataSpec, str, Sequence[str]]]:
+    """The corpora of a sweep's trials, or the one of a name or of files, the task to read each for, and what was
+    taken.
+    """
     if sweep is not None:
-        return list(dict.fromkeys((spec.data, spec.task) for spec in expand(*load_sweep(sweep, []), lookup)))
-    asked.check()
-    draft, task, _ = guess_draft(_draft(files) if any(files.values()) else draft_of(asked.data), asked, lookup)
-    # Without a dev split, all of train is one.
-    return [(lookup.locate(draft).model_copy(update={"held_out": None}), task)]
-
-
-def _draft(files: Mapping[str, Sequence[str]]) -> DataDraft:
-    if not files["train"]:
+        corpora = dict.fromkeys((spec.data, spec.task) for spec in expand(*load_sweep(sweep, []), lookup))
+        return [(data, task, ()) for data, task in corpora]
+    if not asked.data and not asked.train:
         raise ConfigError("--dev and --test go with --train. To check one file, give it as NAME.")
-    held_out = None if files["dev"] else HELD_OUT
-    return DataDraft(**{split: tuple(paths) for split, paths in files.items()}, held_out=held_out)
+    asked.check()
+    draft, task, lines = guess_draft(draft_of(asked), asked, lookup)
+    data = labelled(task, draft.resolve(TASKS[task].columns))
+    if draft.held_out is not None:  # all of train is shown
+        lines = [line for line in lines if not line.startswith(NO_DEV)]
+    return [(data.model_copy(update={"held_out": None}), task, lines)]
+
+
+def _show(found: _Checked) -> None:
+    data, task, lines, report = found
+    stdout.print_line(f"{data.name} ({data.format}, task {task}), SHA-256 {data.fingerprint[:16]}")
+    for line in dict.fromkeys((*lines, *reading_notes(task, data))):
+        stdout.print_line(f"note    {line}")
+    for line in corpus_lines(task, data):
+        stdout.print_line(f"data    {line}")
+    for part in _check_parts(report):
+        stdout.print(part)
 
 
 def _checked(data: DataSpec, task: str) -> CorpusCheck:
@@ -183,9 +213,21 @@ def _checked(data: DataSpec, task: str) -> CorpusCheck:
     return CorpusCheck({Path(data.train[0]).name: report.splits["train"]}, {}, {})
 
 
-def _as_json(data: DataSpec, report: CorpusCheck) -> dict[str, object]:
+def _as_json(found: _Checked) -> dict[str, object]:
+    data, task, lines, report = found
     shared = {f"{split} in {other}": n for (split, other), n in report.shared.items()}
-    return {"name": data.name, "fingerprint": data.fingerprint, **asdict(report), "shared": shared}
+    return {
+        "name": data.name,
+        "fingerprint": data.fingerprint,
+        "task": task,
+        "format": data.format,
+        "columns": data.columns.model_dump(exclude_none=True),
+        "files": {split: list(getattr(data, split)) for split in SPLITS},
+        "notes": list(dict.fromkeys((*lines, *reading_notes(task, data)))),
+        "examples": examples(read_corpus(task, data).train),
+        **asdict(report),
+        "shared": shared,
+    }
 
 
 def _list_table(corpora: list[FetchedCorpus], new: set[str]) -> Table:
@@ -200,10 +242,12 @@ def _list_table(corpora: list[FetchedCorpus], new: set[str]) -> Table:
 
 
 def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
-    sizes = {name: (s.items, s.words, s.longest, s.repeated) for name, s in report.splits.items()}
+    sizes = {
+        name: (s.items, s.words, s.vocabulary, s.one_word, s.longest, s.repeated) for name, s in report.splits.items()
+    }
     bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
     for table in (
-        number_table(("split", "items", "words", "longest", "duplicates"), sizes),
+        number_table(("split", "items", "words", "vocabulary", "one word", "longest", "duplicates"), sizes),
         # Of its own, so that the numbers of a large corpus fit 80 columns.
         number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()}),
         _label_table(report),

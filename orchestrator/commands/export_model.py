@@ -6,13 +6,12 @@ permafrost export-model --trial 9f2c51d0 --store results -o my-tagger
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from orchestrator.api.exporting import export_model as write_model
 from orchestrator.config.console import DEFAULT_STORE, DebugOption, StoreOption, reported, stdout
-from trials.errors import ConfigError
 
 
 def export_model(
@@ -22,29 +21,17 @@ def export_model(
     licence: Annotated[
         str | None, typer.Option("--licence", help="The licence for the card.", show_default="the encoder's")
     ] = None,
-    push: Annotated[
-        str | None,
-        typer.Option("--push", metavar="OWNER/NAME", help="Also push it to the model hub, as a private repository."),
-    ] = None,
-    public: Annotated[bool, typer.Option("--public", help="With --push: a public repository.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="With --push: replace the files of a repository that holds some.")
-    ] = False,
     debug: DebugOption = False,
 ) -> None:
     """Write the model of a trial, with the weights of its best epoch, as a standard folder.
 
     If the sweep has stored the weights (`keep: weights`), they are used. Otherwise the trial is trained again; on a CPU
-    the result is bit-identical. `--push` needs a token with the right to write: HF_TOKEN, or `hf auth login`.
+    the result is bit-identical. `transformers.pipeline` takes the folder, and `hf upload OWNER/NAME FOLDER` pushes it.
 
     Examples:
         permafrost export-model --trial 9f2c51d0 -o my-tagger
-        permafrost export-model --trial 9f2c51d0 -o my-tagger --push me/my-tagger
 
-    Exit codes: 0 written, 3 no store or token, or the hub refuses, 4 the folder or repository exists, 5 no such trial.
+    Exit codes: 0 written, 3 no store, 4 the folder exists, 5 no such trial.
     """
     with reported(debug=debug):
-        if push is None and (public or overwrite):
-            raise ConfigError("--public and --overwrite go with --push OWNER/NAME.")
-        options: dict[str, Any] = {"push": push, "private": not public, "overwrite": overwrite}
-        stdout.print_line(f"model   {write_model(trial, out, store=store, licence=licence, **options)}")
+        stdout.print_line(f"model   {write_model(trial, out, store=store, licence=licence)}")

@@ -38,9 +38,8 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.config.yaml_document import Document
-from orchestrator.forecast.values import Forecast
 from orchestrator.session.budget import Bounds, limit_note
-from orchestrator.session.outcome import outcome_of, say_end, trials_of
+from orchestrator.session.outcome import earlier_note, outcome_of, say_end, trials_of
 from orchestrator.session.run_plan import price_of_an_hour, run_plan
 from orchestrator.session.tables import cell_tables, plan_lines
 from orchestrator.store import ResultStore, open_store
@@ -167,12 +166,12 @@ def _launch(
 ) -> int:
     for line in plan_lines(plan, results.address):
         say(line)
-    forecast = _forecast(plan, cluster, results, bounds, pilot=pilot, whole=dry_run)
+    _show_forecast(plan, cluster, results, bounds, pilot=pilot, whole=dry_run)
     if dry_run:
         if as_json:
             print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, dry_run=True))))
         return 0
-    ended = run_plan(plan, cluster, results, bounds, forecast=forecast, began=started)
+    ended = run_plan(plan, cluster, results, bounds, began=started)
     if as_json:
         print(json.dumps(asdict(ended.outcome)))
     else:
@@ -190,16 +189,17 @@ def show_trials(plan: Plan, results: ResultStore) -> None:
     specs, rows = trials_of(plan, results), results.trials(list(TRIAL_COLUMNS)).to_pylist()
     for table in cell_tables(summarise(specs, rows)):
         stdout.print(table)
-    for note in cut_off_notes(specs, rows):
+    earlier = earlier_note(results, plan.declared(), {row["trial_id"] for row in rows})
+    for note in [*cut_off_notes(specs, rows), *([earlier] if earlier else [])]:
         say(f"note    {note}")
 
 
-def _forecast(
+def _show_forecast(
     plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, pilot: bool, whole: bool
-) -> Forecast | None:
-    """Show the forecast of the plan, whole or in one line, and return it; None where the store has no data for one."""
+) -> None:
+    """Show the forecast of the plan, whole or in one line, where the store has data for one."""
     if not plan.ahead:
-        return None
+        return
     from orchestrator.forecast.pilot import Pilots
     from orchestrator.forecast.plan_forecast import forecast_of
     from orchestrator.forecast.text import forecast_line, forecast_tables
@@ -212,4 +212,3 @@ def _forecast(
         say(forecast_line(forecast))
     if note := limit_note(bounds, forecast, price_of_an_hour(plan, cluster)):
         say(f"note    {note}")
-    return forecast if forecast.is_known else None

@@ -102,7 +102,7 @@ TOLERANCE = 0.01  # 1 point, that of every command unless told
 
 def curve_tables(curves: pd.DataFrame) -> Iterator[RenderableType]:
     """A table for each setting of the baseline, a row a depth, with the layers that ran as a strip."""
-    from orchestrator.analysis.layer_curves import findings, order_by_drift  # loads pandas
+    from orchestrator.analysis.layer_curves import findings  # loads pandas
 
     for _, rows in curves.groupby(["probe_id", "baseline", "setup"], sort=False):
         first = rows.iloc[0]
@@ -113,10 +113,8 @@ def curve_tables(curves: pd.DataFrame) -> Iterator[RenderableType]:
             table.add_column(name, justify=justify, no_wrap=True)
         for row in rows.to_dict("records"):
             table.add_row(*_cells(row))
-        order = order_by_drift(rows)
-        by_drift = [Text(f"by drift, least first: order: {order}  (of `search: {{kind: placement}}`)")] if order else []
         said = [Text(f"{words}.") for words in findings(rows, TOLERANCE).values()]
-        yield Padding(Stack(table, *said, *by_drift), (1, 0, 0, 0))
+        yield Padding(Stack(table, *said), (1, 0, 0, 0))
     if len(curves):
         yield Text(_LEGEND, style="dim")
 

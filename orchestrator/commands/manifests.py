@@ -17,6 +17,7 @@ from orchestrator.deploy.kuberay_pods import Manifest
 from orchestrator.deploy.kuberay_spec import KubeRay, Workers
 from orchestrator.sweeps.sweep import load_sweep
 from trials.errors import ConfigError
+from trials.escaping.plain_files import read_text
 
 app = command_group("Write the Kubernetes manifests of a cluster.")
 
@@ -81,7 +82,7 @@ def kuberay(
             store=store,
             volume=volume,
             token_secret=token_secret,
-            sweep=sweep.read_text(encoding="utf-8") if sweep else "",
+            sweep=read_text(sweep) if sweep else "",
         )
         _write(manifests(asked), out)
 

@@ -10,6 +10,7 @@ import json
 from typing import Annotated, Any
 
 import typer
+from rich.padding import Padding
 
 from orchestrator.commands.launch_command import DEFAULT_SWEEP, given_flags, submit_to
 from orchestrator.config.console import (
@@ -28,9 +29,9 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.archive import as_json as forecast_as_json
 from orchestrator.forecast.values import Forecast
-from orchestrator.session.tables import plan_lines
+from orchestrator.forecast.values import as_json as forecast_as_json
+from orchestrator.session.tables import plan_lines, setting_table
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from orchestrator.sweeps.plan import Plan, make_plan
@@ -111,6 +112,7 @@ def _show(plan: Plan, forecast: Forecast, fetched: list[str], store: str) -> Non
     for line in (*plan_lines(plan, store), downloads):
         if line:
             stdout.print_line(line)
+    stdout.print(Padding(setting_table(plan), (1, 0)))
     for part in forecast_tables(forecast):
         stdout.print(part)
 

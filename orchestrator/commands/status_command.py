@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +20,7 @@ from orchestrator.analysis.cells import TRIAL_COLUMNS
 from orchestrator.analysis.cut_off import cut_off_notes
 from orchestrator.analysis.froze import froze
 from orchestrator.analysis.summary import CellSummary, summarise
+from orchestrator.api.answering import chosen_sweep
 from orchestrator.claims import running_drivers
 from orchestrator.config.console import (
     DEFAULT_STORE,
@@ -30,9 +33,9 @@ from orchestrator.config.console import (
 )
 from orchestrator.config.quantities import counted, points
 from orchestrator.forecast import time_left
-from orchestrator.forecast.live_curves import expected_best
 from orchestrator.forecast.running_trials import Unfinished, unfinished_trials
 from orchestrator.session.follow import follow_store
+from orchestrator.session.outcome import earlier_note
 from orchestrator.session.tables import cell_tables
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
@@ -47,8 +50,11 @@ def status(
         bool, typer.Option("--follow", help="Show each trial as it ends. Ctrl-C stops watching; the sweep continues.")
     ] = False,
     sweep: Annotated[
-        str | None, typer.Option("--sweep", metavar="NAME", help="The sweep to follow.", show_default="the newest")
+        str | None, typer.Option("--sweep", metavar="NAME", help="Only this sweep.", show_default="all of the store")
     ] = None,
+    earlier: Annotated[
+        bool, typer.Option("--all", help="Show the trials that an earlier version of a sweep declared, too.")
+    ] = False,
     cluster: ClusterOption = "local",
     as_json: JsonOption = False,
     each_trial: Annotated[bool, typer.Option("--trials", help="List every trial with its id.")] = False,
@@ -77,29 +83,37 @@ def status(
         if each_trial:
             _list_trials(results, results.trials().to_pylist(), as_json=as_json)
             return
-        columns = dict.fromkeys([*TRIAL_COLUMNS, *time_left.TRIAL_COLUMNS, "checkpoint_error"])
-        trials = results.trials(list(columns)).to_pylist()
-        sweeps = [(plan, summarise(planned_specs(plan), trials)) for plan in results.sweeps()]
-        if as_json:
-            print(
-                json.dumps({"store": str(results.address), "sweeps": [_counts(plan, cells) for plan, cells in sweeps]})
-            )
-            return
-        drivers = running_drivers(results.storage)
-        for plan, cells in sweeps:
-            counts = _counts(plan, cells)
-            states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
-            stdout.print(f"sweep {plan.name}: {counted(counts['planned'], 'trial')}, {states}")
-            of_sweep = [driver for driver in drivers if driver.holder.sweep == plan.name]
-            for driver in of_sweep:
-                stdout.print_line(f"driver  {driver}")
-            if left := time_left.stored_time_left(results, plan, trials, of_sweep):
-                stdout.print_line(f"time left: {left}")
-            for table in cell_tables(cells):
-                stdout.print(table)
-            for note in [*cut_off_notes(planned_specs(plan), trials), *_checkpoint_notes(plan, trials)]:
-                stdout.print_line(f"note: {note}")
-        stdout.print_line(f"{counted(len(trials), 'trial')} in {results.address}")
+        plans = results.sweeps() if sweep is None else [chosen_sweep(results, sweep)]
+        if earlier:
+            plans = [replace(plan, trials=(*results.earlier_trials(plan).trials, *plan.trials)) for plan in plans]
+        _show(results, plans, as_json=as_json)
+
+
+def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) -> None:
+    """The progress of sweeps, with their tables."""
+    columns = dict.fromkeys([*TRIAL_COLUMNS, *time_left.TRIAL_COLUMNS, "checkpoint_error"])
+    trials = results.trials(list(columns)).to_pylist()
+    sweeps = [(plan, summarise(planned_specs(plan), trials)) for plan in plans]
+    if as_json:
+        print(json.dumps({"store": str(results.address), "sweeps": [_counts(plan, cells) for plan, cells in sweeps]}))
+        return
+    drivers = running_drivers(results.storage)
+    for plan, cells in sweeps:
+        counts = _counts(plan, cells)
+        states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
+        stdout.print(f"sweep {plan.name}: {counted(counts['planned'], 'trial')}, {states}")
+        of_sweep = [driver for driver in drivers if driver.holder.sweep == plan.name]
+        for driver in of_sweep:
+            stdout.print_line(f"driver  {driver}")
+        if left := time_left.stored_time_left(results, plan, trials, of_sweep):
+            stdout.print_line(f"time left: {left}")
+        for table in cell_tables(cells):
+            stdout.print(table)
+        hidden = earlier_note(results, plan, {row["trial_id"] for row in trials})
+        notes = [*cut_off_notes(planned_specs(plan), trials), *_checkpoint_notes(plan, trials)]
+        for note in [*notes, *([hidden] if hidden else [])]:
+            stdout.print_line(f"note: {note}")
+    stdout.print_line(f"{counted(len(trials), 'trial')} in {results.address}")
 
 
 def _checkpoint_notes(plan: SweepPlan, trials: list[dict[str, Any]]) -> list[str]:
@@ -112,7 +126,7 @@ def _checkpoint_notes(plan: SweepPlan, trials: list[dict[str, Any]]) -> list[str
 def _list_trials(results: ResultStore, rows: list[dict[str, Any]], *, as_json: bool) -> None:
     """One line per trial: id, state, best dev score in points, label. Trials that have not ended come last."""
     specs = {row["trial_id"]: stored_spec(row["spec"], row["trial_id"]) for row in rows}
-    unfinished = unfinished_trials(results, rows, specs)
+    unfinished = unfinished_trials(results, rows)
     unfinished_ids = {trial.spec.trial_id for trial in unfinished}
     listed = [
         {"trial_id": i, "state": row["state"], "score": row["best_score"], "label": specs[i].label}
@@ -144,12 +158,11 @@ def _unfinished_line(trial: Unfinished) -> str:
     spec = trial.spec
     epoch = f"epoch {trial.epoch:g}/{spec.optim.epochs}"
     line = _trial_line(spec.trial_id, _state(trial), trial.score, spec.label)
-    return "  ".join(filter(None, [line, epoch, expected_best(trial.outlook)]))
+    return f"{line}  {epoch}"
 
 
 def _unfinished_values(trial: Unfinished) -> dict[str, Any]:
-    """JSON values: `score` is the newest, `best` the expected best with its 80 % interval; both from 0 to 1."""
-    best = trial.outlook.best if trial.outlook else None
+    """JSON values: `score` is the newest, from 0 to 1."""
     return {
         "trial_id": trial.spec.trial_id,
         "state": _state(trial),
@@ -157,7 +170,6 @@ def _unfinished_values(trial: Unfinished) -> dict[str, Any]:
         "label": trial.spec.label,
         "epoch": trial.epoch,
         "epochs": trial.spec.optim.epochs,
-        "best": best and {"low": best.low, "median": best.median, "high": best.high, "source": best.source},
     }
 
 

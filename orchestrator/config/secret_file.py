@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from trials.errors import ConfigError, RefusedError
+from trials.escaping.plain_files import MOST_TEXT, opened
 
 
 def read_secret_file(path: Path, *, name: str, most_bytes: int) -> str:
@@ -17,7 +18,7 @@ def read_secret_file(path: Path, *, name: str, most_bytes: int) -> str:
         RefusedError: users other than its owner have any permission on it.
     """
     try:
-        with path.open("rb") as file:
+        with opened(path, MOST_TEXT) as file:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(most_bytes).decode("ascii", errors="replace").strip()
     except OSError as error:

@@ -18,6 +18,10 @@ Path = tuple[int | str, ...]
 
 MAX_VALUE = 200  # characters of a value in a message
 MAX_MISTAKES = 50  # in a message
+_REMOVED = {  # keys of earlier versions, by the end of their path
+    "notify.email": "e-mail was removed. Use `webhook`.",
+    "search.order": "was removed with `kind: placement`. Remove this key.",
+}
 
 
 class SettingFault(NamedTuple):
@@ -27,11 +31,13 @@ class SettingFault(NamedTuple):
         path: Of its key; keys and list indices only.
         text: One sentence with the value, the rule and the fix.
         kind: Pydantic's type of the error.
+        value: What stands there.
     """
 
     path: Path
     text: str
     kind: str
+    value: object = None
 
 
 def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]:
@@ -41,7 +47,7 @@ def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]
         groups.setdefault(_keys_of(each["loc"], model), []).append(each)
     inner = {path[:n] for path in groups for n in range(len(path))}  # where a type fits but for something inside it
     return [
-        SettingFault(path, _wording_of(path, each, model), each[0]["type"])
+        SettingFault(path, _wording_of(path, each, model), each[0]["type"], each[0]["input"])
         for path, each in groups.items()
         if not (path in inner and all(one["type"].endswith(("_type", "_parsing", "literal_error")) for one in each))
     ]
@@ -50,8 +56,10 @@ def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]
 def _wording_of(path: Path, errors: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
     error = errors[0]
     if error["type"] == "extra_forbidden":
+        if (key := ".".join(map(str, path[-2:]))) in _REMOVED:
+            return _REMOVED[key]
         inside = _model_at(model, path[:-1])
-        return unknown(shortened(str(path[-1])), inside.model_fields if inside else ())
+        return unknown(str(path[-1]), inside.model_fields if inside else ())
     if error["type"] == "missing":
         return f"{rule_of(error)}."
     value, shown = error["input"], quoted(error["input"])
@@ -117,16 +125,17 @@ def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
     """The class that validated the mapping at a path."""
     for key in path:
         if isinstance(key, str) and key in model.model_fields:
-            inner = _model_in(model.model_fields[key].annotation)
+            inner = model_in(model.model_fields[key].annotation)
             if inner is None:
                 return None
             model = inner
     return model
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The class of settings inside a type, such as that of a list or of an optional value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if typing.get_origin(annotation) in (typing.Annotated, typing.Union, types.UnionType, list, dict, tuple):
-        return next((found for arg in typing.get_args(annotation) if (found := _model_in(arg))), None)
+        return next((found for arg in typing.get_args(annotation) if (found := model_in(arg))), None)
     return None

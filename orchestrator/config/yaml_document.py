@@ -6,6 +6,8 @@ nodes are counted at each use before any value is built.
 
 from __future__ import annotations
 
+import errno
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +18,8 @@ import yaml
 
 from orchestrator.config.validation_messages import shortened
 from trials.errors import ConfigError
+from trials.escaping.plain_files import read_text
+from trials.escaping.untrusted_text import beginning, quoted
 
 KeyPath = tuple[str | int, ...]
 
@@ -23,7 +27,9 @@ MAX_BYTES = 250_000  # of a file: one second to read, five in the worst case
 MAX_NODES = 100_000  # keys and values, those of an alias at each use
 MAX_DEPTH = 50
 MAX_KEY = 200  # characters
+MOST_FOREIGN = 4  # keys for each known one
 _INT64 = 1 << 63
+_QUOTED = re.compile(r"'([^']*)'")
 _PLAIN = "\t\n\r"  # control characters that are allowed in a value
 
 
@@ -42,9 +48,23 @@ class Document:
     settings: dict[KeyPath, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, path: Path) -> Document:
-        """Read a file. Raises ConfigError: unreadable, not YAML, too large, not a mapping, or a key given twice."""
-        return cls.of_text(path, _text(path))
+    def read(cls, path: Path, known: Sequence[str] = ()) -> Document:
+        """Read a file.
+
+        Args:
+            known: Keys that such a file may have, if it is to be refused where hardly any of its keys is one: it may be
+                any file of key: value, of which no message may quote much.
+
+        Raises:
+            ConfigError: unreadable, not YAML, too large, not a mapping, foreign, or a key given twice.
+        """
+        document = cls.of_text(path, _text(path))
+        if known and MOST_FOREIGN * len(document.content.keys() & known) < len(document.content):
+            raise ConfigError(
+                f"{path}: has other keys than such a file, whose keys are {', '.join(known[:5])}, ... "
+                "Check that it is the right file."
+            )
+        return document
 
     @classmethod
     def of_text(cls, path: Path, text: str) -> Document:
@@ -100,18 +120,15 @@ def set_path(content: dict[str, Any], path: Sequence[str], value: object) -> Non
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        text = data.decode("utf-8")
+        return read_text(path, MAX_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise ConfigError(
+                f"{path}: has more than {MAX_BYTES:,} bytes, which no sweep needs. Check that it is the right file."
+            ) from error
         raise ConfigError(f"{path}: cannot be read ({error.strerror}).", exit_code=3) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text.") from error
-    if len(data) > MAX_BYTES:
-        raise ConfigError(
-            f"{path}: has more than {MAX_BYTES:,} bytes, which no sweep needs. Check that it is the right file."
-        )
-    return text
 
 
 def parsed(text: str, file: str) -> tuple[Any, dict[KeyPath, int]]:
@@ -213,7 +230,7 @@ class _Lines:
             if not isinstance(key, str):
                 raise ConfigError(f"{self.file}:{line}: a list or mapping cannot be a key. Use a word.")
             if not key.isprintable() or len(key) > MAX_KEY:
-                raise ConfigError(f"{self.file}:{line}: {shortened(repr(key))} is not a valid key. Remove it.")
+                raise ConfigError(f"{self.file}:{line}: {quoted(key)} is not a valid key. Remove it.")
             if key in seen:
                 raise ConfigError(f"{self.file}:{line}: {_dotted((*path, key))}: is given twice. Keep one.")
             seen.add(key)
@@ -229,9 +246,10 @@ def _where(file: str, error: yaml.YAMLError | ValueError) -> str:
     mark = getattr(error, "problem_mark", None)
     line = f":{mark.line + 1}" if mark else ""
     problem = getattr(error, "problem", None) or " ".join(str(error).split())
+    problem = _QUOTED.sub(lambda match: quoted(match[1]), problem)  # names of tags, anchors and aliases
     return f"{file}{line}: not YAML: {shortened(problem)}. Check the indentation and brackets."
 
 
 def _dotted(path: KeyPath) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{beginning(part)}" for part in path)
     return text.removeprefix(".")

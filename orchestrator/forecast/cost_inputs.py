@@ -5,7 +5,6 @@ Neither torch nor transformers is imported; the `tokenizers` library counts the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from trials.datasets.corpus import Item, Sentence, item_words
+from trials.escaping.plain_files import read_json
 from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
@@ -72,7 +72,7 @@ class Lengths:
 
 def sizes_of(model: ModelSpec) -> EncoderSizes:
     """The dimensions of a model, from its config.json. Raises OSError, ValueError: The file or its width is missing."""
-    config = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))
+    config = read_json(Path(model.path) / "config.json")
     width = int(_first(config, _WIDTH, 0))
     if width < 1:
         raise ValueError(f"{model.path}/config.json: has no hidden size ({', '.join(_WIDTH)})")

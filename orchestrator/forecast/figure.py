@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -29,12 +28,3 @@ class Figure:
         """From simulated values, (draws,)."""
         low, median, high = np.quantile(draws, [LOW, 0.5, HIGH])
         return cls(float(low), float(median), float(high), source)
-
-    def holds(self, value: float) -> bool:
-        """Whether a value lies in the interval."""
-        return self.low <= value <= self.high
-
-
-def figure_of(content: dict[str, Any]) -> Figure:
-    """A figure from its JSON values. Raises KeyError, TypeError, ValueError: They are not those of a figure."""
-    return Figure(float(content["low"]), float(content["median"]), float(content["high"]), str(content["source"]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from orchestrator.forecast.figure import Figure
 from orchestrator.sweeps.cluster_spec import Prices
@@ -108,3 +109,9 @@ class Forecast:
     def longest_trial_s(self) -> float | None:
         """Median seconds of the longest trial; None if unknown."""
         return max((cell.seconds.median for cell in self.cells if cell.seconds), default=None)
+
+
+def as_json(forecast: Forecast) -> dict[str, Any]:
+    """A forecast as JSON values: each figure an object of `low`, `median`, `high` and `source`, or null."""
+    values = asdict(forecast)
+    return {"format": 1, **values.pop("accrued"), **values}

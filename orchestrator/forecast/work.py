@@ -26,7 +26,7 @@ from trials.training.steps import evaluation_steps, steps_an_epoch
 
 GIGA = 1e9
 EVAL_BATCH, LENGTH_WINDOW = 64, 16  # as in `trials.training.loop` and `trials.training.batching`
-LAZY_ROWS = 1_024  # rows of an embedding table, as in `trials.training.lazy_adamw`
+LAZY_ROWS = 1_024  # of a table whose rows earlier versions could update one by one
 
 
 @dataclass(frozen=True)

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from orchestrator.config.validation_messages import shortened
 from orchestrator.execution.events import last_line
 from orchestrator.monitoring.progress import Ending, Tally
-from orchestrator.monitoring.senders import Email, Message, NotSentError, Sender, Webhook
+from orchestrator.monitoring.senders import Message, NotSentError, Webhook
 from orchestrator.storage.address import scrubbed
 from orchestrator.store.schema import State
 from orchestrator.sweeps.notification_spec import NotifySpec
 
 WAIT_S = 15.0  # for messages that are still being sent when the launch ends
 LOOKS_PER_STALL = 20  # checks per stall time, so that a stall is reported at most 5 % late
-
-
-def senders_of(spec: NotifySpec) -> list[Sender]:
-    """The senders that a sweep configures. Raises ConfigError: a secret that it names is missing."""
-    found: list[Sender] = []
-    if spec.webhook:
-        found.append(Webhook.of(spec.webhook))
-    if spec.email:
-        found.append(Email.of(spec.email))
-    return found
 
 
 class Notifier:
@@ -37,14 +27,14 @@ class Notifier:
     def __init__(
         self,
         spec: NotifySpec,
-        senders: Sequence[Sender],
+        webhook: Webhook,
         tally: Tally,
         *,
         sweep: str,
         store: str,
         say: Callable[[str], None],
     ) -> None:
-        self._spec, self._senders, self._tally, self._say = spec, senders, tally, say
+        self._spec, self._webhook, self._tally, self._say = spec, webhook, tally, say
         self._sweep, self._fields = sweep, {"sweep": sweep, "store": scrubbed(store)}
         self._sending: list[threading.Thread] = []
         self._over = threading.Event()
@@ -76,14 +66,13 @@ class Notifier:
                 self._send(_of_stall(self._sweep, self._tally, self._spec.stalled_minutes, self._fields))
 
     def _send(self, message: Message) -> None:
-        for sender in self._senders:
-            thread = threading.Thread(target=self._try, args=(sender, message), name="notify", daemon=True)
-            self._sending.append(thread)
-            thread.start()
+        thread = threading.Thread(target=self._try, args=(message,), name="notify", daemon=True)
+        self._sending.append(thread)
+        thread.start()
 
-    def _try(self, sender: Sender, message: Message) -> None:
+    def _try(self, message: Message) -> None:
         try:
-            sender.send(message)
+            self._webhook.send(message)
         except NotSentError as error:
             self._say(f"watch.notify: notification `{message.fields['event']}` was not sent: {error}.")
 

@@ -1,4 +1,4 @@
-"""Two ways to notify a person: a webhook as Slack and Mattermost offer it, and e-mail.
+"""Notify a person: a webhook as Slack and Mattermost offer it.
 
 Every failure is a `NotSentError` of one line without secrets: neither the address of a webhook nor a server's answer,
 which may repeat it.
@@ -6,14 +6,11 @@ which may repeat it.
 
 from __future__ import annotations
 
-import smtplib
-import ssl
 from dataclasses import dataclass
-from email.message import EmailMessage
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
-from orchestrator.sweeps.notification_spec import EmailSpec, WebhookSpec, is_loopback, read_secret
+from orchestrator.sweeps.notification_spec import WebhookSpec, is_loopback, read_secret
 from trials.errors import ConfigError
 
 TIMEOUT_S = 10.0  # for each of connecting, sending, and every answer
@@ -30,14 +27,6 @@ class Message:
     subject: str
     fields: dict[str, str]
     urgent: bool
-
-
-class Sender(Protocol):
-    """A way to notify a person."""
-
-    def send(self, message: Message) -> None:
-        """Send it and wait for the answer. Raises NotSentError."""
-        ...
 
 
 class Webhook:
@@ -88,48 +77,3 @@ def _payload(message: Message) -> dict[str, Any]:
         "text": message.subject,
         "attachments": [{"fallback": message.subject, "color": colour, "fields": fields}],
     }
-
-
-class Email:
-    """Sends a message through a mail server."""
-
-    def __init__(self, spec: EmailSpec, password: str | None, context: ssl.SSLContext | None = None) -> None:
-        """`context` holds the trusted certificates; by default the system's."""
-        self._spec, self._password = spec, password
-        self._context = context or ssl.create_default_context()
-
-    @classmethod
-    def of(cls, spec: EmailSpec) -> Email:
-        """The mail server that a sweep configures. Raises ConfigError: its password is missing."""
-        given = spec.password_env or spec.password_file
-        return cls(spec, read_secret(spec.password_env, spec.password_file) if given else None)
-
-    def send(self, message: Message) -> None:
-        """Send it to everyone in `to`."""
-        spec = self._spec
-        try:
-            with self._connected() as server:
-                if spec.starttls and spec.port != smtplib.SMTP_SSL_PORT:
-                    server.starttls(context=self._context)
-                if spec.user is not None and self._password is not None:
-                    server.login(spec.user, self._password)
-                refused = server.send_message(_mail(spec, message))
-        except (smtplib.SMTPException, OSError) as error:
-            code = f" {error.smtp_code}" if isinstance(error, smtplib.SMTPResponseException) else ""
-            raise NotSentError(f"the mail server {spec.host}:{spec.port}: {type(error).__name__}{code}") from None
-        if refused:
-            raise NotSentError(f"the mail server {spec.host}:{spec.port} refused {', '.join(refused)}")
-
-    def _connected(self) -> smtplib.SMTP:
-        host, port = self._spec.host, self._spec.port
-        if port == smtplib.SMTP_SSL_PORT:
-            return smtplib.SMTP_SSL(host, port, timeout=TIMEOUT_S, context=self._context)
-        return smtplib.SMTP(host, port, timeout=TIMEOUT_S)
-
-
-def _mail(spec: EmailSpec, message: Message) -> EmailMessage:
-    mail = EmailMessage()
-    mail["Subject"], mail["From"], mail["To"] = message.subject, spec.sender, ", ".join(spec.to)
-    mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office reply to this
-    mail.set_content("\n".join([message.subject, "", *(f"{name}: {text}" for name, text in message.fields.items())]))
-    return mail

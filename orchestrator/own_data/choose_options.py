@@ -6,9 +6,12 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from orchestrator.config.console import DEFAULT_STORE
+from trials.datasets.corpus import CORPUS_FORMATS
 from trials.errors import ConfigError, unknown
+from trials.settings import Columns, Scheme
 from trials.sources.local_models import STARTER
 from trials.tasks import TASKS
 
@@ -25,8 +28,14 @@ class ChooseOptions:
         task: A registered task; None for what the files hold.
         model: `starter`, a folder, or `hub:OWNER/NAME@REVISION`.
         tolerance: Acceptable loss in points, above 0 and below 100.
+        format: A registered corpus format; None for what the files hold.
+        words: Column of the words, by name or by position from 0; None for what the columns hold.
+        tags: Column of their tags; in CoNLL-U `upos` or `xpos`.
         text: Column of a table with the texts, by name or by position from 0; None for what the columns hold.
+        pair: Column of the second text of each pair; `none` for single texts.
         label: Column with their labels.
+        scheme: How span tags are written: `iob1`, `iob2`, `bioes` or `io`; None to detect it.
+        train, dev, test: Files of the splits, in place of those that `data` names.
         max_hours: Limit of this launch. If all trials would take longer, a part of train is used.
         out: Folder of the sweep files; None for the one that holds the store, or the current one.
         cluster: As of `launch`.
@@ -36,12 +45,20 @@ class ChooseOptions:
         ask: Asks a person for columns; None for nobody there.
     """
 
-    data: str
+    data: str = ""
     task: str | None = None
     model: str = STARTER
     tolerance: float = 1.0
+    format: str | None = None
+    words: str | None = None
+    tags: str | None = None
     text: str | None = None
+    pair: str | None = None
     label: str | None = None
+    scheme: str | None = None
+    train: Sequence[str] = ()
+    dev: Sequence[str] = ()
+    test: Sequence[str] = ()
     max_hours: float = 1.0
     store: str = DEFAULT_STORE
     out: str | Path | None = None
@@ -59,13 +76,38 @@ class ChooseOptions:
             raise ConfigError(f"--tolerance {self.tolerance:g}: must be above 0 and below 100 points.")
         if (self.text is None) != (self.label is None):
             raise ConfigError("--text and --label go together. Give both, by name or by position from 0.")
+        if self.text is not None and (self.words or self.tags) is not None:
+            raise ConfigError(
+                "--text and --words ask for two things: texts with a label, or words with tags. Give one."
+            )
+        if self.format is not None and self.format not in CORPUS_FORMATS:
+            raise ConfigError(f"--format: {unknown(self.format, CORPUS_FORMATS)}")
+        if self.scheme is not None and self.scheme not in get_args(Scheme):
+            raise ConfigError(f"--scheme: {unknown(self.scheme, get_args(Scheme))}")
+        if not self.data and not self.train:
+            raise ConfigError("no data. Give a folder, a file or a name, or --train FILE.")
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns that somebody has said; a number is a position. `pair` may be `none`."""
+        given = {"tokens": self.words, "tags": self.tags, "text": self.text, "pair": self.pair, "label": self.label}
+        found = {key: name_or_position(word) for key, word in given.items() if word is not None}
+        return Columns(**found) if found else None
 
     @property
     def question(self) -> str:
         """The command that asks this, without the options that change where and when it runs only."""
         options = {
             "--task": self.task, "--model": self.model, "--tolerance": f"{self.tolerance:g}", "--text": self.text,
-            "--label": self.label,
+            "--label": self.label, "--pair": self.pair, "--format": self.format, "--words": self.words,
+            "--tags": self.tags, "--scheme": self.scheme,
         }  # fmt: skip
-        given = (word for name, value in options.items() if value for word in (name, value))
-        return shlex.join(["permafrost", "choose", self.data, *given])
+        files = {"--train": self.train, "--dev": self.dev, "--test": self.test}
+        given = [word for name, value in options.items() if value for word in (name, value)]
+        given += [word for name, paths in files.items() for path in paths for word in (name, path)]
+        return shlex.join(["permafrost", "choose", *([self.data] if self.data else []), *given])
+
+
+def name_or_position(word: str) -> str | int:
+    """A column as a command line names it: a position is a number."""
+    return int(word) if word.lstrip("-").isdigit() else word

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from trials.datasets.corpus import Corpus, Text, item_words
+from trials.escaping.plain_files import read_json
 from trials.settings import ModelSpec
 from trials.starter import model_path
 
@@ -39,16 +39,16 @@ def recipe(model: ModelSpec, corpus: Corpus, train_size: int | None = None) -> d
     if Path(model.path) == model_path():
         settings["lowercase"] = True
         if isinstance(corpus.train[0], Text):
-            optim = {"lr": 3e-4, **optim, "warmup": 0.1, "embedding_updates": "lazy"}
+            optim = {"lr": 3e-4, **optim, "warmup": 0.1}
         else:
-            optim = {"lr": 1e-3, "head_lr": 5e-3, **optim, "epochs": 3, "embedding_updates": "lazy"}
+            optim = {"lr": 1e-3, "head_lr": 5e-3, **optim, "epochs": 3}
     else:
         optim = {"lr": 5e-5 if _width(model) >= _BASE_WIDTH else 1e-4, **optim, "warmup": 0.1}
     return {**settings, "max_length": _max_length(model, corpus), "frozen_dropout": False, "optim": optim}
 
 
 def _width(model: ModelSpec) -> int:
-    config: Mapping[str, Any] = json.loads((Path(model.path) / "config.json").read_text(encoding="utf-8"))
+    config: Mapping[str, Any] = read_json(Path(model.path) / "config.json")
     return int(next((config[key] for key in _WIDTHS if isinstance(config.get(key), int)), _BASE_WIDTH))
 
 

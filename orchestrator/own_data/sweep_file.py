@@ -11,6 +11,7 @@ from typing import Any
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.corpus_guess import CorpusGuess
 from trials.errors import ConfigError, RefusedError
+from trials.escaping.plain_files import read_text
 from trials.settings import FreezeSpec
 
 SEEDS = 10
@@ -165,7 +166,7 @@ def refuse_edited(path: Path, question: Question) -> None:
 
 def _first_line(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+        return read_text(path, errors="replace").partition("\n")[0]
     except OSError as error:
         raise RefusedError(f"{path}: already exists and cannot be read ({error.strerror}). {_WAY_OUT}") from error
 

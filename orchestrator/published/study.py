@@ -211,7 +211,7 @@ def load_study(name: str) -> Study:
 
 def read_study(path: Path) -> Study:
     """A study from a file. Raises ConfigError."""
-    document = Document.read(path)
+    document = Document.read(path, list(Study.model_fields))
     try:
         return Study.model_validate(document.content)
     except ValidationError as error:

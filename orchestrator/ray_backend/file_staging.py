@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trials.cache.node_cache import existing_folder, node_folder
-from trials.datasets.corpus import SPLITS, fingerprint
+from trials.cache.set_up import note
+from trials.datasets.corpus import SPLITS, fingerprint, planned_stamps
+from trials.errors import DataError, ModelError, PermafrostError, reason
+from trials.escaping.plain_files import MOST_CONTENT, opened
+from trials.models.model_files import planned_files, revision_of
 from trials.settings import DataSpec, ModelSpec
-from trials.sources.cache import cache_root, locked
-from trials.sources.hub_models import INDEX
-from trials.sources.local_models import identity_files, revision_of
+from trials.sources.cache import cache_root, discard, locked
 from trials.spec import TrialSpec
 
 KIND, PIECE_BYTES = "staged", 32 << 20
@@ -47,7 +50,8 @@ def with_local_files(spec: TrialSpec, origin: str) -> TrialSpec:
         origin: Ray's id of that node.
 
     Raises:
-        ConnectionError: that node does not answer, or its files are not those that were planned.
+        ConnectionError: that node does not answer.
+        DataError, ModelError: its files are not those that were planned.
         OSError: there is no room for them here.
     """
     import ray
@@ -72,40 +76,45 @@ def _corpus(data: DataSpec, ask: Ask) -> DataSpec:
     }
 
     def listed() -> list[OriginFile]:
-        paths = [path for split in SPLITS for path in getattr(data, split)]
-        found: list[OriginFile] = ask(described, [name for split in SPLITS for name in names[split]], paths)
+        found: list[OriginFile] = ask(corpus_files, data, [name for split in SPLITS for name in names[split]])
         return found
 
     def here(folder: Path) -> dict[str, tuple[str, ...]]:
         return {split: tuple(str(folder / name) for name in names[split]) for split in SPLITS}
 
-    folder = _cached(
-        f"corpus-{data.fingerprint}", listed, lambda folder: fingerprint(**here(folder)) == data.fingerprint, ask
-    )
+    def is_right(folder: Path) -> bool:
+        with suppress(DataError):
+            return fingerprint(**here(folder)) == data.fingerprint
+        return False
+
+    folder = _cached(f"corpus-{data.fingerprint}", listed, is_right, ask)
     return data.model_copy(update=here(folder))
 
 
 def _model(model: ModelSpec, ask: Ask) -> ModelSpec:
     def listed() -> list[OriginFile]:
-        found: list[OriginFile] = ask(model_files, model.path, model.pickle)
+        found: list[OriginFile] = ask(model_files, model)
         return found
 
-    folder = _cached(
-        f"model-{model.revision}",
-        listed,
-        lambda folder: revision_of(folder, pickle=model.pickle) == model.revision,
-        ask,
-    )
+    def is_right(folder: Path) -> bool:
+        with suppress(ModelError):
+            return revision_of(folder, pickle=model.pickle) == model.revision
+        return False
+
+    folder = _cached(f"model-{model.revision}", listed, is_right, ask)
     return model.model_copy(update={"path": str(folder)})
 
 
 def _cached(key: str, listed: Callable[[], list[OriginFile]], is_right: Callable[[Path], bool], ask: Ask) -> Path:
     """The cache folder of a key with its files; the first worker copies them."""
-    if folder := _complete(key):
+    if (folder := _complete(key)) and is_right(folder):
         return folder
     with locked(cache_root() / KIND / f".{key}.lock"):
         if folder := _complete(key):
-            return folder
+            if is_right(folder):
+                return folder
+            note(f"cache: the files in {folder} are not those that were copied; they are copied anew.")
+            discard(folder)
         files = listed()
         folder = node_folder(KIND, key, sum(file.n_bytes for file in files))
         for file in files:
@@ -133,21 +142,22 @@ def _copy(target: Path, file: OriginFile, ask: Ask) -> None:
 # --- On the driver's node
 
 
-def described(names: list[str], paths: list[str]) -> list[OriginFile]:
-    """Files with their sizes. Raises OSError."""
-    return [OriginFile(name, path, Path(path).stat().st_size) for name, path in zip(names, paths, strict=True)]
+def corpus_files(data: DataSpec, names: list[str]) -> list[OriginFile]:
+    """The files of a corpus, under these names. Raises DataError if they are not those that were planned."""
+    stamps = planned_stamps(data)
+    paths = [path for split in SPLITS for path in getattr(data, split)]
+    return [OriginFile(name, path, at.n_bytes) for name, path, at in zip(names, paths, stamps, strict=True)]
 
 
-def model_files(path: str, pickle: bool) -> list[OriginFile]:
-    """The relevant files of a model's folder. Raises ModelError, OSError."""
-    names = identity_files(Path(path), pickle=pickle)
-    index = [INDEX] if (Path(path) / INDEX).is_file() else []
-    return described(names + index, [str(Path(path) / name) for name in names + index])
+def model_files(model: ModelSpec) -> list[OriginFile]:
+    """The relevant files of a model's folder. Raises ModelError if they are not those that were planned."""
+    with planned_files(model) as stamps:
+        return [OriginFile(name, str(Path(model.path) / name), at.n_bytes) for name, at in stamps.items()]
 
 
 def piece(path: str, start: int) -> bytes:
     """The bytes of a file from an offset on, `PIECE_BYTES` at most. Raises OSError."""
-    with Path(path).open("rb") as file:
+    with opened(path, MOST_CONTENT) as file:
         file.seek(start)
         return file.read(PIECE_BYTES)
 
@@ -164,6 +174,8 @@ def _asking(origin: str) -> Ask:
         try:
             return ray.get(task.remote(*arguments))
         except ray.exceptions.RayError as error:  # the node is gone or its disk did not answer: it may work later
-            raise ConnectionError(f"the driver's node did not send {arguments[0]}: {error}") from error
+            if isinstance(cause := getattr(error, "cause", None), PermafrostError):
+                raise cause from None
+            raise ConnectionError(f"the driver's node did not send what it was asked for: {reason(error)}") from error
 
     return ask

@@ -1,4 +1,4 @@
-"""Points suggested by Optuna's samplers, and studies written to a file.
+"""Points suggested by Optuna's samplers.
 
 Ray's own adapter is not used: it leaves trials running forever if a metric is not a number, and reports pruned trials
 as complete. Here a suggestion is a function of the seed, its number and the results so far: the study is rebuilt from
@@ -14,7 +14,6 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -44,7 +43,6 @@ class PastCell:
     values: tuple[float, ...] | None
     state: str
     best: tuple[float, float] | None = None
-    trial_ids: tuple[str, ...] = ()
 
 
 class OptunaPoints:
@@ -131,24 +129,7 @@ def frozen_trial(cell: PastCell, *, n_objectives: int) -> FrozenTrial:
         params=dict(cell.parameters),
         distributions=dict(cell.distributions),
         intermediate_values=intermediate,
-        user_attrs={"trial_ids": list(cell.trial_ids)},
     )
-
-
-def write_study(path: Path, name: str, search: SearchSpec, past: Sequence[PastCell]) -> int:
-    """Write a search as an Optuna study in an SQLite file, which `optuna-dashboard sqlite:///FILE` opens.
-
-    Running cells are not written. Returns the number of cells written.
-    """
-    ended = [cell for cell in past if cell.state != "running"]
-    with _quiet():
-        study = optuna.create_study(
-            storage=f"sqlite:///{path}", study_name=name, directions=directions(search), load_if_exists=False
-        )
-        if len(search.objectives) > 1 or search.objectives != ("score",):
-            study.set_metric_names(list(search.objectives))
-        study.add_trials([frozen_trial(cell, n_objectives=len(search.objectives)) for cell in ended])
-    return len(ended)
 
 
 @contextlib.contextmanager

@@ -1,18 +1,13 @@
 """Races of settings (Maron and Moore 1994; Birattari et al. 2002): seeds are spent on the settings still in question.
 
 Every cell runs its first seed. Then each round runs one more seed of every cell that is still in the race; after a
-round, cells that are clearly worse than the best one on their common seeds leave. The sweep chooses the test:
-
-- `student`: the mean of the paired differences over its standard error, with one residual variance
-  for all cells of a group (after removing the means of cells and of seeds), and the differences' own variance over
-  sentences where their contributions are known. It can decide after the first seed, because a few of the best cells
-  run a second one to estimate the variance over seeds.
-- `wilcoxon`: exact signed ranks of the same differences, over seeds alone; with fewer than five it cannot reach 5 %.
-- `hoeffding`: for scores between 0 and 1 without further assumptions, over seeds alone: bounds of the two means
-  (Hoeffding 1963).
+round, cells that are clearly worse than the best one on their common seeds leave. The test is Student's: the mean of
+the paired differences over its standard error, with one residual variance for all cells of a group (after removing the
+means of cells and of seeds), and the differences' own variance over sentences where their contributions are known. It
+can decide after the first seed, because a few of the best cells run a second one to estimate the variance over seeds.
 
 The error (1 - confidence) is divided equally among all rounds and cells, so it bounds the probability that the best
-cell leaves; for `student` if scores have equal variances. By simulation at 95 % (400 races of 12 nearly equal cells
+cell leaves if scores have equal variances. By simulation at 95 % (400 races of 12 nearly equal cells
 with five seeds), the best one left 2.5 to 5.5 % of races: with scores that are normal, exponential, skewed to either
 side (1.75), or of runs of which one in 20 collapses; 1 % where sentences differ too. Where the best cell alone varied
 three times as much as the others, it left 23 %.
@@ -135,7 +130,7 @@ class Race:
         if least >= self._n_seeds:
             return
         behind = [cell for cell in racing if self._begun[cell.cell_id] == least]
-        if least == 1 and self._spec.test == "student" and len(behind) == len(racing):
+        if least == 1 and len(behind) == len(racing):
             n = max(LEAST_PROBED, len(behind) // PROBED)
             behind = sorted(behind, key=lambda cell: -(cell.mean("score") or 0.0))[:n]
         for cell in behind:
@@ -150,7 +145,7 @@ class Race:
         most = max(map(len, scores.values()))
         leader = max((i for i in scores if len(scores[i]) == most), key=lambda i: statistics.fmean(scores[i]))
         error = (1 - self._spec.confidence) / (self._n_seeds * max(len(self.cells) - 1, 1))
-        is_worse = _TESTS[self._spec.test](list(scores.values()), error)
+        is_worse = by_student(list(scores.values()), error)
         best = next(cell for cell in racing if cell.cell_id == leader)
         for cell in racing:
             if cell is not best and is_worse(_losses(best, cell)):
@@ -214,29 +209,3 @@ def residual_variance(scores: Sequence[Scores]) -> tuple[float, int]:
         return math.nan, 0
     residuals = table - table.mean(1, keepdims=True) - table.mean(0, keepdims=True) + table.mean()
     return float((residuals**2).sum() / freedom), freedom
-
-
-def by_wilcoxon(scores: Sequence[Scores], error: float) -> IsWorse:
-    """Wilcoxon's signed rank test of paired differences."""
-    from scipy.stats import wilcoxon
-
-    def is_worse(losses: Floats) -> bool:
-        differences = losses.mean(axis=1)
-        if len(differences) < 2 or not differences.any():
-            return False
-        return bool(wilcoxon(differences, alternative="greater", method="auto").pvalue <= error)
-
-    return is_worse
-
-
-def by_hoeffding(scores: Sequence[Scores], error: float) -> IsWorse:
-    """Hoeffding's bounds: the means differ by more than both bounds, each sqrt(ln(2 / error) / 2n)."""
-
-    def is_worse(losses: Floats) -> bool:
-        half = math.sqrt(math.log(2 / error) / (2 * len(losses)))
-        return float(losses.mean()) > 2 * half
-
-    return is_worse
-
-
-_TESTS = {"student": by_student, "wilcoxon": by_wilcoxon, "hoeffding": by_hoeffding}

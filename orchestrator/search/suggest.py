@@ -89,5 +89,4 @@ def past_cell(
     elif len(cell.waiting) + len(cell.over) == len(cell.specs):
         epoch = max(trial.evaluations[-1].epoch for trial in cell.progress.values() if trial.evaluations)
         state, best = "pruned", (epoch, cell.mean_best() or 0.0)
-    ids = tuple(spec.trial_id for spec in cell.specs)
-    return PastCell(parameters, distributions, values, state, best, ids)
+    return PastCell(parameters, distributions, values, state, best)

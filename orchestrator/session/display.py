@@ -19,7 +19,6 @@ from orchestrator.config.console import SafeConsole
 from orchestrator.config.quantities import counted, duration, points
 from orchestrator.execution.events import Listener, last_line
 from orchestrator.execution.trial_source import Chances
-from orchestrator.forecast.live_curves import LiveCurves, expected_best
 from orchestrator.forecast.pace import Pace
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
@@ -42,7 +41,7 @@ class LiveDisplay(Listener):
         self._console, self._started = console, time.monotonic()
         self._total = len(plan.ahead)
         self._freezes = list(dict.fromkeys(map(_freeze, plan.ahead)))
-        self._pace, self._curves = Pace(plan.ahead), LiveCurves()
+        self._pace = Pace(plan.ahead)
         self._pace.likely = 1.0 if plan.runs_all else None
         self._running: dict[str, tuple[TrialSpec, EpochRecord | None]] = {}
         self._work: dict[str, SetUpWork] = {}  # of the trials whose set-up takes long
@@ -77,7 +76,6 @@ class LiveDisplay(Listener):
 
     def started(self, spec: TrialSpec, attempt: int) -> None:
         """Show the trial as running."""
-        self._curves.started(spec)
         self._pace.started(spec, self._elapsed_s())
         self._weigh()
         self._running[spec.trial_id] = (spec, None)
@@ -93,7 +91,6 @@ class LiveDisplay(Listener):
     def evaluated(self, spec: TrialSpec, record: EpochRecord) -> None:
         """Show the newest score."""
         self._forget_work(spec)
-        self._curves.evaluated(spec, record.epoch, record.score)
         self._pace.evaluated(spec, record, self._elapsed_s())
         self._running[spec.trial_id] = (spec, record)
         if record.checkpoint_error and not self._noted_checkpoints:
@@ -104,7 +101,6 @@ class LiveDisplay(Listener):
 
     def retried(self, spec: TrialSpec, state: State, error: str | None) -> None:
         """Print that the trial will run again, and why; for a paused trial only if there is no display."""
-        self._curves.forget(spec)
         self._pace.forget(spec)
         _, record = self._running.pop(spec.trial_id, (spec, None))
         if state is State.PRUNED:
@@ -122,10 +118,8 @@ class LiveDisplay(Listener):
         if state is State.COMPLETED and record is not None:
             score, key = self._scores.pop(spec.trial_id, record.score), (spec.data.name, _freeze(spec))
             self._best[key] = max(self._best.get(key, score), score)
-            self._curves.completed(spec)
         else:
             self._failed += state is not State.PRUNED
-            self._curves.forget(spec)
         if not self._is_live or error:
             self._console.print(self._line(spec, state, record, error), soft_wrap=True)
 
@@ -168,7 +162,7 @@ class LiveDisplay(Listener):
     def _running_table(self) -> Table:
         table = Table.grid(padding=(0, 2))
         table.add_column(overflow="fold")  # a narrow terminal folds the label, not the numbers
-        for _ in range(4):
+        for _ in range(3):
             table.add_column(no_wrap=True)
         for spec, record in list(self._running.values()):
             set_up = str(self._work.get(spec.trial_id, "set-up"))
@@ -176,9 +170,7 @@ class LiveDisplay(Listener):
             score = f"score {points(record.score)}" if record else ""
             left = self._pace.seconds_left(spec, self._elapsed_s())
             end = f"{duration(left)} left" if left is not None else ""
-            table.add_row(
-                Text(f"  {spec.label}", style="cyan"), epoch, score, expected_best(self._curves.outlook(spec)), end
-            )
+            table.add_row(Text(f"  {spec.label}", style="cyan"), epoch, score, end)
         return table
 
     def _best_table(self) -> Table:

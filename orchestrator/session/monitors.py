@@ -17,8 +17,9 @@ from orchestrator.execution.events import Listener, last_line
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.monitoring.json_log import JsonLog
 from orchestrator.monitoring.metrics import Launch, MetricsListener
-from orchestrator.monitoring.notify import Notifier, senders_of
+from orchestrator.monitoring.notify import Notifier
 from orchestrator.monitoring.progress import Ending, Tally
+from orchestrator.monitoring.senders import Webhook
 from orchestrator.session.outcome import trials_of
 from orchestrator.storage.address import scrubbed
 from orchestrator.storage.storage import FolderStorage, Storage
@@ -103,7 +104,7 @@ def watched(
     metrics = MetricsListener(Launch(name, len(plan.ahead), plan.n_skipped, address, cluster, disk))
     log = JsonLog(Path(settings.log), name, say) if settings.log else None
     notify = settings.notify
-    notifier = notify and Notifier(notify, senders_of(notify), tally, sweep=name, store=address, say=say)
+    notifier = notify and Notifier(notify, Webhook.of(notify.webhook), tally, sweep=name, store=address, say=say)
     results = ResultStore(store)
     trackers = [LiveTracker(target, name, results, say) for target in targets_of(settings)]
     watch = Watch(tally, metrics, log, stop, trackers)

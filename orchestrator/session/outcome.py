@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from orchestrator.execution.events import last_line
 from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.tables import failure_table
 from orchestrator.store import ResultStore
+from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import State
 from orchestrator.store.specs import planned_specs
 from orchestrator.sweeps.plan import Plan
@@ -67,6 +69,13 @@ def say_end(plan: Plan, results: ResultStore, outcome: Outcome, stop: StopReques
     say(f"results {outcome.store}; show them again with: {sibling_command('status', '--store', outcome.store)}")
     say(f"next    {script_command('dashboard', outcome.store)}")
     say(f"        {script_command('answer', '--store', outcome.store)}")
+
+
+def earlier_note(results: ResultStore, plan: SweepPlan, ended: Collection[str]) -> str:
+    """How many ended trials an earlier version of a sweep declared, which are not shown; empty if there are none."""
+    n = sum(trial_id in ended for trial_id, _ in results.earlier_trials(plan).trials)
+    shown = "is" if n == 1 else "are"
+    return f"{counted(n, 'trial')} of an earlier version of `{plan.name}` {shown} not shown (status --all)" if n else ""
 
 
 def trials_of(plan: Plan, results: ResultStore) -> list[TrialSpec]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from orchestrator.claims import join, running_drivers
 from orchestrator.config.console import say
 from orchestrator.execution.stop_request import StopRequest, leaving_on_sigterm
-from orchestrator.forecast.archive import save_forecast
-from orchestrator.forecast.values import Forecast
 from orchestrator.search.factory import decides
 from orchestrator.session.budget import Bounds, hourly_price
 from orchestrator.session.outcome import Outcome, outcome_of
@@ -41,14 +39,11 @@ class Ended:
         return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
 
 
-def run_plan(
-    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, forecast: Forecast | None, began: float
-) -> Ended:
+def run_plan(plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, began: float) -> Ended:
     """Run the trials that the store lacks.
 
     Args:
         cluster: Where they run; not a remote one, to which a sweep is submitted.
-        forecast: Is kept in the store, to be compared with what happens; None keeps none.
         began: Start of the launch on the monotonic clock.
 
     Raises:
@@ -66,7 +61,7 @@ def run_plan(
         plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
         running = Running.of(plan, cluster, results, membership, stop, most=bounds.trials or None)
         try:
-            _run(running, bounds, forecast, began)
+            _run(running, bounds, began)
         finally:
             running.close()
         if decides(plan) and not membership.others():  # after an error the next launch does it
@@ -76,7 +71,7 @@ def run_plan(
     return Ended(plan, outcome, stop, tuple(running.source.found()))
 
 
-def _run(running: Running, bounds: Bounds, forecast: Forecast | None, began: float) -> None:
+def _run(running: Running, bounds: Bounds, began: float) -> None:
     if not running.has_work:
         what = "every trial of this sweep is" if running.plan.runs_all else "all trials that this sweep needs are"
         say(f"nothing to do: {what} complete in the store.")
@@ -84,8 +79,6 @@ def _run(running: Running, bounds: Bounds, forecast: Forecast | None, began: flo
     for driver in running_drivers(running.results.storage):
         if driver.token != running.membership.token:
             say(f"with    {driver}")
-    if forecast is not None:
-        save_forecast(running.results.storage, replace(forecast, time=time.time()))
     running.go(bounds, hourly=price_of_an_hour(running.plan, running.cluster), began=began)
 
 

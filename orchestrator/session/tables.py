@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -10,31 +10,80 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import Group, cell_label, objective_group, varying_settings
+from orchestrator.analysis.cells import Group, by_cell, cell_label, objective_group, varying_settings
 from orchestrator.analysis.layer_strip import LEGEND, layer_strip
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.quantities import counted
+from orchestrator.own_data.corpus_lines import corpora_lines
 from orchestrator.store.schema import State
 from orchestrator.sweeps.plan import Plan
 from trials.metrics.metric import metric_label
+from trials.spec import TrialSpec
 from trials.tasks import TASKS
+from trials.training.steps import examples_seen, steps_an_epoch
+
+MOST_SETTINGS = 60  # that a plan lists
 
 
 def plan_lines(plan: Plan, store: str) -> list[str]:
-    """The plan as lines of text."""
-    epochs = sum(spec.optim.epochs for spec in plan.ahead)
-    sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead)
+    """The plan as lines of text. Work that checkpoints keep is not counted."""
+    kept = sum(examples_seen(spec, plan.kept_steps.get(spec.trial_id, 0)) for spec in plan.to_run)
+    left = sum(spec.optim.epochs for spec in plan.ahead) - sum(_kept_epochs(plan, spec) for spec in plan.to_run)
+    epochs = int(left) if left == int(left) else round(left, 2)
+    sentences = sum(spec.optim.epochs * spec.train_size for spec in plan.ahead) - kept
+    corpora = list(dict.fromkeys((spec.task, spec.data) for spec in plan.ahead))
     most = "" if plan.runs_all else "at most "
     seeds = counted(len({spec.seeds for spec in (*plan.trials, *plan.stand_ins)}), "seed")
+    resumed = f", {len(plan.kept_steps):,} of them from a checkpoint{_places(plan)}" if plan.kept_steps else ""
     return [
         f"sweep   {plan.sweep.name} ({plan.source})",
         f"trials  {plan.n_trials:,} = {counted(plan.n_cells, 'setting')} x {seeds}; "
-        f"{plan.n_skipped:,} complete in the store, {most}{len(plan.ahead):,} to run",
+        f"{plan.n_skipped:,} complete in the store, {most}{len(plan.ahead):,} to run{resumed}",
         f"work    {most}{counted(epochs, 'epoch')}, {counted(sentences, 'training sentence')}",
         *(f"search  {words}" for words in plan.sweep.search_words()),
+        *(f"data    {line}" for line in corpora_lines(corpora)),
         f"store   {store}",
         *(f"note    {note}" for note in plan.notes),
     ]
+
+
+def _kept_epochs(plan: Plan, spec: TrialSpec) -> float:
+    return plan.kept_steps.get(spec.trial_id, 0) / steps_an_epoch(spec)
+
+
+def _places(plan: Plan) -> str:
+    """` (epoch 1/2)`, if all resume there."""
+    places = {
+        f"{_kept_epochs(plan, spec):.3g}/{spec.optim.epochs}"
+        for spec in plan.to_run
+        if spec.trial_id in plan.kept_steps
+    }
+    return f" (epoch {places.pop()})" if len(places) == 1 else ""
+
+
+def setting_table(plan: Plan) -> Table:
+    """One row per setting of a plan: what it freezes, and how many of its seeds are complete."""
+    specs = [*plan.trials, *plan.stand_ins]
+    varying, cells = varying_settings(specs), by_cell(specs)
+    to_run = {spec.trial_id for spec in plan.ahead}
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("setting", overflow="fold")
+    table.add_column("seeds complete", justify="right", no_wrap=True)
+    names = {cell: _name_of(replicates[0], varying, cells) for cell, replicates in cells.items()}
+    for cell, replicates in [*cells.items()][:MOST_SETTINGS]:
+        complete = sum(spec.trial_id not in to_run for spec in replicates)
+        table.add_row(Text(names[cell]), f"{complete} of {len(replicates)}")
+    if (more := len(cells) - MOST_SETTINGS) > 0:
+        table.add_row(f"and {more:,} more", "")
+    return table
+
+
+def _name_of(spec: TrialSpec, varying: Sequence[str], cells: Mapping[str, Sequence[TrialSpec]]) -> str:
+    """The label of a setting, with its corpus and train size where these vary."""
+    name = cell_label(spec, varying)
+    groups = {objective_group(replicates[0]) for replicates in cells.values()}
+    _, _, corpus, size = objective_group(spec)
+    return name if len(groups) == 1 else f"{name}, {corpus}, {size:,} train {_ITEMS[TASKS[spec.task].head]}"
 
 
 def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
@@ -50,21 +99,46 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
         for cell in group:
             table.add_row(Text(cell_label(cell.spec, varying)), *_figures(cell))
         notes = [Text(f"{cell_label(cell.spec, varying)}: {words}") for cell in group for words in _notes(cell)]
+        notes += [Text(words) for words in (_unevenness(group),) if words]
         yield Padding(Stack(table, *notes), (1, 0, 0, 0))
     if any(layer_strip(cell.spec.freeze.label, cell.spec.model.n_layers) for cell in cells):
         yield Text(LEGEND, style="dim")
 
 
 def _notes(cell: CellSummary) -> list[str]:
-    """What its rule froze, and counts of the trials that ended in another state than completed."""
+    """What a baseline costs, what a rule froze, and the trials that ended in another state than completed."""
     lost = ", ".join(f"{n} {state}" for state, n in sorted(cell.states.items()) if state != State.COMPLETED)
-    return [words for words in (cell.froze, lost) if words]
+    return [words for words in (_costs(cell), cell.froze, lost) if words]
+
+
+def _costs(cell: CellSummary) -> str:
+    """What training costs in figures, where the table has no share of a baseline's."""
+    if cell.trainable_params is None or cell.training_cost_s is None:
+        return ""
+    if not cell.is_baseline and cell.saved_time is not None:
+        return ""
+    flops = "" if cell.training_flops is None else f", {_magnitude(cell.training_flops)}FLOPs"
+    return f"{_magnitude(cell.trainable_params)} trained parameters, {cell.training_cost_s:.1f} s of training{flops}"
+
+
+def _unevenness(cells: Sequence[CellSummary]) -> str:
+    """That a setting took very different times under its seeds, which freezing does not explain."""
+    slowest = max((cell.slowest or 1.0 for cell in cells), default=1.0)
+    return f"times of one setting differ up to {slowest:.1f}-fold: a busy machine" if slowest >= _SLOWED else ""
 
 
 # Column names and widths, so that the tables of a sweep align in 80 columns.
 _ITEMS = {"tokens": "sentences", "text": "texts"}
-_FREEZE_WIDTH = 20
-_FIGURES = {"seeds": 5, "dev score": 12, "test": 5, "trainable": 9, "saved": 6, "time s": 7, "saved s": 7}
+_FREEZE_WIDTH = 19
+_FIGURES = {
+    "seeds": 5,
+    "dev score": 12,
+    "test": 5,
+    "parameters\nsaved": 10,
+    "FLOPs\nsaved": 6,
+    "time saved\n(95 % interval)": 16,
+}
+_SLOWED = 1.5  # times of one setting differ by that factor only if something else slowed the machine
 
 
 def _grouped(cells: Sequence[CellSummary]) -> dict[Group, list[CellSummary]]:
@@ -78,30 +152,28 @@ def _figures(cell: CellSummary) -> tuple[str, ...]:
     seeds = f"{cell.n}/{cell.planned}"
     if cell.score_mean is None:
         return (seeds, *[""] * (len(_FIGURES) - 1))
-    assert cell.trainable_params is not None
-    assert cell.training_cost_s is not None
     std = f" ± {100 * cell.score_std:4.2f}" if cell.score_std is not None else ""
+    low, high = cell.saved_time_low, cell.saved_time_high
+    interval = "" if low is None or high is None else f" ({100 * low:.0f} to {100 * high:.0f})"
     return (
         seeds,
         f"{100 * cell.score_mean:.2f}{std}",
         f"{100 * cell.test_mean:.2f}" if cell.test_mean is not None else "",
-        _count(cell.trainable_params),
-        _share(cell.saved_params, 1),
-        f"{cell.training_cost_s:.1f}",
-        _share(cell.saved_time, 1),
+        *("" if cell.is_baseline else _share(saved) for saved in (cell.saved_params, cell.saved_flops)),
+        "" if cell.is_baseline else _share(cell.saved_time, 0) + interval,
     )
 
 
-def _share(value: float | None, digits: int) -> str:
+def _share(value: float | None, digits: int = 1) -> str:
     return "" if value is None else f"{100 * value:.{digits}f} %"
 
 
-def _count(n: int) -> str:
-    """About three digits: `2.23 M`, `795 k`."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+def _magnitude(n: float) -> str:
+    """`2.23 M`, `795,392`, `1.2 P`."""
+    for size, unit in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
         if n >= size:
             return f"{n / size:.3g} {unit}"
-    return str(n)
+    return f"{n:,.0f}"
 
 
 def failure_table(failures: Sequence[tuple[str, str, str]]) -> Table:

@@ -21,6 +21,7 @@ from typing import BinaryIO, TypeVar
 import pyarrow as pa
 
 from trials.errors import StoreError
+from trials.escaping.plain_files import MOST_CONTENT, read_bytes, stamp_of
 
 T = TypeVar("T")
 
@@ -175,11 +176,12 @@ class FolderStorage(Storage):
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file."""
+        stamp_of(self.folder / name)  # opening a pipe would wait
         return pa.OSFile(str(self.folder / name))
 
     def read(self, name: str) -> bytes:
         """The file's content."""
-        return (self.folder / name).read_bytes()
+        return read_bytes(self.folder / name, MOST_CONTENT)
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write a file under a temporary name and rename it; its bytes, and then its name, are flushed to the disk."""
@@ -197,7 +199,9 @@ class FolderStorage(Storage):
                 _link(temporary, path)
                 return True
         with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
-            return path.read_bytes() == content  # of NFS an answer may be lost, and the second says that it exists
+            return (
+                read_bytes(path, MOST_CONTENT) == content
+            )  # of NFS an answer may be lost, and the second says that it exists
         return False
 
     @contextlib.contextmanager
@@ -263,7 +267,7 @@ def _link(file: Path, path: Path) -> None:
             raise
         with path.open("xb") as copy:
             try:
-                _write_through(copy, file.read_bytes())
+                _write_through(copy, read_bytes(file, MOST_CONTENT))
             except OSError:
                 path.unlink()
                 raise

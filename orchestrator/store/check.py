@@ -26,7 +26,7 @@ from orchestrator.store.check_rows import check_rows
 from orchestrator.store.contents import TableContents, read_contents
 from orchestrator.store.decisions import decoded_decisions, is_decision, newest_plan
 from orchestrator.store.names import CHECKPOINTS, WRONG_DIGEST, is_intact, promised
-from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_forecast, is_plan
+from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_plan
 from orchestrator.store.report import Counted, Report
 from orchestrator.store.results import MARKER, check_marker, holds_rows
 from orchestrator.store.schema import TABLES, State
@@ -96,7 +96,6 @@ def _marker_problem(storage: Storage) -> str | None:
 _LOST = {
     "predictions": "without it, its trials have no predictions, but stay complete",
     "contributions": "without it, its trials have no contributions, but stay complete",
-    "notes": "without it, its notes are lost, and notes that it removed are shown again",
     "probes": "without it, `permafrost layers` computes its probes again",
     "drifts": "without it, `permafrost layers` computes its drifts again",
     "commits": "without it, lost rows of `trials` may go unnoticed",
@@ -144,10 +143,6 @@ def _check_plans(storage: Storage, report: Report) -> list[SweepPlan]:
             for plan in found:
                 _check_specs(f"{SWEEPS}/{sweep}/{name}", plan, report)
         newest += [*plans[-1:], *suggested]
-        for name in filter(is_forecast, folder.files()):
-            if problem := _file_problem(folder, name):
-                means = "the report cannot show how accurate that forecast was"
-                report.remove_file((SWEEPS, sweep), name, problem, means)
     return newest
 
 

@@ -33,7 +33,6 @@ COMPUTED = {
     "tags": ("support", "predicted", "correct"),
     "predictions": ("forms", "gold", "predicted", "probability"),
     "contributions": ("values",),
-    "notes": (),
     "probes": ("score", "control_score", "selectivity", "n_places"),
     "drifts": ("epoch", "weight_change", "cka"),
     "commits": (),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 from orchestrator.store.results import ResultStore
 from orchestrator.store.schema import COLUMNS, SCHEMA_VERSION
 from trials.errors import RefusedError, StoreError
-from trials.escaping.untrusted_text import csv_cell
+from trials.escaping.untrusted_text import csv_cell, json_text
 
 Row = dict[str, Any]
 DICTIONARY = "columns.md"
@@ -28,7 +27,6 @@ ABOUT = {
     "tags": "A row a label of each scored split, with the weights of the best epoch.",
     "predictions": "A row a sentence or text of each scored split, with the weights of the best epoch.",
     "contributions": "A row a scored split, with the weights of the best epoch: the score, sentence by sentence.",
-    "notes": "A row a note that somebody wrote about a trial or a setting and nobody removed.",
     "probes": "A row a linear probe of the untouched encoder (`permafrost layers`): one train subset, one depth.",
     "drifts": "A row a part of the encoder of a trial with stored weights: how far training moved it.",
 }
@@ -54,7 +52,7 @@ def export(store: ResultStore, folder: Path, form: Format) -> dict[str, int]:
     """
     tables: dict[str, Callable[[], pa.Table]] = {
         "trials": store.trials, "epochs": store.epochs, "tags": store.tags, "predictions": store.predictions,
-        "contributions": store.contributions, "notes": store.notes, "probes": store.probes,
+        "contributions": store.contributions, "probes": store.probes,
         "drifts": store.drifts,
     }  # fmt: skip
     paths = {name: folder / f"{name}.{form}" for name in tables} | {DICTIONARY: folder / DICTIONARY}
@@ -104,7 +102,7 @@ def _keys(column: pa.ChunkedArray) -> list[str]:
 
 def _cell(value: object) -> object:
     if isinstance(value, list):
-        return json.dumps(_plain(value), ensure_ascii=False)
+        return json_text(_plain(value))
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value) if isinstance(value, float) else csv_cell(_plain(value))
@@ -116,7 +114,7 @@ def _write_jsonl(table: pa.Table, file: TextIO) -> None:
         plain = {
             name: _plain(dict(value) if name in maps and value is not None else value) for name, value in row.items()
         }
-        file.write(json.dumps(plain, ensure_ascii=False) + "\n")
+        file.write(json_text(plain) + "\n")
 
 
 def _plain(value: Any) -> Any:

@@ -22,7 +22,7 @@ from orchestrator.store.check_records import Pair
 from orchestrator.store.contents import COMMIT_ORDER, COMPUTED, TableContents, latest, read_contents
 from orchestrator.store.decisions import join_decisions, recorded
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.plans import is_forecast, is_plan
+from orchestrator.store.plans import is_plan
 from orchestrator.store.results import MARKER, ResultStore, mark
 from orchestrator.store.schema import ALL_TABLES, KEYS, UNOWNED, State, unusable
 from orchestrator.store.weights import WEIGHTS, weights_of
@@ -215,17 +215,17 @@ def _add_weights(source: Storage, target: Storage, trial_ids: set[str]) -> None:
 
 
 def _add_plans(source: Storage, target: Storage) -> int:
-    """Copy the plans and forecasts that are missing, whose names contain time and digest, and the decisions."""
+    """Copy the plans that are missing, whose names contain time and digest, and the decisions."""
     n = 0
     for sweep in source.at("sweeps").folders():
         theirs, ours = source.at("sweeps").at(sweep), target.at("sweeps").at(sweep)
         there = ours.files()
         for name in theirs.files():
-            if name not in there and (is_plan(name) or is_forecast(name)):
+            if name not in there and is_plan(name):
                 if not target.exists(MARKER):
                     mark(target)
                 ours.write(name, theirs.read(name))
-                n += is_plan(name)
+                n += 1
         if decided := recorded(theirs):
             join_decisions(ours, alone=True, others=decided)
     return n

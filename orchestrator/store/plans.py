@@ -44,11 +44,6 @@ def is_plan(name: str) -> bool:
     return name.startswith("plan-") and name.endswith(".json")
 
 
-def is_forecast(name: str) -> bool:
-    """Whether a file of this name is the forecast of a launch (`orchestrator.forecast.archive`)."""
-    return name.startswith("forecast-") and name.endswith(".json")
-
-
 def write_plan(folder: Storage, plan: SweepPlan, *, after_ns: int = 0) -> None:
     """Write a plan, newer than all in its folder and than `after_ns`. Raises StoreError."""
     stamp_ns, plan = stamped_plan(folder, plan, after_ns)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.contents import latest
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
+from orchestrator.store.names import CHECKPOINTS
 from orchestrator.store.parts import PartFolder, is_part
-from orchestrator.store.plans import SWEEPS, SweepPlan, newest_stamp, write_plan
+from orchestrator.store.plans import SWEEPS, SweepPlan, is_plan, newest_stamp, read_plan, write_plan
 from orchestrator.store.schema import ALL_TABLES, KEYS, SCHEMA_VERSION, State
 from trials.errors import StoreError
 from trials.sources.cache import is_plain
@@ -78,10 +80,6 @@ class ResultStore:
         """One row per sentence of each scored split of a trial, or of all trials. Columns: `schema.PREDICTIONS`."""
         return self._committed("predictions", ["trial_id", "split", "sentence"], trial_id)
 
-    def notes(self) -> pa.Table:
-        """The notes that nobody has removed, the oldest first. Columns: `schema.NOTES`."""
-        return standing(self._parts["notes"].read())
-
     def probes(self) -> pa.Table:
         """A row a linear probe. Columns: `schema.PROBES`."""
         return self._once("probes")
@@ -115,6 +113,16 @@ class ResultStore:
         tables = [self._parts[name].read(columns=["trial_id", "attempt"]) for name in ("epochs", "trials")]
         return newest_attempts(pa.concat_tables(tables))
 
+    def checkpoint_steps(self) -> dict[str, int]:
+        """The optimiser step of the newest checkpoint of every trial that has one."""
+        steps: dict[str, int] = {}
+        for name in sorted(self.storage.at(CHECKPOINTS).files()):
+            trial_id, _, rest = name.partition("-")
+            _, _, step = rest.partition("-")
+            if (digits := step.partition("-")[0]).isdecimal():
+                steps[trial_id] = int(digits)
+        return steps
+
     def append(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
         """Commit rows of a table. Only the Recorder calls this, and for `schema.UNOWNED` whoever has rows."""
         self.create()
@@ -133,6 +141,14 @@ class ResultStore:
         folders = self.storage.at(SWEEPS)
         plans = [newest_plan(folders.at(name)) for name in folders.folders()]
         return sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.time)
+
+    def earlier_trials(self, plan: SweepPlan) -> SweepPlan:
+        """The trials that earlier plans of a sweep declared and its newest one does not. Raises BrokenError."""
+        folder = self._folder_of(plan.name)
+        declared = [read_plan(folder, name).trials for name in sorted(filter(is_plan, folder.files()))]
+        now = dict(plan.trials)
+        earlier = {trial_id: spec for trials in declared for trial_id, spec in trials if trial_id not in now}
+        return replace(plan, trials=tuple(earlier.items()))
 
     def add_plan(self, plan: SweepPlan) -> None:
         """Add a plan, unless the sweep's newest plan has the same trials. No plan is ever overwritten.
@@ -252,14 +268,6 @@ def newest_attempts(rows: pa.Table) -> dict[str, int]:
     for trial_id, attempt in zip(rows["trial_id"].to_pylist(), rows["attempt"].to_pylist(), strict=True):
         newest[trial_id] = max(attempt, newest.get(trial_id, attempt))
     return newest
-
-
-def standing(rows: pa.Table) -> pa.Table:
-    """Of rows of `schema.NOTES` the notes without a row that removes them, each once, the oldest first."""
-    removed = set(rows.filter(rows["removed"])["note_id"].to_pylist())
-    at = {note_id: n for n, note_id in enumerate(rows["note_id"].to_pylist()) if note_id not in removed}
-    notes = rows.take(pa.array(list(at.values()), pa.int64()))
-    return notes.sort_by([("time", "ascending"), ("note_id", "ascending")])
 
 
 def _newest(rows: pa.Table, keys: list[str]) -> pa.Table:

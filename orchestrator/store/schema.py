@@ -148,16 +148,6 @@ COLUMNS: dict[str, Columns] = {
             "score. Differences between two trials of one seed are what intervals over sentences are made of.",
         ),
     },
-    "notes": {
-        "note_id": (_TEXT, "The note."),
-        "trial_id": (_TEXT, "The trial that it is about; of a setting, the trial at which it was written."),
-        "setting": (_TEXT, "The setting that it is about, with all its seeds; empty if it is about the trial alone."),
-        "text": (_TEXT, "What it says."),
-        "labels": (pa.list_(_TEXT), "Its labels."),
-        "author": (_TEXT, "Who wrote it, if known."),
-        "time": (_TIME, "When it was written, UTC."),
-        "removed": (pa.bool_(), "Whether the row removes the note; never in an export."),
-    },
     "probes": {
         "probe_id": (
             _TEXT,
@@ -200,8 +190,8 @@ COLUMNS: dict[str, Columns] = {
     },
 }
 TABLES = {table: pa.schema([(name, kind) for name, (kind, _) in columns.items()]) for table, columns in COLUMNS.items()}
-EPOCHS, TRIALS, TAGS, PREDICTIONS, CONTRIBUTIONS, NOTES, PROBES, DRIFTS = TABLES.values()
-UNOWNED = ("notes", "probes", "drifts")  # their rows belong to no attempt: whoever has some adds them, without a claim
+EPOCHS, TRIALS, TAGS, PREDICTIONS, CONTRIBUTIONS, PROBES, DRIFTS = TABLES.values()
+UNOWNED = ("probes", "drifts")  # their rows belong to no attempt: whoever has some adds them, without a claim
 
 # One row per ended attempt, written after its row in `trials`: the evidence where a row in `trials` was lost. Only
 # checks, repairs and merges read it.
@@ -215,7 +205,6 @@ KEYS = {
     "tags": ("trial_id", "attempt", "split", "level", "tag"),
     "predictions": ("trial_id", "attempt", "split", "sentence"),
     "contributions": ("trial_id", "attempt", "split"),
-    "notes": ("note_id", "removed"),
     "probes": ("probe_id", "subset_seed", "depth"),
     "drifts": ("trial_id", "depth"),
     "commits": ("trial_id", "attempt"),

@@ -3,5 +3,4 @@
 Importing the package registers the kinds of search.
 """
 
-from orchestrator.sweeps import placement as placement
 from orchestrator.sweeps import samplers as samplers

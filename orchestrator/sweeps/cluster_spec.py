@@ -108,7 +108,7 @@ def find_cluster(text: str) -> ClusterSpec:
     """
     if text in WORDS or "://" in text:
         return ClusterSpec(address=_checked_address(text, "--cluster "))
-    document = Document.read(_file(text))
+    document = Document.read(_file(text), list(ClusterSpec.model_fields))
     try:
         found = ClusterSpec.model_validate(document.content)
     except ValidationError as error:

@@ -4,8 +4,6 @@
       log: sweep.jsonl                    # one line per event; see orchestrator.monitoring.json_log
       notify:
         webhook: {url_env: PERMAFROST_WEBHOOK}
-        email: {host: mail.example.org, sender: sweeps@example.org, to: [me@example.org],
-                user: sweeps, password_file: /run/secrets/mail}
         events: [done, failed, stalled]
         stalled_minutes: 30
       tensorboard: runs                   # also mlflow and wandb: see `tracker_spec`
@@ -26,13 +24,12 @@ from pydantic import Field, field_validator, model_validator
 
 from orchestrator.sweeps.tracker_spec import TRACKERS, MlflowSpec, WandbSpec
 from trials.errors import ConfigError
+from trials.escaping.plain_files import read_text
 from trials.settings import Frozen
 
 Event = Literal["done", "failed", "stalled"]
-Mailbox = Annotated[str, Field(pattern=r"^[^@\s,;<>]+@[^@\s,;<>]+$", max_length=254)]
-
-_PLACES = {"notify": "url", "webhook": "url", "email": "password"}  # and the secret that a person could write there
 _VARIABLE = r"[A-Z_][A-Z0-9_]*"
+_WAY_OUT = "Name an environment variable (url_env) or a file (url_file) that contains it."
 
 
 def _holds_no_secret(value: Any) -> Any:
@@ -42,24 +39,19 @@ def _holds_no_secret(value: Any) -> Any:
     """
     if not isinstance(value, Mapping):
         return value
-    for place, key in _PLACES.items():
+    for place in ("notify", "webhook"):
         if isinstance(value.get(place), str):
-            raise ValueError(f"{place}: must be a mapping; a plain text could be a secret. {_way_out(key)}")
+            raise ValueError(f"{place}: must be a mapping; a plain text could be a secret. {_WAY_OUT}")
     if isinstance(value.get("mlflow"), str):
         raise ValueError("mlflow: must be a mapping of uri and experiment; a plain text could be a secret")
-    for key in ("url", "password"):
-        if key in value:
-            raise ValueError(f"{key} is not allowed in a sweep's file. {_way_out(key)}")
-        variable, file = value.get(f"{key}_env"), value.get(f"{key}_file")
-        if variable is not None and not (isinstance(variable, str) and re.fullmatch(_VARIABLE, variable)):
-            raise ValueError(f"{key}_env must be the name of a variable, in capitals, not a secret. {_way_out(key)}")
-        if isinstance(file, str) and ("://" in file or "\n" in file):
-            raise ValueError(f"{key}_file must be the path of a file, not a secret. {_way_out(key)}")
+    if "url" in value:
+        raise ValueError(f"url is not allowed in a sweep's file. {_WAY_OUT}")
+    variable, file = value.get("url_env"), value.get("url_file")
+    if variable is not None and not (isinstance(variable, str) and re.fullmatch(_VARIABLE, variable)):
+        raise ValueError(f"url_env must be the name of a variable, in capitals, not a secret. {_WAY_OUT}")
+    if isinstance(file, str) and ("://" in file or "\n" in file):
+        raise ValueError(f"url_file must be the path of a file, not a secret. {_WAY_OUT}")
     return value
-
-
-def _way_out(key: str) -> str:
-    return f"Name an environment variable ({key}_env) or a file ({key}_file) that contains it."
 
 
 class _Guarded(Frozen):
@@ -87,61 +79,19 @@ class WebhookSpec(_Guarded):
         return self
 
 
-class EmailSpec(_Guarded):
-    """An SMTP server and the recipients.
-
-    Attributes:
-        host: Name or address of the server.
-        sender: Address of the sender.
-        to: Addresses of the recipients.
-        port: Usually 587; on 465 the connection is TLS from its first byte.
-        user: Account name; None to send without authentication.
-        password_env: Environment variable with the password.
-        password_file: File with the password.
-        starttls: Whether to upgrade the connection to TLS first. Without it a password is only sent to this machine
-            itself.
-    """
-
-    host: Annotated[str, Field(pattern=r"^[A-Za-z0-9.:_-]+$")]
-    port: Annotated[int, Field(gt=0, lt=65536)] = 587
-    sender: Mailbox
-    to: Annotated[list[Mailbox], Field(min_length=1)]
-    user: str | None = None
-    password_env: str | None = None
-    password_file: str | None = None
-    starttls: bool = True
-
-    @model_validator(mode="after")
-    def _signs_in_safely(self) -> EmailSpec:
-        given = (self.password_env is not None) + (self.password_file is not None)
-        if given != (self.user is not None):
-            raise ValueError("`user` requires password_env or password_file, and the other way round")
-        if given and not (self.starttls or self.port == 465 or is_loopback(self.host)):
-            raise ValueError(f"starttls: off would send the password to {self.host} in clear. Remove `starttls`.")
-        return self
-
-
 class NotifySpec(_Guarded):
     """Recipients and events of notifications.
 
     Attributes:
-        webhook: A webhook to post to; null for none.
-        email: Mail to send; null for none.
+        webhook: A webhook to post to.
         events: `done`: all trials completed. `failed`: some did not, or the sweep gave up, broke, or got SIGTERM.
             `stalled`: trials run or wait, but none started, was evaluated or ended for `stalled_minutes`; sent once.
         stalled_minutes: Should exceed the duration of the slowest epoch, set-up included.
     """
 
-    webhook: WebhookSpec | None = None
-    email: EmailSpec | None = None
+    webhook: WebhookSpec
     events: list[Event] = ["done", "failed", "stalled"]  # `on` would be a boolean in YAML
     stalled_minutes: Annotated[float, Field(gt=0)] = 30.0
-
-    @model_validator(mode="after")
-    def _reaches_somebody(self) -> NotifySpec:
-        if self.webhook is None and self.email is None:
-            raise ValueError("give webhook, email, or both")
-        return self
 
 
 class WatchSpec(_Guarded):
@@ -202,7 +152,7 @@ def read_secret(variable: str | None, file: str | None) -> str:
         assert file is not None
         place = f"the file {file}"
         try:
-            text = Path(file).read_text(encoding="utf-8")
+            text = read_text(file)
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"watch.notify: {place} cannot be read ({type(error).__name__}).", exit_code=3) from None
     if not text.strip():

@@ -31,6 +31,7 @@ class Plan:
         attempts: Number of the next attempt of each trial that was tried before; 1 for others.
         notes: Sentences about the data and the models that the user should read.
         stand_ins: For an adaptive search: trials of random cells, as many as it may still suggest.
+        kept_steps: Optimiser step of the checkpoint from which a trial to run resumes; absent for one that starts anew.
         decisions: Number of the first decision of its search that it does not include.
     """
 
@@ -41,6 +42,7 @@ class Plan:
     attempts: dict[str, int]
     notes: tuple[str, ...] = ()
     stand_ins: tuple[TrialSpec, ...] = ()
+    kept_steps: dict[str, int] = field(default_factory=dict)
     decisions: int = 0
     lookup: Lookup = field(default_factory=Lookup, repr=False)
 
@@ -105,7 +107,9 @@ def brought_up_to_date(plan: Plan, store: ResultStore) -> Plan:
     plan = _with_suggested(plan, store) if plan.sweep.search.is_adaptive else plan
     done, attempts = store.completed_ids(), store.attempts()
     to_run = tuple(as_neighbours(spec for spec in plan.trials if spec.trial_id not in done))
-    return replace(plan, to_run=to_run, attempts={trial_id: n + 1 for trial_id, n in attempts.items()})
+    steps = store.checkpoint_steps() if attempts else {}
+    kept = {spec.trial_id: steps[spec.trial_id] for spec in to_run if steps.get(spec.trial_id)}
+    return replace(plan, to_run=to_run, kept_steps=kept, attempts={trial_id: n + 1 for trial_id, n in attempts.items()})
 
 
 def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
@@ -126,13 +130,20 @@ def _with_suggested(plan: Plan, store: ResultStore) -> Plan:
 
 
 def as_neighbours(specs: Iterable[TrialSpec]) -> list[TrialSpec]:
-    """Trials that share model, tokens and frozen prefix next to each other, so that a worker reuses them.
+    """Trials that share model and tokens next to each other, so that a worker reuses them; a block a seed within.
 
-    Groups follow the order of the sweep; within a group the shallowest prefix comes first, because deeper ones build on
-    it and long trials should not be last.
+    Groups follow the order of the sweep. A block holds every setting once, so that a neighbour's load on the machine
+    slows all settings alike and is not read as time saved. Within a block the shallowest frozen prefix comes first,
+    because deeper ones build on it and long trials should not be last.
     """
     groups: dict[tuple[object, ...], list[TrialSpec]] = {}
+    block: dict[int, int] = {}  # of a seed, in the order of the sweep
     for spec in specs:
         shared = (spec.task, spec.model.revision, spec.data, spec.max_length, spec.lowercase, spec.precision)
         groups.setdefault(shared, []).append(spec)
-    return [spec for group in groups.values() for spec in sorted(group, key=prefix_depth)]
+        block.setdefault(spec.seeds.key, len(block))
+    return [
+        spec
+        for group in groups.values()
+        for spec in sorted(group, key=lambda spec: (block[spec.seeds.key], prefix_depth(spec)))
+    ]

@@ -12,12 +12,13 @@ from orchestrator.config.quantities import counted
 from orchestrator.sweeps.sweep import SweepSpec
 from trials.datasets.corpus import Corpus, Sentence, item_words
 from trials.draft import Lookup
+from trials.escaping.plain_files import MOST_VOCABULARY, read_json
 from trials.models.family import CAUSAL, MODEL_FAMILIES, is_causal
 from trials.prefix.rule import is_worth_it, prefix_depth, why_not_cut
 from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
-from trials.tasks.reading import read_corpus, unseen_notes
+from trials.tasks.reading import read_corpus, reading_notes, unseen_notes
 
 FEWEST_SEEDS = 3  # below, a spread over seeds says next to nothing
 DIFFERING = 0.05  # of dev's labels that two settings give differently; 2 to 10 % in our own sweeps
@@ -36,6 +37,7 @@ def plan_notes(
     corpora = dict.fromkeys((spec.task, spec.data) for spec in ahead)
     models = dict.fromkeys((spec.model, TASKS[spec.task].head) for spec in ahead)
     return (
+        *dict.fromkeys(f"{data.name}: {note}" for task, data in corpora for note in reading_notes(task, data)),
         *(note for task, data in corpora for note in unseen_notes(task, data)),
         *dict.fromkeys(f"{model.name}: {note}" for model, head in models for note in lookup.check(model, head)),
         *_causal_notes(ahead),
@@ -85,7 +87,7 @@ def _case_notes(specs: Sequence[TrialSpec]) -> Iterator[str]:
 def _knows_capitals(model: ModelSpec) -> bool | None:
     """Whether the vocabulary has words with capital letters; None if the tokenizer lower-cases, or no file tells."""
     try:
-        content = json.loads((Path(model.path) / "tokenizer.json").read_text(encoding="utf-8"))
+        content = read_json(Path(model.path) / "tokenizer.json", MOST_VOCABULARY)
         vocabulary, normalizer = content["model"]["vocab"], json.dumps(content.get("normalizer"))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from orchestrator.analysis.cells import by_cell, objective_group
 from orchestrator.config.yaml_document import Document, KeyPath
-from orchestrator.sweeps.placement import FREEZE
 from orchestrator.sweeps.search_spec import COSTS
 from trials.errors import ConfigError, unknown
 from trials.spec import TrialSpec
@@ -34,8 +33,6 @@ def _contradictions(sweep: SweepSpec) -> Iterator[Problem]:
     given = [key for key, is_given in asked.items() if is_given]
     if len(given) > 1:
         yield (given[-1],), f"{' and '.join(given)} exclude each other, as each decides what runs. Keep one."
-    if sweep.search.kind == "placement" and FREEZE in sweep.space:
-        yield ("space", FREEZE), "`search: placement` chooses what is frozen. Remove this key."
     if is_adaptive and (sweep.racing or sweep.goal):
         key = "racing" if sweep.racing else "goal"
         yield (

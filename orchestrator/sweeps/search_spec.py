@@ -50,6 +50,10 @@ class SearchKind:
 
 
 SEARCHES: Registry[SearchKind] = Registry("search")
+_NO_PLACEMENT = (
+    "`placement` was removed. List the sets of layers under `space`, as in `freeze: [none, {strategy: layers, layers: "
+    "[0, 2]}]`"
+)
 
 
 class SearchSpec(Frozen):
@@ -58,14 +62,12 @@ class SearchSpec(Frozen):
     Attributes:
         kind: ``grid`` for every combination; ``random`` for samples; ``sobol`` for evenly spread samples (Sobol'
             1967, scrambled); ``tpe`` for a tree-structured Parzen estimator (Bergstra et al. 2011), which samples where
-            cells scored well; ``pareto`` for the same with several objectives; ``placement`` for sets of layers to
-            freeze: the first, last and evenly spread ones, those of `order`, then random ones.
+            cells scored well; ``pareto`` for the same with several objectives.
         cells: Number of cells, not counting seeds; not for a grid.
         seed: Seed of the sampling, not of the trials.
         startup: Random cells of ``tpe`` and ``pareto`` before the first model-based one.
         objectives: What is optimised: ``score``, another dev metric of the task, or a cost (`train_s`, `energy_j`,
             `peak_memory_bytes`, `trainable_params`). Costs are minimised, metrics maximised.
-        order: Layers in the order in which ``placement`` freezes them, e.g. by drift, the least first.
     """
 
     kind: str = "grid"
@@ -73,11 +75,12 @@ class SearchSpec(Frozen):
     seed: Seed = 0
     startup: Positive = 10
     objectives: Annotated[tuple[str, ...], Field(min_length=1, max_length=3)] = ("score",)
-    order: tuple[Annotated[int, Field(ge=0)], ...] = ()
 
     @field_validator("kind")
     @classmethod
     def _is_registered(cls, kind: str) -> str:
+        if kind == "placement":
+            raise ValueError(_NO_PLACEMENT)
         SEARCHES[kind]
         return kind
 
@@ -88,10 +91,6 @@ class SearchSpec(Frozen):
             raise ValueError(f"`cells: N` is required with `kind: {counted}` and not allowed with any other")
         if len(set(self.objectives)) < len(self.objectives):
             raise ValueError(f"objectives {list(self.objectives)}: one is repeated")
-        if self.order and self.kind != "placement":
-            raise ValueError("`order` is that in which `kind: placement` freezes layers; it goes with no other kind")
-        if len(set(self.order)) < len(self.order):
-            raise ValueError(f"order {list(self.order)}: a layer is repeated")
         if (self.kind == "pareto") != (len(self.objectives) > 1):
             raise ValueError("`kind: pareto` needs two objectives or three, every other kind one")
         return self
@@ -129,15 +128,20 @@ class RacingSpec(Frozen):
 
     Attributes:
         test: ``student`` on differences paired by seed, with one variance over seeds for all cells, and over sentences
-            where trials recorded what each contributes; ``wilcoxon``, signed ranks of the same pairs, which needs at
-            least five; ``hoeffding``, bounds for scores between 0 and 1, which assume nothing else and need hundreds of
-            seeds. The last two are over seeds alone, on this dev set.
-        confidence: Probability that the best cell is not dropped, over all tests and cells; of ``student`` if scores
-            vary as much in all cells.
+            where trials recorded what each contributes.
+        confidence: Probability that the best cell is not dropped, over all tests and cells, if scores vary as much in
+            all cells.
     """
 
-    test: Literal["student", "wilcoxon", "hoeffding"] = "student"
+    test: Literal["student"] = "student"
     confidence: Confidence = 0.95
+
+    @field_validator("test", mode="before")
+    @classmethod
+    def _is_left(cls, test: object) -> object:
+        if test in ("wilcoxon", "hoeffding"):
+            raise ValueError(f"`{test}` was removed. Use `student`, or leave `test` out")
+        return test
 
 
 class DepthGoalSpec(Frozen):

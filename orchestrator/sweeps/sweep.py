@@ -35,9 +35,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from orchestrator.config.validation_messages import MAX_MISTAKES, SettingFault, faults, most
+from orchestrator.config.validation_messages import MAX_MISTAKES, faults, most
 from orchestrator.config.yaml_document import Document, KeyPath, set_path
 from orchestrator.sweeps.axis import Axis
+from orchestrator.sweeps.hints import with_hint
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.samplers import points_of
 from orchestrator.sweeps.search_spec import GoalSpec, RacingKey, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
@@ -227,7 +228,7 @@ class SweepSpec(Frozen):
 
 def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
     """Read a sweep from YAML, with settings overridden by `KEY=VALUE`. Raises ConfigError."""
-    document = Document.read(path)
+    document = Document.read(path, [*SweepSpec.model_fields, *TrialDraft.model_fields])
     for setting in settings:
         document.override(setting)
     return declared_sweep(document), document
@@ -239,17 +240,10 @@ def declared_sweep(document: Document) -> SweepSpec:
         return SweepSpec.model_validate(document.content)
     except ValidationError as error:
         found = faults(error, SweepSpec)
-        problems = [document.place(_shorthand(each.path)) + _text_of(each) for each in found]
+        paths = [_shorthand(each.path) for each in found]
+        problems = [document.place(path) + with_hint(path, each) for path, each in zip(paths, found, strict=True)]
         wrong = {each.path[0] if each.path else "space" for each in found}
         raise ConfigError(most([*problems, *_problems_of_the_rest(document, wrong)])) from error
-
-
-def _text_of(fault: SettingFault) -> str:
-    """A sentence on a fault; a key of a trial that stands beside `trial` is sent there."""
-    key = str(fault.path[0]) if fault.path else ""
-    if fault.kind == "extra_forbidden" and len(fault.path) == 1 and key in TrialDraft.model_fields:
-        return f"is a setting of a trial. Write it as `trial.{key}`."
-    return fault.text
 
 
 def _problems_of_the_rest(document: Document, wrong: set[int | str]) -> tuple[str, ...]:
@@ -354,7 +348,8 @@ def _problems(document: Document, point: Point, error: ValidationError | DraftEr
     """The problems of a point, each with file, line and key, and its exit code."""
     if isinstance(error, DraftError):
         return {document.place(point.place(path)) + text: error.exit_code for path, text in error.problems}
-    return {document.place(point.place(each.path)) + each.text: 2 for each in faults(error, TrialDraft)}
+    found = [(point.place(each.path), each) for each in faults(error, TrialDraft)]
+    return {document.place(path) + with_hint(path, each): 2 for path, each in found}
 
 
 def _point_problems(document: Document, sweep: SweepSpec, error: LayersError | PlacedError) -> dict[str, int]:

@@ -20,8 +20,10 @@ from trials.escaping.untrusted_text import markdown
 from trials.metrics.metric import metric_label
 from trials.spec import TrialSpec
 
-_HEAD = ("corpus", "train size", "metric", "frozen", "seeds", "dev score", "test score", "trainable", "saved", "time s",
-         "time saved")  # fmt: skip
+_HEAD = (
+    *("corpus", "train size", "metric", "frozen", "seeds", "dev score", "test score", "trainable", "parameters saved"),
+    *("time s", "time saved"),
+)
 
 
 def replay(

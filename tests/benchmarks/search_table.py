@@ -30,6 +30,7 @@ from orchestrator.sweeps.samplers import points_of
 from orchestrator.sweeps.search_spec import COSTS, RacingSpec, ScheduleSpec, SearchSpec
 from orchestrator.sweeps.space import Point
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, load_sweep, replicates
+from tests.assets.make_search_store import as_recorded
 from trials.draft import Lookup
 from trials.spec import TrialSpec
 
@@ -61,8 +62,10 @@ class World:
     def of(cls, sweep: Path = SWEEP, store: Path = STORE, settings: Sequence[str] = ()) -> World:
         """From a sweep's file, a finished store of it, and settings to lay over the file."""
         spec, document = load_sweep(sweep, list(settings))
-        lookup, table = Lookup(offline=True), recorded_trials(open_store(store))
-        cells = list(by_cell(expand(spec, document, lookup)).values())
+        lookup, table = Lookup(offline=True), dict(recorded_trials(open_store(store)))
+        trials = expand(spec, document, lookup)
+        table |= {one.trial_id: table[old] for one in trials if (old := as_recorded(one).trial_id) in table}
+        cells = list(by_cell(trials).values())
         truth = {specs[0].cell_id: _complete(specs, table) for specs in cells}
         return cls(spec, table, cells, truth, lookup)
 

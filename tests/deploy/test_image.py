@@ -79,4 +79,4 @@ def test_a_sweep_on_ray_and_its_report_need_nothing_that_the_image_lacks(run: Ru
     settings = [*cells, "seeds=[0]", "trial.train_size=50", "trial.optim.epochs=1"]
     run("permafrost", "launch", "--offline", *(word for setting in settings for word in ("--set", setting)))
     assert len(compare.finished(tmp_path / "results" / "results")) == 2
-    run("permafrost", "report", "starter", "--no-pictures", "--no-answers")
+    run("permafrost", "report", "--sweep", "starter", "--no-pictures", "--no-answers")

@@ -11,7 +11,6 @@ CHECKOUT = Path(__file__).parents[2]
 PAGES = CHECKOUT / "docs" / "pages"
 DOCUMENTS = (CHECKOUT / "README.md", CHECKOUT / "docker" / "README.md", *sorted(PAGES.rglob("*.md")))
 _BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_INCLUDED = re.compile(r'^--8<-- "([\w./-]+)"$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Block:
         page: Its document, relative to the checkout.
         language: The word after the fence; empty for commands.
         title: The file that it is to be written to, or empty.
-        text: Its content, with the files that it includes.
+        text: Its content.
     """
 
     page: str
@@ -36,9 +35,8 @@ def blocks(document: Path) -> list[Block]:
     found = []
     for header, text in _BLOCK.findall(document.read_text(encoding="utf-8")):
         language, _, rest = header.partition(" ")
-        included = _INCLUDED.sub(lambda match: (CHECKOUT / match[1]).read_text(encoding="utf-8"), text)
         title = re.match(r'title="([\w.-]+)"', rest)
-        found.append(Block(str(document.relative_to(CHECKOUT)), language, title[1] if title else "", included))
+        found.append(Block(str(document.relative_to(CHECKOUT)), language, title[1] if title else "", text))
     return found
 
 

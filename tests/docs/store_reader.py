@@ -22,7 +22,6 @@ KEYS = {
     "tags": ("trial_id", "attempt", "split", "level", "tag"),
     "predictions": ("trial_id", "attempt", "split", "sentence"),
     "contributions": ("trial_id", "attempt", "split"),
-    "notes": ("note_id", "removed"),
     "commits": ("trial_id", "attempt"),
     "probes": ("probe_id", "subset_seed", "depth"),
     "drifts": ("trial_id", "depth"),
@@ -81,11 +80,7 @@ def read(store: Path) -> dict[str, pa.Table]:
     for table in ("trials", "contributions", "predictions", "tags", "epochs"):  # the reverse of the order of commits
         rows = trials if table == "trials" else read_parts(store, table)
         found[table] = of_attempts(rows, {*(newest(rows) | ended).items()}) if len(rows) else rows
-    notes = read_parts(store, "notes")
-    if len(notes):
-        gone = {row["note_id"] for row in notes.to_pylist() if row["removed"]}
-        notes = notes.filter(pa.array([note not in gone for note in notes["note_id"].to_pylist()], pa.bool_()))
-    return found | {"notes": notes} | {name: read_parts(store, name) for name in ("probes", "drifts")}
+    return found | {name: read_parts(store, name) for name in ("probes", "drifts")}
 
 
 def plan(store: Path, sweep: str) -> list[str]:

@@ -28,6 +28,7 @@ OTHERS = {
     "openssl": "its output goes to kubectl",
     "kubectl": "needs Kubernetes; tests/docker/test_manifests.py checks the manifests",
     "sbatch": "needs Slurm; tests/deploy/test_slurm_script.py submits the same script",
+    "hf": "needs the hub and an account",
     "export": "sets variables for a cluster of several machines",
     ".": "activates an environment",
 }

@@ -14,7 +14,6 @@ from docs import reference
 from orchestrator.store import open_store
 from orchestrator.store.decisions import Suggested
 from orchestrator.store.merge import merge
-from orchestrator.store.notes import remove_note, write_note
 from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import TABLES
 from tests.builders import make_spec
@@ -26,7 +25,7 @@ GOLDEN = ("store_v1", "search_store", "store_recorded")
 
 
 def eventful(folder: Path) -> Path:
-    """A store with old parts, lost and running attempts, removed notes, a merge, and a compaction that was killed."""
+    """A store with old parts, lost and running attempts, a merge, and a compaction that was killed."""
     shutil.copytree(ASSETS / "store_v1", folder)
     store = open_store(folder)
     retried, other = make_spec(seed=0), make_spec(seed=1)
@@ -41,8 +40,6 @@ def eventful(folder: Path) -> Path:
     complete(source, retried, 1, state="pruned", recording=True)  # becomes attempt 0
     complete(source, other, 1, recording=True)
     merge(source, store)
-    write_note(store, "failed", "kept", ["odd"])
-    remove_note(store, write_note(store, "failed", "removed"))
     before = {path: path.read_bytes() for path in folder.glob("*/part-*")}
     store.compact()
     for path in sorted(before)[::2]:  # of these, the compaction was killed before it deleted them
@@ -73,7 +70,7 @@ def test_a_store_with_all_that_may_happen_to_one_is_read_as_we_read_it(tmp_path:
     store = eventful(tmp_path / "store")
     assert_reads_alike(store)
     read = store_reader.read(store)
-    assert [len(read[name]) for name in ("trials", "notes")] == [len(open_store(store).trials()), 1]
+    assert len(read["trials"]) == len(open_store(store).trials())
     assert sorted({row["attempt"] for row in read["epochs"].to_pylist() if row["trial_id"] == "running"}) == [2]
 
 

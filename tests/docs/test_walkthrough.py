@@ -33,7 +33,6 @@ ONLY_PARSED = {
     r"http://head|--cluster auto": "needs a cluster; tests/end_to_end/test_cluster.py submits to one",
     r"(s3|gs)://": "needs a bucket; tests/orchestrator/store runs over an S3 server of its own",
     r"emekaeze": "needs the hub; tests/end_to_end/test_configs.py runs the demo sweeps",
-    r"--push": "needs the hub; tests/orchestrator/api/test_hub_push.py pushes to a stand-in",
     r"export-to mlflow": "needs a server; tests/orchestrator/trackers/test_mlflow_tracker.py exports to one",
     r"export-to wandb": "starts W&B's own process; tests/orchestrator/trackers/test_wandb_tracker.py runs it",
     r"^permafrost dashboard": "serves until it is stopped; tests/browser opens every page",
@@ -51,7 +50,7 @@ CHANGES = (
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with sweeps, corpora, a text and two stores."""
+    """A folder with sweeps, corpora and two stores."""
     folder = tmp_path_factory.mktemp("walkthrough")
     shutil.copytree(CHECKOUT / "configs", folder / "configs")
     write_bank(folder / "my-corpus", train=30, dev=8, test=8)
@@ -60,7 +59,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "my_asha.yaml").write_text(f"{sweep}schedule: {{kind: asha, first: 0.5}}\n")
     reviews = [f"A {word} film number {n}.,{star}" for n in range(60) for word, star in (("good", 5), ("bad", 1))]
     (folder / "reviews.csv").write_text("\n".join(["review,stars", *reviews, ""]))
-    (folder / "text.txt").write_text("The ice melts .\n")
     run(f"launch --sweep {folder}/my.yaml --store {folder}/results --cluster inline --set keep=weights")
     shutil.copytree(folder / "results", folder / "other")
     return folder

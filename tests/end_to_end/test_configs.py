@@ -41,7 +41,7 @@ COUNTS = {  # trials, cells
     "kairatuly_ner": (144, 48),
     "kairatuly_ner_demo": (16, 8),
     "seeds": (54, 2),
-    "starter": (64, 8),
+    "starter": (112, 14),
     "starter_depth": (70, 7),
     "starter_search": (540, 108),
     "your_data": (60, 12),

@@ -1,4 +1,4 @@
-"""From a sweep to a model folder to predictions: `export-model` and `predict`, on trials that were really trained.
+"""From a sweep to a model folder to predictions: `export-model` and `pipeline`, on trials that were really trained.
 
 Most calls share this process, as an import of torch takes longer than they do; one chain runs as a person runs it.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,15 @@ import pytest
 import torch
 import yaml
 from safetensors import safe_open
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
+from transformers import pipeline
 from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
-from orchestrator.commands.predict import tagged_text
 from orchestrator.store import ResultStore
 from tests.conftest import CHECKOUT
 from tests.end_to_end.conftest import Command
 from tests.small_sweeps import POS, launched, write_bank, write_entities, write_reviews
 from tests.trials.conftest import save_tiny_model
-from trials.export import Predictor
 
 MORE = """
 trial: {lowercase: true, optim: {lr: 1e-3, head_lr: 1e-2, epochs: 3, batch_size: 8}}
@@ -92,19 +89,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     return Exported(tmp_path_factory.mktemp("exported"))
 
 
-def run(*words: object, text: str | bytes | None = None) -> Result:
-    return CliRunner().invoke(app, list(map(str, words)), input=text)
-
-
-def predicted(model: Path, *words: object, text: str | bytes | None = None) -> list[str]:
-    done = run("predict", model, *words, text=text)
-    assert (done.exit_code, done.stderr) == (0, "")
-    return done.stdout.splitlines()
-
-
-def columns(lines: list[str], number: int) -> list[str]:
-    """A column of every line that has it."""
-    return [line.split("\t")[number] for line in lines if "\t" in line]
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, list(map(str, words)))
 
 
 # --- The folder
@@ -130,6 +116,17 @@ def test_a_pipeline_of_transformers_classifies_texts_with_it(exported: Exported)
     classify = pipeline("text-classification", model=str(exported.model("texts")))
     found = classify(["A good play, number 103.", "A bad play, number 102."])
     assert [entry["label"] for entry in found] == ["praise", "blame"]
+
+
+@pytest.mark.parametrize("name", ["texts", "number"])
+def test_a_pipeline_gives_texts_the_labels_that_the_sweep_kept(name: str, exported: Exported) -> None:
+    rows = (exported.folder / "reviews" / "dev.tsv").read_text().splitlines()[1:]
+    found = pipeline("text-classification", model=str(exported.model(name)))([row.split("\t")[0] for row in rows])
+    kept = [label for label in exported.dev_labels(name) if label is not None]
+    if name == "texts":
+        assert [entry["label"] for entry in found] == kept
+    else:  # other batches, so other last digits
+        assert [entry["score"] for entry in found] == pytest.approx(list(map(float, kept)), abs=1e-4)
 
 
 def test_a_pipeline_lowers_case_by_itself_where_the_trial_did(exported: Exported) -> None:
@@ -244,161 +241,6 @@ def test_a_trial_that_is_not_in_the_store_is_refused(exported: Exported, tmp_pat
     assert not (tmp_path / "new").exists()
 
 
-def test_predicting_without_a_model_folder_says_how_to_make_one(tmp_path: Path) -> None:
-    done = run("predict", tmp_path / "none", "-", text="A word.")
-    assert (done.exit_code, done.stdout) == (3, "")
-    assert "no model folder there. Make one with `permafrost export-model --trial ID`" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("absent.txt", None, "absent.txt: cannot be read"),
-        ("a.conllu", b"1\tonly\tthree\n", "a.conllu:1: a token line has 3 columns, CoNLL-U needs 10"),
-        ("a.conllu", b"# x\nJust text.\n", "a.conllu:2: a line of CoNLL-U cannot start with 'Just text.'"),
-        ("a.txt", b"fine\n\xff\n", "a.txt:2: not UTF-8 text"),
-    ],
-)  # fmt: skip
-def test_an_input_that_cannot_be_read_is_named(
-    name: str, content: bytes | None, said: str, exported: Exported, tmp_path: Path
-) -> None:
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    done = run("predict", exported.model("tagger"), tmp_path / name)
-    assert (done.exit_code, done.stdout) == (3, "")
-    assert said in done.stderr
-
-
-def test_standard_input_that_is_no_text_is_refused(exported: Exported) -> None:
-    done = run("predict", exported.model("tagger"), "-", text=b"\xff\n")
-    assert done.exit_code == 3
-    assert "stdin: not UTF-8 text" in done.stderr
-
-
-# --- CoNLL-U
-
-
-@pytest.mark.parametrize("name", ["tagger", "adapted"])
-def test_only_the_tags_of_a_treebank_change_and_they_are_those_of_the_sweep(name: str, exported: Exported) -> None:
-    dev = exported.folder / "bank" / "dev.conllu"
-    before, after = dev.read_text(encoding="utf-8").splitlines(), predicted(exported.model(name), dev)
-    assert [_without_upos(line) for line in after] == [_without_upos(line) for line in before]
-    tagged = [line for line in after if re.match(r"\d+\t", line)]
-    assert columns(tagged, 3) == exported.dev_labels(name)
-    assert (
-        len([line for line in after if re.match(r"\d+-\d+\t", line)]) > 3
-    )  # multi-word tokens are there and untouched
-
-
-def _without_upos(line: str) -> list[str]:
-    return [cell for i, cell in enumerate(line.split("\t")) if i != 3 or not line.split("\t")[0].isdigit()]
-
-
-def test_comments_ranges_empty_nodes_and_gaps_stay_as_they_are(exported: Exported, tmp_path: Path) -> None:
-    other = ["# text = I can't", "2-3\tcan't" + "\t_" * 8, "3.1\tgo\tgo\tVERB" + "\t_" * 6, "", ""]
-    words = ["1\tI\tI" + "\t_" * 7, "2\tca\tcan" + "\t_" * 7, "3\tn't\tnot" + "\t_" * 7]
-    lines = [other[0], words[0], other[1], *words[1:], *other[2:], "1\tYes" + "\t_" * 8]
-    (tmp_path / "odd.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    found = predicted(exported.model("tagger"), tmp_path / "odd.conllu")
-    assert [line for line in found if not re.match(r"\d+\t", line)] == other
-    assert "_" not in columns([line for line in found if re.match(r"\d+\t", line)], 3)
-
-
-def test_entities_go_into_misc_beside_what_is_there(exported: Exported, tmp_path: Path) -> None:
-    forms = ["mr", "king", "queen", "went", "to", "king", "."]
-    misc = ["_", "SpaceAfter=No", "NER=B-ORG|A=b", *["_"] * 4]
-    pairs = enumerate(zip(forms, misc, strict=True), start=1)
-    rows = [f"{n}\t{form}\t_\tX\t_\t_\t_\t_\t_\t{extra}" for n, (form, extra) in pairs]
-    (tmp_path / "a.conllu").write_text("\n".join(rows) + "\n\n", encoding="utf-8")
-    found = predicted(exported.model("ner"), tmp_path / "a.conllu")
-    assert columns(found, 3) == ["X"] * 7
-    assert columns(found, 9) == [
-        "NER=O", "SpaceAfter=No|NER=B-PER", "A=b|NER=I-PER", "NER=O", "NER=O", "NER=B-LOC", "NER=O",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("suffix", [".conllu", ".txt"])
-def test_a_sentence_of_two_thousand_words_is_tagged_to_its_end(suffix: str, exported: Exported, tmp_path: Path) -> None:
-    words = [f"house{n % 7}" for n in range(2000)]
-    lines = [f"{n}\t{word}" + "\t_" * 8 for n, word in enumerate(words, start=1)]
-    text = "\n".join(lines) if suffix == ".conllu" else " ".join(words)
-    (tmp_path / f"long{suffix}").write_text(text + "\n", encoding="utf-8")
-    found = predicted(exported.model("tagger"), tmp_path / f"long{suffix}")
-    tags = columns(found, 3 if suffix == ".conllu" else 1)
-    assert len(tags) == 2000
-    assert set(tags) <= set(filter(None, exported.dev_labels("tagger")))
-
-
-# --- Text
-
-
-def test_text_comes_back_a_word_and_a_tag_a_line(exported: Exported) -> None:
-    found = predicted(exported.model("ner"), "-", text="Mr king queen went to king.\n\nto river\n")
-    assert found == [
-        "Mr\tO", "king\tB-PER", "queen\tI-PER", "went\tO", "to\tO", "king\tB-LOC", ".\tO", "",
-        "to\tO", "river\tB-LOC", "",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "split", "at_spaces"),
-    [
-        ("He said: no.", ["He", "said", ":", "no", "."], ["He", "said:", "no."]),
-        ("O'Neil's well-known", ["O'Neil's", "well-known"], ["O'Neil's", "well-known"]),
-        ("1,000.5 (km)", ["1,000.5", "(", "km", ")"], ["1,000.5", "(km)"]),
-        ("Қазақстан — үй", ["Қазақстан", "—", "үй"], ["Қазақстан", "—", "үй"]),
-    ],
-)
-def test_punctuation_is_split_off_unless_words_are_separated_already(
-    text: str, split: list[str], at_spaces: list[str], exported: Exported
-) -> None:
-    model = exported.model("tagger")
-    assert columns(predicted(model, "-", text=text), 0) == split
-    assert columns(predicted(model, "-", "--split-at-spaces", text=text), 0) == at_spaces
-
-
-def test_every_sentence_keeps_its_place_whatever_the_batches(exported: Exported) -> None:
-    predictor = Predictor(exported.model("ner"))
-    lines = ["to king", "mr queen king went to river", "went"] * 30
-    whole = tagged_text(predictor, lines, split_at_spaces=True)
-    assert whole == tagged_text(predictor, lines[:3], split_at_spaces=True) * 30
-
-
-def test_lines_are_classified_with_a_probability(exported: Exported, tmp_path: Path) -> None:
-    (tmp_path / "lines.txt").write_text("A good story, number 101.\n\nA bad play, number 104.\n", encoding="utf-8")
-    (first, second) = [line.split("\t") for line in predicted(exported.model("texts"), tmp_path / "lines.txt")]
-    assert (first[0], first[2]) == ("praise", "A good story, number 101.")
-    assert (second[0], second[2]) == ("blame", "A bad play, number 104.")
-    assert 0.5 < float(first[1]) <= 1
-
-
-@pytest.mark.parametrize("name", ["texts", "number"])
-def test_texts_get_the_labels_that_the_sweep_kept(name: str, exported: Exported) -> None:
-    rows = (exported.folder / "reviews" / "dev.tsv").read_text().splitlines()[1:]
-    found = predicted(exported.model(name), "-", text="\n".join(row.split("\t")[0] for row in rows))
-    kept = [label for label in exported.dev_labels(name) if label is not None]
-    if name == "texts":
-        assert columns(found, 0) == kept
-    else:  # other batches, so other last digits
-        assert [float(label) for label in columns(found, 0)] == pytest.approx(list(map(float, kept)), abs=1e-4)
-        assert columns(found, 1) == [""] * len(kept)
-
-
-def test_a_classifier_that_is_not_ours_predicts_too(exported: Exported, tmp_path: Path) -> None:
-    model = AutoModelForSequenceClassification.from_pretrained(exported.model("texts"))
-    model.save_pretrained(tmp_path / "other")
-    AutoTokenizer.from_pretrained(exported.model("texts")).save_pretrained(tmp_path / "other")
-    assert columns(predicted(tmp_path / "other", "-", text="A good song, number 3.\n"), 0) == ["praise"]
-
-
-def test_a_model_folder_without_weights_is_refused(exported: Exported, tmp_path: Path) -> None:
-    shutil.copytree(exported.model("tagger"), tmp_path / "model")
-    (tmp_path / "model" / "model.safetensors").unlink()
-    done = run("predict", tmp_path / "model", "-", text="A word.\n")
-    assert done.exit_code == 3
-    assert "not a model folder that can be loaded" in done.stderr
-
-
 # --- As a person runs it
 
 
@@ -412,15 +254,11 @@ def test_every_kind_of_trial_comes_out_the_same_to_the_bit(name: str, exported: 
 
 
 @pytest.mark.slow
-def test_the_commands_work_in_processes_of_their_own(exported: Exported, tmp_path: Path, permafrost: Command) -> None:
+def test_the_command_works_in_a_process_of_its_own(exported: Exported, tmp_path: Path, permafrost: Command) -> None:
     trial_id = exported.rows["ner"]["trial_id"]
     made = permafrost("export-model", "--trial", trial_id[:8], "--store", exported.store.root, "-o", "my-tagger")
     assert made.returncode == 0, made.stderr
     assert str(tmp_path / "my-tagger") in made.stdout
-    (tmp_path / "text.txt").write_text("Mr king queen went.\n")
-    done = permafrost("predict", "my-tagger", "text.txt", "-o", "tagged.tsv")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert (tmp_path / "tagged.tsv").read_text() == "Mr\tO\nking\tB-PER\nqueen\tI-PER\nwent\tO\n.\tO\n\n"
 
 
 def test_the_store_is_as_it_was(exported: Exported) -> None:

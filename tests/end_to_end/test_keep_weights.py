@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from huggingface_hub import constants
 from safetensors.torch import load
 from typer.testing import CliRunner
 
-from orchestrator import api
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore
 from orchestrator.store.check import check_store
 from orchestrator.store.garbage import find_garbage
 from orchestrator.store.merge import merge
 from orchestrator.store.weights import WEIGHTS, find_weights, weights_of
-from tests.hub_writes import WritableHub
 from tests.small_sweeps import launched, write_bank, write_reviews
-from trials.errors import ModelError
 
 SWEEP = """
 trial: {lowercase: true, optim: {lr: 1e-3, head_lr: 1e-2, epochs: 2}}
@@ -61,38 +54,6 @@ def test_an_exported_model_is_that_of_training_again_to_the_bit(store: ResultSto
         for name in ("model.safetensors", "config.json", "tokenizer.json"):
             kept, again = (tmp_path / which / trial_id / name for which in ("kept", "again"))
             assert kept.read_bytes() == again.read_bytes(), (row["task"], name)
-
-
-@pytest.mark.slow
-def test_a_model_is_pushed_with_its_card(store: ResultStore, tmp_path: Path) -> None:
-    trial_id = next(row["trial_id"] for row in store.trials().to_pylist() if row["task"] == "classification")
-    words = ["export-model", "--trial", trial_id, "--store", str(store.root), "-o", "model", "--push", "me/reviews"]
-    with WritableHub() as hub:
-        hub.accepts = "hf_averysecrettoken"
-        env = os.environ | {"HF_ENDPOINT": hub.url, "HF_TOKEN": hub.accepts, "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "*"}
-        command = [sys.executable, "-c", "from dashboards.cli import app; app()", *words]
-        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (0, f"model   {tmp_path / 'model'}\n"), done.stderr
-        assert f"pushed  {hub.url}/me/reviews/tree/{hub.repos['models', 'me/reviews'].commit()}" in done.stderr
-        assert hub.accepts not in done.stderr
-    pushed = dict(hub.files("me/reviews"))
-    assert pushed.pop(".gitattributes") == b""
-    assert pushed == {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
-    assert b'pipeline("text-classification", model="me/reviews")' in pushed["README.md"]
-
-
-@pytest.mark.slow
-def test_a_push_that_fails_leaves_the_model_and_says_how_to_push_it(
-    store: ResultStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trial_id = store.trials().to_pylist()[0]["trial_id"]
-    with WritableHub() as hub:
-        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-        monkeypatch.setenv("HF_TOKEN", "hf_averysecrettoken")
-        hub.bad_metadata = "no"
-        with pytest.raises(ModelError, match=r"The model is in .*/made; `hf upload me/tagger .*/made` pushes it"):
-            api.export_model(trial_id, tmp_path / "made", store=str(store.root), push="me/tagger")
-    assert (tmp_path / "made/model.safetensors").is_file()
 
 
 def test_only_trained_tensors_are_stored(store: ResultStore) -> None:

@@ -17,12 +17,8 @@ import torch
 from dashboards.data.frames import Frames
 from orchestrator.claims import running_drivers
 from orchestrator.claims.holder import this_process
-from orchestrator.commands.optuna_study import past_cells
 from orchestrator.commands.status_command import status
 from orchestrator.execution.rerun import find_trial
-from orchestrator.forecast.archive import save_forecast, stored_forecasts
-from orchestrator.forecast.figure import Figure
-from orchestrator.forecast.values import CellForecast, Forecast
 from orchestrator.search.factory import source_of
 from orchestrator.storage.errors import NewerError
 from orchestrator.storage.storage import FolderStorage
@@ -115,13 +111,8 @@ def _mutated_marker(rng: random.Random, content: bytes) -> bytes | None:
 
 
 def _beside(folder: Path) -> dict[str, Kind]:
-    """What else a launch leaves there: what it was forecast to take, and that it runs."""
+    """What else a launch leaves there: that it runs."""
     store = open_store(folder)
-    figure = Figure(1.0, 2.0, 3.0, "from a test")
-    cell = CellForecast("one", "one", ("a", "b"), 2, 4, figure, None, "from a test")
-    save_forecast(store.storage, Forecast("tiny", 1.0, "cpu", 1, "a test", (cell,), figure, figure, None, None, None))
-    (forecast,) = (folder / "sweeps" / "tiny").glob("forecast-*")
-    forecast = forecast.rename(forecast.with_name("forecast-00000000000000000001-0123abcd.json"))
     presence = folder / "drivers" / f"{'0' * 16}-00000001-shares.json"
     store.storage.at("drivers").write(presence.name, this_process("tiny").as_json())
     claim = folder / "claims" / f"{'1' * 16}-000001.json"
@@ -136,7 +127,6 @@ def _beside(folder: Path) -> dict[str, Kind]:
         Frames(store).refresh()
 
     return {
-        "forecast": Kind(forecast, lambda: stored_forecasts(store.storage, "tiny"), mutated_json),
         "presence": Kind(presence, driver, mutated_json),
         "claim": Kind(claim, driver, mutated_json),
     }
@@ -160,7 +150,6 @@ def _searched(folder: Path) -> dict[str, Kind]:
     def read() -> None:
         make_plan(sweep, document, store, lookup)
         store.decision_log(sweep.name)
-        list(past_cells(sweep, store, lookup))
 
     return {"suggestion": Kind(suggested, read, mutated_json)}
 

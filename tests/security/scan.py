@@ -98,3 +98,25 @@ def _dotted(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute):
         return f"{_dotted(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def readers(source: str) -> list[str]:
+    """`line: call` of every call in a module that may read a file by its name, other than those of `plain_files`."""
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    return [f"{node.lineno}: {ast.unparse(node.func)}" for node in calls if _reads(node)]
+
+
+def _reads(call: ast.Call) -> bool:
+    name = _dotted(call.func)
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else name
+    if name in ("open", "os.open", "io.open") or (isinstance(call.func, ast.Attribute) and last == "open"):
+        words = [
+            node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        return not any(word in ("w", "wb", "x", "xb", "a", "ab") for word in words)
+    is_method = isinstance(call.func, ast.Attribute)
+    return (
+        (is_method and last in ("read_text", "read_bytes"))
+        or last in ("safe_open", "memmap", "fromfile")
+        or (name in ("np.load", "numpy.load"))
+    )

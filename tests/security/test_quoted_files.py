@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from orchestrator.monitoring.json_log import JsonLog
-from orchestrator.sweeps.notification_spec import WatchSpec
+from orchestrator.published.study import read_study
+from orchestrator.sweeps.cluster_spec import find_cluster
+from orchestrator.sweeps.notification_spec import WatchSpec, read_secret
+from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.builders import write_treebank
 from tests.examples import first
+from trials.draft import Lookup
 from trials.errors import ConfigError, DataError
 from trials.escaping.untrusted_text import MAX_QUOTED
 from trials.sources.corpus_draft import DataDraft
@@ -94,3 +99,56 @@ def test_an_earlier_log_is_continued(tmp_path: Path) -> None:
     for _ in range(2):
         JsonLog(path, "tiny", print).launched(planned=1, skipped=0, store="results")
     assert [json.loads(line)["event"] for line in path.read_text().splitlines()] == ["launched"] * 2
+
+
+SECRETS = [f"user{n}: $6$hunter22{n}" for n in range(25)]
+
+
+@pytest.mark.parametrize("first_lines", [[], ["host: a"], ["name: a"], ["name: a", "trial: {}"]], ids=str)
+def test_a_file_with_other_keys_is_refused_in_one_line_that_quotes_none(first_lines: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("\n".join([*first_lines, *SECRETS]))
+    for read in (lambda: load_sweep(path, []), lambda: find_cluster(str(path)), lambda: read_study(path)):
+        with pytest.raises(ConfigError, match=r"x\.yaml: has other keys than such a file") as caught:
+            read()
+        assert "hunter" not in str(caught.value)
+        assert "user" not in str(caught.value)
+        assert len(str(caught.value).splitlines()) == 1
+
+
+LONG = "hunter22" * 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"name: a\n{LONG}: 1", f"name: a\n{LONG}: 1\n{LONG}: 2", f"name: *{LONG}", f"name: !{LONG} a",
+        f"name: a\ntrial: {{{LONG}: {LONG}}}", f"name: a\ntrial: {LONG}", f"name: {LONG} x\ntrial: {{task: {LONG}}}",
+        f"name: a\nspace: {{{LONG}: [1]}}", f"name: a\n? {LONG}\x07{LONG}\n: 1", f"name: a\nseeds: {LONG}",
+        f"name: a\ntrial: {{data: {{bundled: {LONG}}}, freeze: {LONG}, model: {LONG}}}", f"name: a\nsearch: {LONG}",
+        f"name: a\ntrial: {{task: pos}}\nwatch: {{log: {LONG}}}", f"{LONG}", f"- {LONG}", f"name: '{LONG}",
+    ],
+)  # fmt: skip
+def test_a_sweep_quotes_at_most_40_characters_of_anything(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        expand(*load_sweep(path, []), Lookup(offline=True))
+    assert LONG[: MAX_QUOTED + 1] not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["sweep", "cluster", "study", "secret"])
+@pytest.mark.parametrize("target", ["pipe", "/dev/zero", "/proc/self/environ"])
+def test_a_pipe_or_a_device_is_no_file_of_ours(name: str, target: str, tmp_path: Path) -> None:
+    """Reading one would wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    path = tmp_path / "x.yaml"
+    path.symlink_to(target)
+    readers: dict[str, Callable[[], object]] = {
+        "sweep": lambda: load_sweep(path, []),
+        "cluster": lambda: find_cluster(str(path)),
+        "study": lambda: read_study(path),
+        "secret": lambda: read_secret(None, str(path)),
+    }
+    with pytest.raises(ConfigError):
+        readers[name]()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,7 @@ from trials.escaping.untrusted_text import (
     MAX_QUOTED,
     csv_cell,
     escaped,
+    json_text,
     latex,
     latex_comment,
     markdown,
@@ -73,11 +75,23 @@ def test_a_quotation_is_short(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "cell"),
-    [("=1+1", "'=1+1"), ("@SUM(A1)", "'@SUM(A1)"), ("-cmd", "'-cmd"), ("\t=1", "'\t=1"), ("\r=1", "'\r=1"),
+    [("=1+1", "'=1+1"), ("@SUM(A1)", "'@SUM(A1)"), ("-cmd", "'-cmd"), ("\t=1", "'\\t=1"), ("\r=1", "'\\r=1"),
      ("\n=1", "'\n=1"), ("-1.5", "-1.5"), ("+1e-5", "+1e-5"), (-3, -3), (-0.5, -0.5), (None, None), ("a=b", "a=b")],
 )  # fmt: skip
 def test_a_formula_gets_an_apostrophe_and_a_number_does_not(value: object, cell: object) -> None:
     assert csv_cell(value) == cell
+
+
+@pytest.mark.parametrize(
+    "raw", ["\x1b[31m", "\x9b31m", "\x07", "\x00", "\x7f", "\u202eabc", "a\rb", "\x1b]0;title\x07"]
+)
+def test_nothing_in_an_exported_file_acts_in_a_terminal(raw: str) -> None:
+    text = f"a{raw}é\nb"
+    acts = set(raw) - set("[31m]0;titleabc")
+    assert not acts & set(str(csv_cell(text)))
+    assert str(csv_cell(text)).endswith("é\nb")
+    assert not acts & set(json_text([text]))
+    assert json.loads(json_text([text])) == [text]
 
 
 @pytest.mark.parametrize(

@@ -123,13 +123,18 @@ def test_a_folder_needs_one_file_a_split(folder: Path) -> None:
     with pytest.raises(DataError) as error:
         DataDraft(folder=str(folder)).resolve()
     found = "needs one file with 'train' in its name, found more-train.conllu, train.conllu."
-    way_out = "Rename them, or give the files as `train`, `dev` and `test`, several in a list."
+    way_out = (
+        "Rename them, or give the files as `train`, `dev` and `test`, several in a list (--train FILE, repeated for "
+        "several)."
+    )
     assert str(error.value) == f"{folder}: {found} {way_out}"
 
 
 def test_a_folder_without_dev_is_refused(folder: Path) -> None:
     (folder / "dev.conllu").unlink()
-    with pytest.raises(DataError, match=r"needs one file with 'dev' in its name, found none\."):
+    with pytest.raises(
+        DataError, match=r"needs one file with 'dev' in its name, found none \(valid, val, validation, "
+    ):
         DataDraft(folder=str(folder)).resolve()
 
 

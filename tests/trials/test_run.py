@@ -13,10 +13,9 @@ import torch
 
 from tests.builders import merged, write_conllu
 from tests.examples import first
-from tests.trials.conftest import TrialMaker, finished, save_tiny_model
-from trials.draft import Lookup, TrialDraft
+from tests.trials.conftest import TrialMaker, save_tiny_model
 from trials.encoding.tokenize import encode_for
-from trials.errors import DivergedError
+from trials.errors import DivergedError, RefusedError
 from trials.models.load import load_model
 from trials.record import EpochRecord
 from trials.run import new_model, run_trial, train_subset
@@ -64,7 +63,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 # (train, dev) an epoch of BASE. Raise SCHEMA_VERSION where not only the draws change but what they are drawn from.
 GOLDEN = [(1.0750363, 0.7328690), (0.6415948, 0.5529825)]
 BASE: dict[str, Any] = {"freeze": {"strategy": "first_k", "depth": 1}}
-TESTED_BELOW = {"optim.embedding_updates"}  # it needs a larger vocabulary than the tiny models have
+TESTED_BELOW = {"optim.embedding_updates"}  # its other value is refused
 # Fields that name the task, data and model; other files are other trials, tested below.
 RESOLVED = {"task", "data", "model", "freeze", "optim"}
 
@@ -233,28 +232,9 @@ def test_a_trial_can_be_stopped_by_not_going_on(make_trial: TrialMaker) -> None:
     assert [r.epoch for r in itertools.islice(records, 2)] == [1.0, 2.0]
 
 
-def lazy_trial(folder: Path, **changes: Any) -> TrialSpec:
-    """A trial of the starter model, whose table of words is large enough to be updated by rows."""
-    draft = {"data": {"folder": str(folder)}, "train_size": 16, "lowercase": True, "dropout": 0.0,
-             "optim": {"batch_size": 8, "epochs": 2, "embedding_updates": "lazy"}}  # fmt: skip
-    return TrialDraft.model_validate(merged(draft, changes)).resolve(Lookup(offline=True))
-
-
-def test_with_lazy_updates_words_that_no_batch_has_keep_their_vectors(treebank: Path) -> None:
-    spec = lazy_trial(treebank)
-    records, trained = finished(run_trial(spec))
-    before = load_model(spec.model, head="tokens", n_outputs=4, dropout=0.0, init=torch.Generator())
-    table = "distilbert.embeddings.word_embeddings.weight"
-    words, old = (dict(m.model.named_parameters())[table] for m in (trained.loaded, before))
-    moved = (words != old).any(dim=1).sum().item()
-    assert 5 < moved < 200
-    dense, _ = finished(run_trial(lazy_trial(treebank, optim={"embedding_updates": "dense"})))
-    assert records[-1].train_loss == pytest.approx(dense[-1].train_loss, rel=0.05)
-
-
-def test_lazy_updates_are_another_trial_unless_embeddings_never_learn(treebank: Path) -> None:
-    dense = {"embedding_updates": "dense"}
-    frozen = {"strategy": "first_k", "depth": 2, "embeddings": True}
-    assert lazy_trial(treebank).trial_id != lazy_trial(treebank, optim=dense).trial_id
-    both = [lazy_trial(treebank, freeze=frozen), lazy_trial(treebank, freeze=frozen, optim=dense)]
-    assert both[0].trial_id == both[1].trial_id
+def test_a_trial_with_the_optimiser_that_was_removed_is_refused_and_keeps_its_id(make_trial: TrialMaker) -> None:
+    spec = make_trial(optim={"epochs": 1})
+    old = spec.model_copy(update={"optim": spec.optim.model_copy(update={"embedding_updates": "lazy"})})
+    assert TrialSpec.model_validate(old.model_dump()).trial_id != spec.trial_id
+    with pytest.raises(RefusedError, match="`lazy` was removed"):
+        next(run_trial(old, device=CPU))

@@ -3,16 +3,25 @@
     <cache>/<kind>/<key>/...      `prefix`: states of frozen layers; `tokens`: encoded corpora
 
 A folder records the boot id of its creation, since a crash of the machine may lose bytes that a file seems to have.
+Whatever is read from it has a digest, seeded with the folder's key and the file's name, so that a flipped bit, a cut or
+a swapped file is noticed. XXH3 reads 8 GB/s where SHA-256 reads 0.6. It guards against disks and mistakes: whoever
+may write to this folder can do worse.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
-from trials.sources.cache import cache_root, locked
+import xxhash
+
+from trials.escaping.plain_files import read_bytes, read_json
+from trials.sources.cache import cache_root, discard, locked
 
 BYTES_VARIABLE = "PERMAFROST_NODE_BYTES"
 MOST_BYTES = 32 << 30
@@ -28,11 +37,12 @@ def node_folder(kind: str, key: str, n_bytes: int) -> Path:
     root = cache_root() / kind
     folder = root / key
     with locked(root / ".lock"):
-        if (folder / "boot").exists() and (folder / "boot").read_text(encoding="ascii") != _boot():
-            shutil.rmtree(folder, ignore_errors=True)
+        if existing_folder(kind, key) is None:
+            with contextlib.suppress(FileNotFoundError):
+                discard(folder)
         _make_room(root, n_bytes, keep=folder)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "boot").write_text(_boot(), encoding="ascii")
+        (folder / "boot").write_bytes(_boot())
         os.utime(folder)
     return folder
 
@@ -41,9 +51,38 @@ def existing_folder(kind: str, key: str) -> Path | None:
     """The folder of a key, if it was created since the machine booted; else None."""
     folder = cache_root() / kind / key
     try:
-        return folder if (folder / "boot").read_text(encoding="ascii") == _boot() else None
+        return folder if not folder.is_symlink() and read_bytes(folder / "boot") == _boot() else None
     except OSError:
         return None
+
+
+def fast_digest(content: bytes | memoryview, *place: object) -> int:
+    """The digest of a file's content, or of a part of it, at its place: any values that tell it from others."""
+    return xxhash.xxh3_64_intdigest(content, seed=xxhash.xxh3_64_intdigest(repr(place).encode()))
+
+
+def write_json(path: Path, content: Any, *place: object) -> None:
+    """Write JSON with its digest, atomically. Raises OSError."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    text = json.dumps(content, sort_keys=True)
+    part.write_text(json.dumps({"digest": fast_digest(text.encode(), *place), "content": text}), encoding="utf-8")
+    part.replace(path)
+
+
+def read_checked_json(path: Path, *place: object) -> Any:
+    """What `write_json` wrote at this place.
+
+    Raises:
+        OSError: there is no plain file.
+        ValueError: it is not what was written.
+    """
+    try:
+        written = read_json(path)
+        if written["digest"] == fast_digest(written["content"].encode(), *place):
+            return json.loads(written["content"])
+    except (TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path}: not a file of the cache") from error
+    raise ValueError(f"{path}: its digest does not fit")
 
 
 def allowed_bytes(root: Path) -> int:
@@ -59,7 +98,7 @@ def _make_room(root: Path, n_bytes: int, *, keep: Path) -> None:
     if keep.exists():
         return
     cached = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
-    taken = {path: sum(file.stat().st_blocks * 512 for file in path.iterdir()) for path in cached}
+    taken = {path: sum(file.lstat().st_blocks * 512 for file in path.iterdir()) for path in cached}
     for path in cached:
         if sum(taken.values()) + n_bytes <= limit:
             return
@@ -67,8 +106,8 @@ def _make_room(root: Path, n_bytes: int, *, keep: Path) -> None:
         del taken[path]
 
 
-def _boot() -> str:
+def _boot() -> bytes:
     try:
-        return _BOOT.read_text(encoding="ascii").strip()
+        return _BOOT.read_bytes().strip()
     except OSError:
-        return "unknown"
+        return b"unknown"

@@ -9,6 +9,7 @@ reports nothing.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,11 +20,12 @@ from typing import TypeVar
 EVERY_S = 2.0  # between two reports, and before the first
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class SetUpWork:
-    """A countable part of the set-up of a trial.
+    """A countable part of the set-up of a trial; or, with a total of 0, a note.
 
     Attributes:
         what: What is done to what, e.g. `encoding en_ewt train`.
@@ -31,12 +33,17 @@ class SetUpWork:
     """
 
     what: str
-    total: int
-    unit: str
+    total: int = 0
+    unit: str = ""
     done: int = 0
 
+    @property
+    def is_note(self) -> bool:
+        """Whether it is something to say once, such as that a broken file was thrown away."""
+        return not self.total
+
     def __str__(self) -> str:
-        return f"{self.what}: {self.done:,} of {self.total:,} {self.unit}"
+        return self.what if self.is_note else f"{self.what}: {self.done:,} of {self.total:,} {self.unit}"
 
 
 Report = Callable[[SetUpWork], None]
@@ -51,6 +58,14 @@ def reported_to(report: Report, every_s: float = EVERY_S) -> Iterator[None]:
         yield
     finally:
         _reporting.reset(token)
+
+
+def note(what: str) -> None:
+    """Say something about the set-up at once, to whoever asks for its progress; else in the log."""
+    if reporting := _reporting.get():
+        reporting[0](SetUpWork(what))
+    else:
+        _log.warning("%s", what)
 
 
 def counted(items: Iterable[T], work: SetUpWork, size: Callable[[T], int] = lambda _: 1) -> Iterator[T]:

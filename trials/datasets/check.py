@@ -20,6 +20,9 @@ class SplitCheck:
         labels: How often each label occurs, the most frequent first.
         lengths: Number of items of up to 5, 10, 20, 40, 80 words, and of more.
         repeated: Items with the same text as another item of the split.
+        vocabulary: Number of different words.
+        one_word: Items of a single word.
+        commonest: The most frequent word, and how often it occurs.
     """
 
     items: int
@@ -28,6 +31,9 @@ class SplitCheck:
     lengths: tuple[int, ...]
     longest: int
     repeated: int
+    vocabulary: int
+    one_word: int
+    commonest: tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ def check_corpus(corpus: Corpus) -> CorpusCheck:
     """Count everything. The numbers of a regression are counted as labels, as they are written."""
     items: dict[str, list[Item]] = {name: getattr(corpus, name) for name in SPLITS if getattr(corpus, name)}
     texts = {name: [item_words(item) for item in split] for name, split in items.items()}
-    splits = {name: _split(split, texts[name]) for name, split in items.items()}
+    splits = {name: check_split(split) for name, split in items.items()}
     shared = {
         (name, other): sum(text in inside for text in texts[name])
         for name, other in (("dev", "train"), ("test", "train"), ("mismatched", "train"), ("test", "dev"))
@@ -64,7 +70,10 @@ def check_corpus(corpus: Corpus) -> CorpusCheck:
     return CorpusCheck(splits, shared, unseen)
 
 
-def _split(items: list[Item], texts: list[tuple[str, ...]]) -> SplitCheck:
+def check_split(items: list[Item]) -> SplitCheck:
+    """Count one split, which has items."""
+    texts = [item_words(item) for item in items]
+    words = Counter(word for text in texts for word in text)
     labels = Counter(label for item in items for label in ((item.label,) if isinstance(item, Text) else item.tags))
     bars = Counter(next((i for i, bound in enumerate(LENGTHS) if len(text) <= bound), len(LENGTHS)) for text in texts)
     return SplitCheck(
@@ -74,4 +83,7 @@ def _split(items: list[Item], texts: list[tuple[str, ...]]) -> SplitCheck:
         lengths=tuple(bars[i] for i in range(len(LENGTHS) + 1)),
         longest=max(map(len, texts)),
         repeated=len(texts) - len(set(texts)),
+        vocabulary=len(words),
+        one_word=sum(len(text) == 1 for text in texts),
+        commonest=words.most_common(1)[0],
     )

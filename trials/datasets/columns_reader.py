@@ -7,8 +7,9 @@ word and the last its tag, unless `columns` says otherwise by position.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from trials.settings import Columns
 
 DOCUMENT = "-DOCSTART-"  # a line of its own between the documents of CoNLL-2003
 _gaps = re.compile("[ \t]+")
+_note = re.compile("#+ ")  # how a comment starts that may have as many columns as a line of a word
 _surely_tag = re.compile("#|O|[BIESLU]-.+")  # the Penn Treebank's own tag of the word "#", and tags of spans
 
 
@@ -33,19 +35,24 @@ class ColumnLine(NamedTuple):
         number: Counted from 1.
         cells: Its columns; only the first may be empty.
         maybe_comment: Whether it starts like a comment.
+        text: The line itself.
     """
 
     number: int
     cells: list[str]
     maybe_comment: bool
+    text: str
+
+
+Blocks = list[list[ColumnLine]]
 
 
 def read_columns(path: Path, columns: Columns, first: int | None = None) -> list[Sentence]:
     """The sentences of a column file, or its first ones; `columns.tokens` and `columns.tags` are positions.
 
-    `-DOCSTART-` lines are skipped, and so are comments before a sentence's first word. Both a comment and a line of the
-    word `#` may start with `# `; it is a comment if its number of columns differs from that of the other lines, or if
-    what it has in place of a tag occurs as a tag nowhere else.
+    `-DOCSTART-` lines are skipped, and so are comments before a sentence's first word. A comment starts with `#`, as a
+    word may; it is a comment if its number of columns differs from that of most lines, or, where a space follows the
+    `#`, if what it has in place of a tag occurs as a tag nowhere else.
 
     Raises:
         DataError: the file is unreadable or not UTF-8; names it.
@@ -53,8 +60,8 @@ def read_columns(path: Path, columns: Columns, first: int | None = None) -> list
     """
     check_keys(path, columns, "a column file", "tokens", "tags")
     word, tag = _position(path, "tokens", columns.tokens, 0), _position(path, "tags", columns.tags, -1)
-    blocks = _without_comments(list(_blocks(read_lines(path))), tag)
-    file = _File(path, word, tag, next((len(block[0].cells) for block in blocks), 0))
+    blocks = column_blocks(read_lines(path), tag)
+    file = _File(path, word, tag, usual_width(blocks), word >= 0 and tag >= 0 and is_numbered(blocks))
     return convert_all(file.sentence, blocks[:first])
 
 
@@ -70,29 +77,60 @@ def _position(path: Path, key: str, value: str | int | None, default: int) -> in
     return default if value is None else value
 
 
+def column_blocks(lines: Iterable[str], tag: int = -1) -> Blocks:
+    """The lines of words between blank lines and document starts, without comments; `tag` is the tags' position."""
+    return _without_comments(list(_blocks(lines)), tag)
+
+
+def usual_width(blocks: Blocks) -> int:
+    """The number of columns of most lines that have a word and a tag; 0 without lines."""
+    counts = Counter(len(line.cells) for block in blocks for line in block if len(line.cells) > 1)
+    return counts.most_common(1)[0][0] if counts else 0
+
+
+def is_numbered(blocks: Blocks) -> bool:
+    """Whether the first column counts the words of every sentence, from 0 or 1; a range (3-4) counts nothing."""
+    counted = [[line.cells[0] for line in block if line.cells[0].isdigit()] for block in blocks]
+    starts = {numbers[0] for numbers in counted if numbers}
+    return (
+        starts in ({"0"}, {"1"})
+        and sum(map(len, counted)) >= 2
+        and all(
+            len(numbers) > 0 and numbers == [str(int(numbers[0]) + i) for i in range(len(numbers))]
+            for numbers in counted
+        )
+        and all(re.fullmatch(r"\d+([-.]\d+)?", line.cells[0]) for block in blocks for line in block)
+    )
+
+
 def _blocks(lines: Iterable[str]) -> Iterator[list[ColumnLine]]:
     """The lines between blank lines and document starts."""
     block: list[ColumnLine] = []
     for number, text in enumerate([*lines, ""], start=1):
         cells = _gaps.split(text.rstrip(" \t"))
-        if cells[0] != DOCUMENT and cells != [""]:
-            block.append(ColumnLine(number, cells, text.startswith("# ")))
+        if DOCUMENT not in cells[:2] and cells != [""]:
+            block.append(ColumnLine(number, cells, text.startswith("#"), text))
         elif block:
             yield block
             block = []
 
 
-def _without_comments(blocks: list[list[ColumnLine]], tag: int) -> list[list[ColumnLine]]:
+def _without_comments(blocks: Blocks, tag: int) -> Blocks:
     if not any(block[0].maybe_comment for block in blocks):
         return blocks
     others = [line.cells for block in blocks for line in block if not line.maybe_comment]
-    width = len(others[0]) if others else 0
+    width = usual_width([[line for line in block if not line.maybe_comment] for block in blocks]) or usual_width(blocks)
     tags = {cells[tag] for cells in others if -len(cells) <= tag < len(cells)}
 
     def is_comment(line: ColumnLine) -> bool:
-        if not line.maybe_comment or len(line.cells) != width or not -width <= tag < width:
-            return line.maybe_comment
-        return line.cells[tag] not in tags and not _surely_tag.fullmatch(line.cells[tag])
+        if not line.maybe_comment:
+            return False
+        if len(line.cells) != width:
+            return True
+        if not _note.match(line.text):
+            return False
+        at = line.cells[tag] if -width <= tag < width else ""
+        return not others or (at not in tags and not _surely_tag.fullmatch(at))
 
     return [words for block in blocks if (words := list(dropwhile(is_comment, block)))]
 
@@ -103,18 +141,22 @@ class _File:
 
     Attributes:
         word, tag: Positions of the word and its tag.
-        width: Number of columns of the file's first token line.
+        width: Number of columns of most lines.
+        varies: Whether sentences differ in it, as in CoNLL-2009, where each predicate adds a column.
     """
 
     path: Path
     word: int
     tag: int
     width: int
+    varies: bool
 
     def sentence(self, block: list[ColumnLine]) -> Sentence:
-        convert_all(self._check, block)
-        words, tags = ([cells[place] for _, cells, _ in block] for place in (self.word, self.tag))
-        return Sentence(tuple(words), tuple(tags), f"{self.path}:{block[0].number}")
+        own = {len(line.cells) for line in block}
+        file = replace(self, width=own.pop()) if self.varies and len(own) == 1 else self
+        convert_all(file._check, block)
+        words, tags = ([line.cells[place] for line in block] for place in (self.word, self.tag))
+        return Sentence(tuple(words), tuple(tags), f"{self.path}:{block[0].number}", word_lines=True)
 
     def _check(self, line: ColumnLine) -> None:
         n = len(line.cells)
@@ -128,7 +170,8 @@ class _File:
             if not -n <= place < n:
                 raise self._error(line, f"a token line has {n} columns, and columns.{key} asks for number {place}.")
         if n != self.width:
-            raise self._error(line, f"a token line has {n} columns, the file's first one has {self.width}.")
+            comment = " If it is a comment, put it before its sentence." if line.maybe_comment else ""
+            raise self._error(line, f"a token line has {n} columns, most of the file's have {self.width}.{comment}")
         if self.word % n == self.tag % n:
             raise self._error(line, "columns.tokens and columns.tags are the same column.")
 

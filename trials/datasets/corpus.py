@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import stat
 import sys
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from trials.datasets.broken_lines import convert_all
 from trials.errors import DataError
+from trials.escaping.plain_files import NotPlainError, Stamp, digest_of, stamp_of
 from trials.registry import Registry
 from trials.settings import Columns, DataSpec, Files
 
@@ -21,11 +21,20 @@ class Sentence(NamedTuple):
 
     Attributes:
         place: `file:line` of its first word, for error messages.
+        word_lines: Whether its words have a line each, from that one on.
     """
 
     forms: tuple[str, ...]
     tags: tuple[str, ...]
     place: str = ""
+    word_lines: bool = False
+
+    def place_of(self, i: int) -> str:
+        """`file:line` of a word, counted from 0."""
+        if not self.word_lines:
+            return self.place
+        path, _, line = self.place.rpartition(":")
+        return f"{path}:{int(line) + i}"
 
 
 class Text(NamedTuple):
@@ -61,6 +70,7 @@ class CorpusReader(Protocol):
 
 CORPUS_FORMATS: Registry[CorpusReader] = Registry("corpus format")
 
+NO_WORD = "_"  # in treebanks released without their text
 SPLITS = ("train", "dev", "test", "mismatched")
 
 
@@ -95,14 +105,9 @@ def fingerprint(train: Files, dev: Files, test: Files, mismatched: Files = ()) -
 
 def _digest(path: str, split: str) -> bytes:
     try:
-        status = Path(path).stat()
-        kind, size = status.st_mode, status.st_size
-        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):  # a device or a pipe has no end, or is read only once
-            raise DataError(f"{path}: the {split} split is not a regular file. Save it as one.")
-        with Path(path).open("rb") as file:
-            if not size and file.read(1):  # of /proc: it holds no corpus, but perhaps secrets of this process
-                raise DataError(f"{path}: the {split} split is not a regular file. Save it as one.")
-            return hashlib.file_digest(file, "sha256").digest()
+        return digest_of(path)
+    except NotPlainError as error:
+        raise DataError(f"{path}: the {split} split is {error.strerror}. Save it as a file of its own.") from error
     except OSError as error:
         raise DataError(f"{path}: the {split} split cannot be read ({error.strerror}).") from error
 
@@ -111,13 +116,43 @@ def load_corpus(data: DataSpec) -> Corpus:
     """Read the items of a spec's files.
 
     Raises:
-        DataError: files that changed since the spec was made.
+        DataError: files that changed since the spec was made, or words that are all `_`.
         BrokenLinesError: the broken lines of all splits, and splits that are empty or cannot be read.
     """
-    if fingerprint(*(getattr(data, name) for name in SPLITS)) != data.fingerprint:
-        raise DataError(f"{data.name}: its files changed since the sweep was planned. Launch again to make a new plan.")
+    before = planned_stamps(data)
     corpus = Corpus(*convert_all(partial(_split, data), SPLITS))
+    if _stamps(data) != before:
+        raise DataError(f"{data.name}: its files changed while they were read. Launch again to make a new plan.")
+    for split in SPLITS:
+        _refuse_without_words(f"{data.name}, {split} split", getattr(corpus, split))
     return corpus if data.held_out is None else _with_held_out(corpus, data, data.held_out)
+
+
+def planned_stamps(data: DataSpec) -> list[Stamp]:
+    """The stamps of a corpus's files. Raises DataError if these are not those of the spec."""
+    files: list[Files] = [getattr(data, name) for name in SPLITS]
+    if fingerprint(*files) != data.fingerprint:
+        raise DataError(
+            f"{data.name}: its files changed since the sweep was planned ({files[0][0]}, ...). Put the planned files "
+            "back, or launch again to make a new plan."
+        )
+    return _stamps(data)
+
+
+def _stamps(data: DataSpec) -> list[Stamp]:
+    try:
+        return [stamp_of(path) for split in SPLITS for path in getattr(data, split)]
+    except OSError as error:
+        raise DataError(f"{error.filename}: cannot be read ({error.strerror}). Put the file back.") from error
+
+
+def _refuse_without_words(what: str, items: list[Item]) -> None:
+    sentences = [item.forms for item in items if isinstance(item, Sentence)]
+    if sentences and all(word == NO_WORD for words in sentences for word in words):
+        raise DataError(
+            f"{what}: all {sum(map(len, sentences)):,} words are `{NO_WORD}`: the corpus is released without its text. "
+            "Its README says how to get the text and merge it; use the merged files."
+        )
 
 
 def _with_held_out(corpus: Corpus, data: DataSpec, share: float) -> Corpus:
@@ -129,7 +164,11 @@ def _with_held_out(corpus: Corpus, data: DataSpec, share: float) -> Corpus:
     train = [item for item in corpus.train if _fraction(item) >= share]
     if not train or not dev:
         n, side = len(corpus.train), "dev" if train else "train"
-        raise DataError(f"{data.name}: held_out {share:g} of {n:,} train items leaves {side} empty. Give more data.")
+        words = len(item_words(corpus.train[0])) if corpus.train else 0
+        cause = f" Its one item has {words:,} words: blank lines between sentences are missing." if n == 1 else ""
+        raise DataError(
+            f"{data.name}: held_out {share:g} of {n:,} train items leaves {side} empty.{cause} Give more data."
+        )
     n_dev = None if data.first is None else data.first.dev
     return replace(corpus, train=train, dev=dev[:n_dev])
 

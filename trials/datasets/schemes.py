@@ -1,13 +1,17 @@
-"""Convert span tags to IOB2: detect IOB1, IOB2 or BIOES (BILOU) and validate the tags against its rules.
+"""Convert span tags to IOB2: detect IOB1, IOB2 or BIOES (BILOU), or validate the tags against one of them or IO.
 
 The rules are those of Tjong Kim Sang & Veenstra 1999 (IOB1, IOB2) and Ratinov & Roth 2009 (BILOU). Each rule concerns a
-tag and its predecessor, so a corpus is validated by its distinct pairs of tags.
+tag and its predecessor, so a corpus is validated by its distinct pairs of tags. All schemes are read by one rule, that
+of conlleval: a B- or S- opens a span, and so does any tag that does not continue a span of its type. So where the
+scheme is detected, a few tags that break it cost nothing, and are counted; a scheme that was given is enforced.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Literal, NamedTuple
 
@@ -17,7 +21,7 @@ from trials.errors import DataError
 from trials.escaping.untrusted_text import quoted
 from trials.settings import Scheme
 
-Written = Literal["iob1", "iob2", "bioes"]
+Written = Literal["iob1", "iob2", "bioes", "io"]
 OUTSIDE = "O"
 WRITTEN_AS = {"L": "E", "U": "S"}  # BILOU's letters for what BIOES calls end and single
 
@@ -36,28 +40,70 @@ class Fault(NamedTuple):
     rule: str
 
 
+@dataclass(frozen=True)
+class SchemeReading:
+    """How the span tags of a file or split are written.
+
+    Attributes:
+        scheme: The detected scheme, with the fewest broken rules, or the one that was given.
+        broken: Tags that break its rules, each of which is read as conlleval does.
+        first: Place, word and tag of the first of them; empty without any.
+    """
+
+    scheme: Written
+    broken: int
+    first: str
+
+    def notes(self) -> list[str]:
+        """What to know about it: a scheme other than IOB2, and tags that break it."""
+        found = []
+        if self.scheme == "iob1":
+            found.append(
+                "the tags are IOB1: a span begins with I-, and with B- only behind another one of its type. They are "
+                "read as such, and scored as IOB2."
+            )
+        if self.broken:
+            breaks, opens = ("tags break", "each opens") if self.broken > 1 else ("tag breaks", "it opens")
+            found.append(
+                f"{self.broken:,} {breaks} {self.scheme.upper()}, which all others follow (the first: {self.first}); "
+                f"{opens} or ends a span as in conlleval. `scheme: {self.scheme}` (--scheme) refuses them by line."
+            )
+        return found
+
+
+def read_scheme(sentences: Sequence[Sentence], scheme: Scheme) -> SchemeReading:
+    """How the tags of the sentences of one file or split are written. Raises as `to_iob2`, but for broken rules."""
+    parts, pairs = _parts(sentences, scheme), Counter(chain.from_iterable(map(_pairs, sentences)))
+    found = _detect(parts, pairs) if scheme == "auto" else scheme
+    faults = _faults(found, parts, pairs)
+    return SchemeReading(
+        found,
+        sum(pairs[pair] for pair in faults),
+        next((where for where, _ in _broken(sentences, faults)), ""),
+    )
+
+
 def to_iob2(sentences: Sequence[Sentence], scheme: Scheme) -> list[Sentence]:
     """Copies of the sentences of one file or split with their tags in IOB2.
 
     Args:
         sentences: The sentences, in any one scheme.
-        scheme: How their tags are written; `auto` means BIOES if a tag starts with E, S, L or U, else the one of IOB2
-            and IOB1 (in this order) without violations.
+        scheme: How their tags are written; `auto` means whatever `read_scheme` detects. With `io` a tag may be a bare
+            type.
 
     Raises:
-        BrokenLinesError: tags are neither `O` nor a prefix and a type, or violate the scheme, or with `auto` both
-            schemes; names the sentence's place, the word's number and the tag of each.
+        BrokenLinesError: tags are neither `O` nor a prefix and a type, or violate a scheme that was given; names the
+            word's place and the tag of each.
     """
-    tags = sorted({tag for sentence in sentences for tag in sentence.tags})
-    parsed = {tag: _parse(tag) for tag in tags}
-    _refuse_bad_tags(sentences, {tag for tag, parts in parsed.items() if parts is None})
-    parts = {tag: found for tag, found in parsed.items() if found is not None} | {OUTSIDE: Tag(OUTSIDE, "")}
+    parts = _parts(sentences, scheme)
     pairs = Counter(chain.from_iterable(map(_pairs, sentences)))
-    found = _detect(sentences, parts, pairs) if scheme == "auto" else scheme
-    faults = _faults(found, parts, pairs)
-    is_now = f"`auto`, detected as {found.upper()}" if scheme == "auto" else f"`{scheme}`"
-    _refuse(sentences, faults, f"Fix the tag, or `scheme`, which is {is_now}.")
-    rewritten = {(first, tag): _iob2(found, parts[first], parts[tag]) for first, tag in pairs}
+    if scheme != "auto":
+        broken = BrokenLines()
+        way_out = f"Fix the tag, or leave out `scheme`, which is `{scheme}`, to have it read as conlleval does."
+        for where, rule in _broken(sentences, _faults(scheme, parts, pairs)):
+            broken.add(DataError(f"{where}, which {rule}. {way_out}"))
+        broken.raise_if_any()
+    rewritten = {(first, tag): _iob2(parts[first], parts[tag]) for first, tag in pairs}
     return [s._replace(tags=tuple(rewritten[pair] for pair in list(_pairs(s))[:-1])) for s in sentences]
 
 
@@ -66,11 +112,43 @@ def _pairs(sentence: Sentence) -> Iterator[tuple[str, str]]:
     return pairwise((OUTSIDE, *sentence.tags, OUTSIDE))
 
 
+# --- What a tag is
+
+
+def is_span_tag(tag: str) -> bool:
+    """Whether a tag is `O` or a prefix and a type."""
+    return _parse(tag) is not None
+
+
+def meant_tag(tag: str) -> str | None:
+    """The span tag that a slip like `B_ORG`, `b-org` or `0` stands for; None if it stands for none."""
+    if tag in ("0", "o", "\u041e"):  # zero, a small letter, a Cyrillic one
+        return OUTSIDE
+    match = re.fullmatch(r"([BIESLUbieslu])[-_:. \u2010-\u2015](.+)", tag)
+    return f"{match[1].upper()}-{match[2]}" if match and not is_span_tag(tag) else None
+
+
 def _parse(tag: str) -> Tag | None:
     prefix, dash, kind = tag.partition("-")
     if tag == OUTSIDE:
         return Tag(OUTSIDE, "")
     return Tag(WRITTEN_AS.get(prefix, prefix), kind) if prefix in set("BIESLU") and dash and kind else None
+
+
+def _parts(sentences: Sequence[Sentence], scheme: Scheme) -> dict[str, Tag]:
+    """Each tag in its parts. Raises BrokenLinesError: some are no span tags."""
+    tags = sorted({tag for sentence in sentences for tag in sentence.tags})
+    parsed = {tag: _parse(tag) or (Tag("I", tag) if scheme == "io" else None) for tag in tags}
+    _refuse_bad_tags(sentences, {tag for tag, parts in parsed.items() if parts is None})
+    return {tag: found for tag, found in parsed.items() if found is not None} | {OUTSIDE: Tag(OUTSIDE, "")}
+
+
+# --- Rules
+
+
+def _io(first: Tag, tag: Tag) -> Fault | None:
+    del first
+    return Fault(1, "is not a tag of IO, whose tags are O and I- with a type") if tag.prefix in "BES" else None
 
 
 def _iob1(first: Tag, tag: Tag) -> Fault | None:
@@ -102,15 +180,16 @@ def _continues(first: Tag, tag: Tag) -> bool:
     return first.prefix in "BI" and first.type == tag.type
 
 
-RULES: dict[Written, Callable[[Tag, Tag], Fault | None]] = {"iob1": _iob1, "iob2": _iob2_rule, "bioes": _bioes}
+RULES: dict[Written, Callable[[Tag, Tag], Fault | None]] = {
+    "iob1": _iob1, "iob2": _iob2_rule, "bioes": _bioes, "io": _io,
+}  # fmt: skip
 
 
-def _iob2(scheme: Written, first: Tag, tag: Tag) -> str:
-    """A valid tag in IOB2, given its predecessor."""
+def _iob2(first: Tag, tag: Tag) -> str:
+    """A valid tag in IOB2, given its predecessor: conlleval's rule, which any scheme is read by."""
     if tag.prefix == OUTSIDE:
         return OUTSIDE
-    starts = tag.prefix in "BS" or (scheme == "iob1" and not _continues(first, tag))
-    return f"{'B' if starts else 'I'}-{tag.type}"
+    return f"{'B' if tag.prefix in 'BS' or not _continues(first, tag) else 'I'}-{tag.type}"
 
 
 Faults = dict[tuple[str, str], Fault]
@@ -121,40 +200,45 @@ def _faults(scheme: Written, parts: dict[str, Tag], pairs: Counter[tuple[str, st
     return {pair: fault for pair, fault in found.items() if fault is not None}
 
 
-def _detect(sentences: Sequence[Sentence], parts: dict[str, Tag], pairs: Counter[tuple[str, str]]) -> Written:
-    if any(tag.prefix in "ES" for tag in parts.values()):
-        return "bioes"
-    schemes: tuple[Written, Written] = ("iob2", "iob1")
-    faults = {scheme: _faults(scheme, parts, pairs) for scheme in schemes}
-    counts = {scheme: sum(pairs[pair] for pair in faults[scheme]) for scheme in schemes}
-    best = min(schemes, key=lambda scheme: counts[scheme])
-    others = "all others" if counts[best] == 1 else f"all but {counts[best]:,}"
-    _refuse(sentences, faults[best], f"Fix the tag; {others} follow {best.upper()}.")
-    return best
+def _detect(parts: dict[str, Tag], pairs: Counter[tuple[str, str]]) -> Written:
+    """The scheme with the fewest broken rules; of several, the first in this order."""
+    schemes: tuple[Written, ...] = ("iob2", "iob1", "bioes")
+    counts = {scheme: sum(pairs[pair] for pair in _faults(scheme, parts, pairs)) for scheme in schemes}
+    return min(schemes, key=lambda scheme: counts[scheme])
 
 
 def _refuse_bad_tags(sentences: Sequence[Sentence], bad: set[str]) -> None:
-    broken, rule = BrokenLines(), "is not a span tag, i.e. O or B-/I- with a type."
+    broken = BrokenLines()
+    n_tags = sum(len(sentence.tags) for sentence in sentences) if bad else 0
+    n_bad = sum(tag in bad for sentence in sentences for tag in sentence.tags) if bad else 0
+    others = f"; all but {n_bad:,} of {n_tags:,} are" if 0 < 10 * n_bad <= n_tags else ""
     for n, sentence in enumerate(sentences, start=1):
         for i, tag in enumerate(sentence.tags):
             if tag in bad:
-                way_out = "Fix it, or choose the column of the tags with `columns`."
-                broken.add(DataError(f"{_where(n, sentence, i)} {rule} {way_out}"))
+                meant = meant_tag(tag)
+                fix = f"Did you mean {meant!r}? Fix it" if meant else "Fix it"
+                broken.add(
+                    DataError(
+                        f"{_where(n, sentence, i)}, which is not a span tag, i.e. O or B-/I- with a type{others}. "
+                        f"{fix}, or choose the column of the tags with `columns` (--tags), or another `task`."
+                    )
+                )
     broken.raise_if_any()
 
 
-def _refuse(sentences: Sequence[Sentence], faults: Faults, way_out: str) -> None:
+def _broken(sentences: Sequence[Sentence], faults: Faults) -> Iterator[tuple[str, str]]:
+    """Place, word and tag of each broken rule, and the rule."""
     if not faults:
         return
-    broken = BrokenLines()
     for n, sentence in enumerate(sentences, start=1):
         for i, pair in enumerate(_pairs(sentence)):
             if pair in faults:
                 fault = faults[pair]
-                broken.add(DataError(f"{_where(n, sentence, i - 1 + fault.at)} {fault.rule}. {way_out}"))
-    broken.raise_if_any()
+                yield _where(n, sentence, i - 1 + fault.at), fault.rule
 
 
 def _where(number: int, sentence: Sentence, i: int) -> str:
-    place = sentence.place or f"sentence {number}"
-    return f"{place}: word {i + 1}, {quoted(sentence.forms[i])}, has the tag {quoted(sentence.tags[i])}, which"
+    """The place of a word and its tag: its own line, where each word has one."""
+    place, form = sentence.place_of(i) or f"sentence {number}", quoted(sentence.forms[i])
+    word = form if sentence.word_lines else f"word {i + 1}, {form},"
+    return f"{place}: {word} has the tag {quoted(sentence.tags[i])}"

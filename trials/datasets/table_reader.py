@@ -18,9 +18,13 @@ from trials.datasets.memory import check_fits
 from trials.datasets.table_cells import SENTENCE_KEYS, Row, TableColumns, items, table_columns
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, unknown
+from trials.escaping.plain_files import MOST_CONTENT, opened
 from trials.settings import Columns
 
 PARQUET_ROWS = 512  # of a batch; few, so that a value repeated in all of them is noticed before it fills the memory
+CSV_DELIMITERS = ",;\t|"
+_SAMPLE = 100  # lines that the separator of a CSV file is found by
+_MOST_BATCHES = 40  # of a Parquet file, that its columns are guessed from
 Cells = tuple[int, list[str]]  # the number of the line a row starts at, and its cells
 
 
@@ -39,6 +43,8 @@ def read_tsv(path: Path, columns: Columns, first: int | None = None) -> list[Sen
 @CORPUS_FORMATS.register("csv")
 def read_csv(path: Path, columns: Columns, first: int | None = None) -> list[Sentence] | list[Text]:
     """The rows of a file whose cells are separated by commas and quoted where they hold a comma, a quote or a line end.
+
+    Where commas do not divide all lines alike and semicolons, tabs or bars do, these separate the cells.
 
     Words and tags inside a cell are separated by single spaces.
 
@@ -82,7 +88,8 @@ def _read_text_table(
 
 def _csv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Cells]:
     # A quoted cell may contain a line end, so the lines get theirs back.
-    reader = csv.reader((line + "\n" for _, line in lines), strict=True)
+    texts = [line for _, line in lines]
+    reader = csv.reader((line + "\n" for line in texts), delimiter=csv_delimiter(texts), strict=True)
     start = 1
     try:
         for cells in reader:
@@ -92,6 +99,62 @@ def _csv_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Cells]:
         raise DataError(
             f"{path}:{start}: the row that starts here is not CSV ({error}). Fix its quotes, or read the file as `tsv`."
         ) from error
+
+
+def csv_delimiter(lines: Sequence[str]) -> str:
+    """What separates the cells of a CSV file: a comma, unless only another separator divides its first rows alike."""
+    some = [line + "\n" for line in lines[:_SAMPLE] if line.strip()]
+    widths = {each: [*map(len, csv.reader(some, delimiter=each))] for each in CSV_DELIMITERS}
+    alike = [each for each, found in widths.items() if len({*found[:-1]} or {*found}) == 1 and found[0] > 1]
+    return next(iter(alike), ",")
+
+
+def first_rows(path: Path, format_: str) -> Sequence[Mapping[str, Any]] | Sequence[Sequence[str]]:
+    """The rows of a TSV, CSV or JSON lines file, or the first ones of a Parquet file: lists of cells, the header line
+    included if there is one, or mappings. Rows that are broken are left to the reader. Raises DataError.
+    """
+    if format_ == "parquet":
+        return _first_of_parquet(path)
+    lines = [line for line in read_lines(path) if line.strip()]
+    try:
+        if format_ == "jsonl":
+            found = [json.loads(line) for line in lines]
+            return [row for row in found if isinstance(row, dict)]
+        if format_ == "tsv":
+            return [line.split("\t") for line in lines]
+        return [*csv.reader((line + "\n" for line in lines), delimiter=csv_delimiter(lines), strict=False)]
+    except (ValueError, RecursionError, csv.Error) as error:
+        way_out = " Write one JSON object a line." if format_ == "jsonl" else ""
+        raise DataError(f"{path}: not {format_.upper()} ({error}).{way_out}") from error
+
+
+def label_cells(path: Path, format_: str, label: str | int | None, columns: Columns) -> list[Any]:
+    """The cells of the labels as they stand; `[None]` if the file has no such column while it has the texts'.
+    Raises DataError.
+    """
+    rows: Sequence[Any] = first_rows(path, format_)
+    if rows and isinstance(rows[0], Mapping):
+        lacks = label not in rows[0] and columns.text in rows[0]
+        return [None] if lacks else [row.get(label) for row in rows]
+    if isinstance(label, int):
+        found = [row[label] for row in rows if -len(row) <= label < len(row)]
+        return found or ([None] if rows else [])
+    if not rows or label not in rows[0]:
+        return [None] if rows and columns.text in rows[0] else []
+    at = rows[0].index(label)
+    return [row[at] for row in rows[1:] if len(row) > at]
+
+
+def _first_of_parquet(path: Path) -> list[Mapping[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with opened(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
+            batches = file.iter_batches(PARQUET_ROWS, use_threads=False)
+            return [row for batch in islice(batches, _MOST_BATCHES) for row in batch.to_pylist()]
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not a complete Parquet file ({str(error).partition(chr(10))[0]}).") from error
 
 
 def _text_rows(path: Path, asked: TableColumns, rows: Iterator[Cells]) -> Iterator[Row | DataError]:
@@ -164,7 +227,7 @@ def _parquet_rows(path: Path, asked: TableColumns) -> Iterator[Row]:
 
     number, n_bytes = 0, 0
     try:
-        with path.open("rb") as raw, pq.ParquetFile(raw) as file:
+        with opened(path, MOST_CONTENT) as raw, pq.ParquetFile(raw) as file:
             asked.places_of(str(path), file.schema_arrow.names)
             _check_row_groups(path, file.metadata, asked.names.values())
             # In batches, as a value that a dictionary holds once may stand in every row.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trials.datasets.memory import check_fits, check_unpacked
 from trials.errors import DataError
+from trials.escaping.plain_files import MOST_CONTENT, read_bytes, stamp_of
 
 MOST_MARKS = 500  # combining marks in a row: sorting them takes quadratic time; no script has ten
 TOO_MANY_MARKS = f"more than {MOST_MARKS} combining marks in a row are not text. Delete them."
@@ -61,8 +62,8 @@ def heap_of_marks(text: str) -> int | None:
 
 def _unpacked(path: Path) -> bytes:
     try:
-        check_fits(path, path.stat().st_size, what="it has")
-        data = path.read_bytes()
+        check_fits(path, stamp_of(path).n_bytes, what="it has")
+        data = read_bytes(path, MOST_CONTENT)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
     if path.suffix.lower() != ".gz":

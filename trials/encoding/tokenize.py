@@ -8,7 +8,8 @@ from itertools import chain
 from trials.cache.set_up import SetUpWork, counted
 from trials.datasets.corpus import SPLITS, Item
 from trials.encoding.encoded_corpus import EncodedCorpus
-from trials.encoding.token_cache import cached_or_encoded, token_key
+from trials.encoding.token_cache import cached_or_encoded, file_stamps, token_key
+from trials.escaping.plain_files import Stamp
 from trials.models.load import family_of, load_tokenizer
 from trials.settings import DataSpec, ModelSpec
 from trials.spec import TrialSpec
@@ -21,13 +22,23 @@ CHUNK = 1_000  # items that the tokenizer takes at once
 
 def encode_for(spec: TrialSpec) -> EncodedCorpus:
     """The encoded corpus of a trial."""
-    return _encode(spec.task, spec.data, spec.model, spec.max_length, spec.lowercase)
+    what = spec.task, spec.data, spec.model, spec.max_length, spec.lowercase
+    encoded, mapped = _encode(*what)
+    if mapped is not None and file_stamps(token_key(*what)) not in (mapped, None):
+        _encode.cache_clear()  # these are other files than those that were checked
+        encoded, _ = _encode(*what)
+    return encoded
 
 
 @lru_cache(maxsize=4)
-def _encode(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> EncodedCorpus:
+def _encode(
+    task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool
+) -> tuple[EncodedCorpus, tuple[Stamp, ...] | None]:
+    """The corpus, and the stamps of the files that hold it."""
     key = token_key(task_name, data, model, max_length, lowercase)
-    return cached_or_encoded(key, lambda: _tokenised(task_name, data, model, max_length, lowercase))
+    stamps = file_stamps(key)
+    encoded = cached_or_encoded(key, lambda: _tokenised(task_name, data, model, max_length, lowercase))
+    return encoded, stamps or file_stamps(key)
 
 
 def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> EncodedCorpus:

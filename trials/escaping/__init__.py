@@ -1,1 +1,1 @@
-"""Text from outside, made safe for the places where it is shown."""
+"""Text and files from outside, made safe for whoever shows or reads them."""

@@ -8,6 +8,7 @@ hubs are shown escaped rather than refused, as existing stores hold them.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from html import escape
@@ -25,6 +26,7 @@ _TEX = str.maketrans(
 )  # fmt: skip
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|])")
 _FORMULA = tuple("=+-@\t\r\n")  # https://owasp.org/www-community/attacks/CSV_Injection
+_ACTS = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # those below are always escaped in JSON
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -74,11 +76,17 @@ def markdown(text: str) -> str:
 def csv_cell(value: object) -> object:
     """A cell of a CSV file: text that a spreadsheet would run as a formula gets a leading apostrophe.
 
-    Numbers remain numbers, as text too.
+    Numbers remain numbers, as text too. Lines stay lines; all other control characters are shown escaped.
     """
-    if isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value):
-        return f"'{value}"
-    return value
+    if not isinstance(value, str):
+        return value
+    text = "\n".join(map(escaped, value.split("\n")))
+    return f"'{text}" if value.startswith(_FORMULA) and not _NUMBER.fullmatch(value) else text
+
+
+def json_text(value: object) -> str:
+    """A value as JSON in which letters of any script stay letters, and what acts in a terminal is escaped."""
+    return _ACTS.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def web_address(text: str) -> str | None:

@@ -14,16 +14,16 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
-import os
 from pathlib import Path
 
+from trials.cache.node_cache import read_checked_json, write_json
 from trials.models.family import Head
 from trials.settings import ModelSpec
 from trials.sources.cache import cache_root
 from trials.sources.local_models import attention_note, weight_shapes
 from trials.starter import model_path
 
-VERSION = 1  # of the checks: increment it when a model that passed might not pass again
+VERSION = 2  # of the checks: increment it when a model that passed might not pass again
 _LIBRARIES = ("transformers", "tokenizers", "torch")
 
 
@@ -36,23 +36,19 @@ def check_model(spec: ModelSpec, head: Head) -> tuple[str, ...]:
     if Path(spec.path) == model_path():
         weight_shapes(model_path())
         return ()
-    path = cache_root() / "models" / f"{_key(spec, head)}.json"
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        return tuple(map(str, json.loads(path.read_text(encoding="utf-8"))["notes"]))
+    key = _key(spec, head)
+    path = cache_root() / "models" / f"{key}.json"
+    with contextlib.suppress(OSError, ValueError):
+        return tuple(map(str, read_checked_json(path, key)))
     from trials.model_checks.rehearsal import rehearse  # a plan of models that passed before needs no torch
 
     notes = tuple(filter(None, (attention_note(Path(spec.path)), *rehearse(spec, head))))
     with contextlib.suppress(OSError):  # the next plan checks again
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.part")
-        part.write_text(json.dumps({"notes": notes}), encoding="utf-8")
-        part.replace(path)
+        write_json(path, notes, key)
     return notes
 
 
 def _key(spec: ModelSpec, head: Head) -> str:
-    # The tokenizer reads this file too, which older plans' revisions do not cover.
-    specials = Path(spec.path) / "special_tokens_map.json"
-    beside = hashlib.sha256(specials.read_bytes()).hexdigest() if specials.is_file() else None
-    content = [VERSION, spec.revision, beside, head, spec.pickle, *map(importlib.metadata.version, _LIBRARIES)]
+    content = [VERSION, spec.revision, head, spec.pickle, *map(importlib.metadata.version, _LIBRARIES)]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]

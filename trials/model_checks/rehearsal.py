@@ -22,8 +22,8 @@ from trials.model_checks.small_config import small_config
 from trials.models.decoders import pool_at_last_subword
 from trials.models.family import Head, ModelFamily, Parts
 from trials.models.load import family_of, filled_from_files, head_class, head_config, load_tokenizer, read_tokenizer
+from trials.models.model_files import PICKLE
 from trials.settings import ModelSpec
-from trials.sources.hub_models import PICKLE
 from trials.sources.local_models import weight_shapes
 from trials.tasks import TASKS
 from trials.tasks.task import IGNORE, Encoding, Example

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,9 +21,11 @@ from transformers import (
 )
 
 from trials.errors import ModelError
+from trials.escaping.plain_files import read_json
 from trials.models.decoders import pool_at_last_subword
 from trials.models.family import MODEL_FAMILIES, Head, ModelFamily, Parts
 from trials.models.generic import generic_family
+from trials.models.model_files import planned_files
 from trials.models.padding_free import lay_end_to_end
 from trials.settings import ModelSpec
 
@@ -74,7 +75,8 @@ def family_of(spec: ModelSpec) -> ModelFamily:
 @lru_cache(maxsize=4)
 def _derived_family(spec: ModelSpec) -> ModelFamily:
     folder = Path(spec.path)
-    return generic_family(folder, json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    with planned_files(spec):
+        return generic_family(folder, read_json(folder / "config.json"))
 
 
 @lru_cache(maxsize=4)
@@ -92,9 +94,12 @@ def read_tokenizer(spec: ModelSpec, head: Head) -> PreTrainedTokenizerBase:
     """The model's tokenizer as its files have it, which may lack a padding token. Raises ModelError."""
     options = {"add_prefix_space": True} if head == "tokens" and family_of(spec).prefix_space else {}
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            spec.path, local_files_only=True, trust_remote_code=False, **options
-        )
+        with planned_files(spec):
+            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+                spec.path, local_files_only=True, trust_remote_code=False, **options
+            )
+    except ModelError:
+        raise
     except Exception as error:  # the tokenizers library raises a plain Exception for a broken file
         raise ModelError(f"{spec.path}: its tokenizer cannot be loaded: {error or type(error).__name__}") from error
     if not tokenizer.is_fast:
@@ -137,7 +142,7 @@ def _template(
     family = family_of(spec)
     try:
         config = head_config(spec, head, n_outputs, dropout)
-        with torch.random.fork_rng():  # from_pretrained initialises the head, load_model does so again
+        with planned_files(spec), torch.random.fork_rng():  # which initialises the head, and load_model does so again
             model, report = _CLASSES[head].from_pretrained(
                 spec.path, config=config, dtype=torch.float32, local_files_only=True, trust_remote_code=False,
                 use_safetensors=not spec.pickle, ignore_mismatched_sizes=True, output_loading_info=True,
@@ -162,7 +167,10 @@ def head_config(spec: ModelSpec, head: Head, n_outputs: int, dropout: float | No
         Exception: whatever the configuration's class raises for entries of the wrong kind.
     """
     family = family_of(spec)
-    config = AutoConfig.from_pretrained(spec.path, local_files_only=True, trust_remote_code=False, num_labels=n_outputs)
+    with planned_files(spec):
+        config = AutoConfig.from_pretrained(
+            spec.path, local_files_only=True, trust_remote_code=False, num_labels=n_outputs
+        )
     config.return_dict, config.output_attentions, config.output_hidden_states = True, False, False
     for key in ("transformers_weights", "fusion_config"):  # another file; other modules than the weights'
         if getattr(config, key, None) is not None:

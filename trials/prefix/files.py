@@ -1,16 +1,19 @@
 """Hidden states of a split's examples in one memory-mapped file, written example by example and shared by all workers.
 
-    <cache>/prefix/<key>/<split>.states     (subwords of all examples, width) floats without padding, a sparse file
-    <cache>/prefix/<key>/<split>.seconds    a float64 an example: the seconds that its states took, 0 until written
+    <cache>/prefix/<key>/<split>.states   (subwords of all examples, width) floats without padding, a sparse file
+    <cache>/prefix/<key>/<split>.rows     a row an example: the seconds that its states took, and a digest of states,
+                                          seconds and place; zeros until the states are written
 
-Whoever uses the states later reports what they took, as if it had computed them. Writes use `pwrite`, so that a full
-disk is an error and not a signal; reads use the memory map.
+Whoever uses the states later reports what they took, as if it had computed them. Every trial checks the digests of the
+states that it uses when it maps them; what does not fit is computed anew. A file that is not a plain one of the right
+size is deleted first, not cut or extended, since other workers may have it mapped. Writes use `pwrite`, so that a full
+disk is an error and not a signal; reads use a map that cannot write.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
+import mmap
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,9 +22,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from trials.sources.cache import locked
+from trials.cache.node_cache import fast_digest
+from trials.cache.set_up import note
+from trials.escaping.plain_files import opened, stamp_of
+from trials.sources.cache import discard, locked
 
-_ITEM = 8  # bytes of a float64
+_ROW = np.dtype([("seconds", "<f8"), ("digest", "<u8")])
 Compute = Callable[[Sequence[int]], Iterator[tuple[int, torch.Tensor, float]]]  # index, states, seconds
 
 
@@ -34,10 +40,10 @@ class StatesFile:
 
     def __init__(self, folder: Path, split: str, lengths: Sequence[int], width: int) -> None:
         """`lengths`: (examples,) number of subwords of each example."""
-        self.folder, self.width = folder, width
+        self.folder, self.width, self._split = folder, width, split
         self._ends = np.cumsum([0, *lengths])
-        self._states, self._seconds = folder / f"{split}.states", folder / f"{split}.seconds"
-        self._map: torch.Tensor | None = None
+        self._states, self._rows = folder / f"{split}.states", folder / f"{split}.rows"
+        self._map: np.ndarray | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -45,17 +51,14 @@ class StatesFile:
         return int(self._ends[-1]) * self.width * 4
 
     def missing(self, wanted: Sequence[int]) -> list[int]:
-        """Those of the examples whose states are not in the file yet."""
-        took = self.seconds()
-        return [i for i in wanted if not took[i]]
+        """Those of the examples whose states are not in the file, or not as they were written."""
+        absent, broken = self._not_intact(wanted)
+        return sorted([*absent, *broken])
 
     def seconds(self) -> np.ndarray:
         """(examples,) seconds that the states of each example took; 0 where they are not in the file."""
-        took = np.zeros(len(self._ends) - 1)
-        with contextlib.suppress(FileNotFoundError):
-            written = np.fromfile(self._seconds)
-            took[: len(written)] = written
-        return took
+        seconds: np.ndarray = self._written()["seconds"]
+        return seconds
 
     def fill(self, wanted: Sequence[int], compute: Compute) -> float:
         """Compute and write the missing states of these examples, and return the seconds that this process spent on it.
@@ -64,33 +67,94 @@ class StatesFile:
         """
         if not self.missing(wanted):
             return 0.0
-        with locked(self._seconds.with_suffix(".lock")):
+        with locked(self._rows.with_suffix(".lock")):
             began = time.perf_counter()
-            missing = self.missing(wanted)  # another worker may have written some
-            n_bytes = _ITEM * (len(self._ends) - 1)
-            with _opened(self._states, self.n_bytes) as states, _opened(self._seconds, n_bytes) as seconds:
-                for i, computed, took in compute(missing):
-                    _write_all(states, computed.numpy().tobytes(), int(self._ends[i]) * self.width * 4)
-                    _write_all(seconds, np.float64(took).tobytes(), _ITEM * i)
+            self._discard_misfits()
+            absent, broken = self._not_intact(wanted)  # another worker may have written some
+            if broken:
+                self._say(f"the states of {len(broken):,} examples in {self._states} do not match their digests")
+            n_rows = _ROW.itemsize * (len(self._ends) - 1)
+            with _created(self._states, self.n_bytes) as states, _created(self._rows, n_rows) as rows:
+                for i, computed, took in compute(sorted([*absent, *broken])):
+                    content = computed.numpy()
+                    row = np.array((took, self._digest(content, i, took)), _ROW)
+                    _write_all(states, content.tobytes(), int(self._ends[i]) * self.width * 4)
+                    _write_all(rows, row.tobytes(), _ROW.itemsize * i)
+            self._map = None
             return time.perf_counter() - began
 
     def read(self, i: int) -> torch.Tensor:
-        """(subwords, width) states of an example, a view of the file. Raises OSError if the file is gone."""
+        """(subwords, width) states of an example, a view of the file. Raises OSError if the file is gone or cut."""
+        return torch.from_numpy(self._mapped()[int(self._ends[i]) : int(self._ends[i + 1])])
+
+    def _mapped(self) -> np.ndarray:
         if self._map is None:
             shape = (int(self._ends[-1]), self.width)
-            try:
-                self._map = torch.from_numpy(np.memmap(self._states, dtype=np.float32, mode="r+", shape=shape))
-            except ValueError as error:  # numpy raises it if the file is shorter than the map
-                raise OSError(errno.EIO, "the file of states is incomplete", str(self._states)) from error
-        return self._map[int(self._ends[i]) : int(self._ends[i + 1])]
+            with opened(self._states, self.n_bytes) as file:
+                try:  # copy-on-write, as torch requires writable memory
+                    content = mmap.mmap(file.fileno(), self.n_bytes, access=mmap.ACCESS_COPY)
+                except ValueError as error:  # the file is shorter than the map
+                    raise OSError(f"{self._states}: is incomplete") from error
+            self._map = np.frombuffer(content, np.float32).reshape(shape)
+        return self._map
+
+    def _not_intact(self, wanted: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Examples whose states are not in the file, and those whose states are not what was written."""
+        rows = self._written()
+        digests, seconds = rows["digest"].tolist(), rows["seconds"].tolist()
+        absent = [i for i in wanted if not (digests[i] or seconds[i])]
+        here = [i for i in wanted if digests[i] or seconds[i]]
+        if not here:
+            return absent, []
+        try:
+            states, ends = self._mapped(), self._ends.tolist()
+        except OSError:
+            return absent, here
+        broken = [i for i in here if self._digest(states[ends[i] : ends[i + 1]], i, seconds[i]) != digests[i]]
+        return absent, broken
+
+    def _written(self) -> np.ndarray:
+        rows = np.zeros(len(self._ends) - 1, _ROW)
+        with contextlib.suppress(OSError), opened(self._rows, rows.nbytes) as file:
+            content = file.read(rows.nbytes)
+            written = np.frombuffer(content[: len(content) // _ROW.itemsize * _ROW.itemsize], _ROW)
+            rows[: len(written)] = written
+        return rows
+
+    def _digest(self, states: np.ndarray, i: int, seconds: float) -> int:
+        return fast_digest(states.data, self.folder.name, self._split, i, float(seconds)) or 1
+
+    def _discard_misfits(self) -> None:
+        """Delete what cannot be these files."""
+        sizes = {self._states: self.n_bytes, self._rows: _ROW.itemsize * (len(self._ends) - 1)}
+        for path, n_bytes in sizes.items():
+            with contextlib.suppress(FileNotFoundError):
+                if not path.is_symlink() and _size(path) == n_bytes:
+                    continue
+                discard(path)
+                self._say(f"{path} is not a plain file of {n_bytes:,} bytes")
+                self._map = None
+
+    def _say(self, what: str) -> None:
+        note(f"cache: {what}; they are computed anew.")
+
+
+def _size(path: Path) -> int | None:
+    """Bytes of a plain file; None if it is none. Raises FileNotFoundError."""
+    try:
+        return stamp_of(path).n_bytes
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return None
 
 
 @contextlib.contextmanager
-def _opened(path: Path, n_bytes: int) -> Iterator[int]:
-    """A descriptor of a sparse file of at least `n_bytes`."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+def _created(path: Path, n_bytes: int) -> Iterator[int]:
+    """A descriptor of a sparse file of `n_bytes`."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
-        if os.fstat(descriptor).st_size < n_bytes:
+        if os.fstat(descriptor).st_size != n_bytes:
             os.ftruncate(descriptor, n_bytes)
         yield descriptor
     finally:

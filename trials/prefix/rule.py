@@ -15,7 +15,7 @@ from trials.models.family import MODEL_FAMILIES
 from trials.spec import TrialSpec
 from trials.tasks import TASKS
 
-VERSION = 2  # of the states: increment it when the same key would give others
+VERSION = 3  # of the states: increment it when the same key would give others
 
 
 def prefix_depth(spec: TrialSpec) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
+import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeGuard
 
 from trials.errors import DataError
+from trials.escaping.plain_files import NotPlainError, digest_of, read_json
 
 Progress = Callable[[str, int, int | None], None]
 """Called after every chunk of a download: file name, bytes so far, total bytes or None if unknown."""
@@ -73,7 +75,7 @@ class FetchedCorpus:
 def read_manifest(folder: Path) -> FetchedCorpus | None:
     """The corpus in a folder; None if it has no manifest, or a file is missing or has another size."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_json(folder / MANIFEST)
         words = [manifest["name"], manifest["source"], manifest["licence"] or "", *manifest["hidden"]]
         if manifest["format"] != _FORMAT or manifest["kind"] not in ("ud", "hub"):
             return None
@@ -129,7 +131,8 @@ def write_manifest(
         "licence": licence,
         "hidden": list(hidden),
         "files": [
-            {"name": file, "bytes": (folder / file).stat().st_size, "sha256": _sha256(folder / file)} for file in files
+            {"name": file, "bytes": (folder / file).stat().st_size, "sha256": digest_of(folder / file).hex()}
+            for file in files
         ],
     }
     # Renamed only when complete: a folder with a manifest is a finished download.
@@ -140,11 +143,6 @@ def write_manifest(
     corpus = read_manifest(folder)
     assert corpus is not None
     return corpus
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fetched_corpora() -> list[FetchedCorpus]:
@@ -171,9 +169,36 @@ def locked(path: Path) -> Iterator[None]:
     import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed, also if the process is killed
+    lock = _lock_file(path)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file is closed, also if the process is killed
         yield
+    finally:
+        os.close(lock)
+
+
+def _lock_file(path: Path) -> int:
+    """A descriptor of a plain file, which replaces whatever else has its name."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.lstat().st_mode):
+            discard(path)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    if not stat.S_ISREG(os.fstat(lock).st_mode):
+        os.close(lock)
+        raise NotPlainError(path, "not a regular file")
+    return lock
+
+
+def discard(path: Path) -> None:
+    """Delete whatever has this name: a file, a link but not its target, a pipe, a folder with all that is in it.
+
+    Raises:
+        OSError: it cannot be deleted.
+    """
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 @contextmanager

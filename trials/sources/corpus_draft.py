@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, fingerprint
+from trials.datasets.layout import layout_of
 from trials.errors import ConfigError, DataError, unknown
 from trials.settings import Columns, DataSpec, Files, First, Frozen, HeldOut, Scheme
 from trials.sources.cache import FetchedCorpus, Progress, no_progress
+from trials.sources.class_folders import find_class_folders, write_class_folders
+from trials.sources.split_files import Splits, absolute, in_folder, unused_notes
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 
-# The words that mark a split in a file's name, and the format of each suffix.
-SPLIT_WORDS = {"train": ("train",), "dev": ("dev", "valid", "val"), "test": ("test",)}
-FORMATS = {
-    ".conllu": "conllu", ".txt": "columns", ".bio": "columns", ".iob": "columns", ".iob2": "columns",
-    ".conll": "columns", ".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".parquet": "parquet",
-}  # fmt: skip
-TABLES = ("tsv", "csv", "jsonl", "parquet")
+HELD_OUT = 0.1  # of train, where one file is all there is
 
 
-class Splits(NamedTuple):
-    """The files of each split; none for a split that the corpus lacks."""
+class Located(NamedTuple):
+    """Where a corpus is.
 
-    train: Files
-    dev: Files
-    test: Files = ()
-    mismatched: Files = ()
+    Attributes:
+        source: Its name and version at where it was downloaded from; None for files of this machine.
+        held_out: Share of train that serves as dev.
+        notes: What was taken that a person may not expect; a sentence each.
+        format: Its format, where that is known without looking.
+    """
+
+    name: str
+    source: str | None
+    splits: Splits
+    held_out: float | None
+    notes: tuple[str, ...] = ()
+    format: str | None = None
 
 
 class DataDraft(Frozen):
@@ -38,7 +43,8 @@ class DataDraft(Frozen):
     Attributes:
         name: Its name in tables; by default the sample's, folder's, treebank's or train file's name.
         bundled: A sample that comes with the project, e.g. ``UD_English-EWT-sample``.
-        folder: A folder with one file each for train, dev and, optionally, test, recognised by their names.
+        folder: A folder with one file each for train, dev and, optionally, test, recognised by their names; or with a
+            folder for each class. Or one file, a tenth of which serves as dev (``file`` means the same).
         train, dev, test: The files themselves, one or several per split.
         mismatched: Files of a further split that is scored like test, e.g. MNLI's dev_mismatched.
         ud: A treebank of Universal Dependencies, e.g. ``UD_English-EWT``, from its own repository.
@@ -48,9 +54,10 @@ class DataDraft(Frozen):
         revision: Its commit, tag or branch; only a commit never changes.
         splits: Its splits that serve as train, dev and test; by default those of these names, and `validation` as dev.
             One may serve as `mismatched`; by default none does.
-        format: A registered corpus format; by default the format follows the file's suffix.
-        columns: The columns of text, label, tokens and tags; by default the task's own.
-        scheme: How span tags are written; by default it is detected and validated.
+        format: A registered corpus format; by default that of the file's suffix, unless its lines clearly have another.
+        columns: The columns of text, pair, label, tokens and tags; by default the task's own, or what the files hold.
+        scheme: How span tags are written; by default it is detected, and a few tags that break it are read as conlleval
+            does. A given scheme is enforced.
         first: Only so many items from the beginning of a split, e.g. ``{dev: 500, test: 0}``.
         held_out: Share of train that serves as dev, e.g. ``0.1``, where the corpus has no dev split. Digests of the
             items decide which, so it is the same on every machine.
@@ -74,6 +81,13 @@ class DataDraft(Frozen):
     scheme: Scheme = "auto"
     first: First | None = None
     held_out: HeldOut | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _file_is_a_folder(cls, value: object) -> object:
+        if isinstance(value, dict) and "file" in value and "folder" not in value:
+            return {"folder" if key == "file" else key: each for key, each in value.items()}
+        return value
 
     @field_validator("splits", mode="before")
     @classmethod
@@ -135,48 +149,85 @@ class DataDraft(Frozen):
         Args:
             task_columns: The columns of the task's own tables.
         """
-        name, source, (train, dev, test, mismatched) = self._located(offline=offline, progress=progress)
+        found = self.located(offline=offline, progress=progress)
+        train, dev, test, mismatched = found.splits
         if self.first is not None and self.first.test == 0:
             test = ()
         if self.held_out is not None and dev:
-            raise DataError(f"{self.name or name}: has a dev split. Leave `held_out` out.")
-        format_ = self.format or _common_format((*train, *dev, *test, *mismatched))
+            raise DataError(f"{self.name or found.name}: has a dev split. Leave `held_out` out.")
+        every = (*train, *dev, *test, *mismatched)
+        layout = layout_of(train, self.format or found.format, self.columns, task_columns, every)
         return DataSpec(
-            name=self.name or name,
+            name=self.name or found.name,
             train=train,
             dev=dev,
             test=test,
             mismatched=mismatched,
-            format=format_,
+            format=layout.format,
             fingerprint=fingerprint(train, dev, test, mismatched),
-            columns=self.columns or (task_columns if format_ in TABLES else None) or Columns(),
+            columns=layout.columns,
             scheme=self.scheme,
             first=self.first,
-            held_out=self.held_out,
-            source=source,
+            held_out=found.held_out,
+            source=found.source,
+            notes=(*found.notes, *layout.notes),
         )
 
-    def _located(self, *, offline: bool, progress: Progress) -> tuple[str, str | None, Splits]:
-        """The corpus's name, its source, and the files of its splits."""
+    def located(self, *, offline: bool, progress: Progress) -> Located:
+        """Where its files are, downloaded if necessary. Raises DataError."""
         if self.train:
-            files = Splits(*(tuple(map(_absolute, getattr(self, split))) for split in SPLITS))
-            return Path(files.train[0].removesuffix(".gz")).stem, None, files
+            files = Splits(*(tuple(str(absolute(path)) for path in getattr(self, split)) for split in SPLITS))
+            return Located(Path(files.train[0].removesuffix(".gz")).stem, None, files, self.held_out)
         if self.ud is not None and self.release is not None:
             from trials.sources.ud import fetch_treebank
 
             treebank = fetch_treebank(self.ud, self.release, offline=offline, progress=progress)
-            return self.ud, treebank.source, self._fetched_files(treebank)
+            return Located(self.ud, treebank.source, self._fetched_files(treebank), self.held_out)
         if self.hub is not None and self.revision is not None:
             from trials.sources.hub import fetch_dataset
 
             fetched = fetch_dataset(self.hub, self.config, self.revision, offline=offline, progress=progress)
-            return self.config or self.hub.rpartition("/")[2], fetched.source, self._fetched_files(fetched)
+            name = self.config or self.hub.rpartition("/")[2]
+            return Located(name, fetched.source, self._fetched_files(fetched), self.held_out)
         if self.bundled is not None:
-            return self.bundled, None, _in_folder(treebank_path(self.bundled), needs_dev=self.held_out is None)
-        folder = Path(_absolute(self.folder or ""))
+            files = in_folder(treebank_path(self.bundled), needs_dev=self.held_out is None)
+            return Located(self.bundled, None, files, self.held_out)
+        return self._in_folder(absolute(self.folder or ""))
+
+    def _in_folder(self, folder: Path) -> Located:
+        if folder.is_file():
+            held_out = self.held_out or HELD_OUT
+            note = f"no dev split: {held_out:.0%} of {folder.name} serve as dev, the same on every machine"
+            return Located(
+                Path(folder.name.removesuffix(".gz")).stem, None, Splits((str(folder),), ()), held_out, (note,)
+            )
         if not folder.is_dir():
-            raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files.")
-        return folder.name, None, _in_folder(folder, needs_dev=self.held_out is None)
+            raise DataError(f"no folder {folder}. Give the folder that holds the corpus's files, or a file.")
+        try:
+            files = in_folder(folder, needs_dev=self.held_out is None)
+        except DataError as error:
+            if (classes := find_class_folders(folder)) is None:
+                raise
+            if "dev" not in classes.splits and self.held_out is None:
+                raise DataError(
+                    f"{folder}: has a folder for each class and none for dev. Let a share of train serve as dev: "
+                    "`held_out: 0.1`."
+                ) from error
+            written = write_class_folders(classes)
+            return Located(
+                folder.name,
+                None,
+                Splits(*(written.get(split, ()) for split in SPLITS)),
+                self.held_out,
+                tuple(classes.notes()),
+                "jsonl",
+            )
+        notes = unused_notes(folder, files)
+        if files.test and _same_bytes(files.dev, files.test):
+            names = [Path(paths[0]).name for paths in (files.test, files.dev)]
+            notes.append(f"{names[0]} is left out: it is identical to {names[1]}, which selects the best epoch")
+            files = files._replace(test=())
+        return Located(folder.name, None, files, self.held_out, tuple(notes))
 
     def _fetched_files(self, fetched: FetchedCorpus) -> Splits:
         splits = fetched.splits
@@ -217,84 +268,6 @@ def named_corpus(name: str) -> DataDraft:
     return DataDraft(hub=f"{owner}/{repository}", config=config or None, revision=version)
 
 
-def _absolute(path: str) -> str:
-    try:
-        absolute = Path(path).expanduser().resolve()
-        absolute.exists()
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:  # too long, a loop of links, no such user, a null byte
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(f"{path!r:.200} is not a path ({reason}). Give the path of a file or folder.") from error
-    return str(absolute)
-
-
-def _common_format(paths: Files) -> str:
-    formats = {_format_of(path): path for path in paths}
-    if len(formats) > 1:
-        listed = ", ".join(f"{path} ({name})" for name, path in formats.items())
-        raise DataError(f"the files of one corpus are in several formats: {listed}. Give `format`.")
-    return next(iter(formats))
-
-
-def _format_of(path: str) -> str:
-    suffix = Path(path.removesuffix(".gz")).suffix.lower()
-    if suffix not in FORMATS:
-        raise DataError(
-            f"{path}: its name does not say its format. Give `format`: {', '.join(CORPUS_FORMATS)}; or end the name in "
-            f"{', '.join(FORMATS)}."
-        )
-    return FORMATS[suffix]
-
-
-def files_in(folder: Path) -> list[Path]:
-    """The files of a folder whose suffix is that of a corpus format, by name. Raises DataError."""
-    try:
-        inside = sorted(folder.iterdir())
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be read ({error.strerror}).") from error
-    found = [p for p in inside if Path(p.name.removesuffix(".gz")).suffix.lower() in FORMATS]
-    for path in found:
-        if path.is_symlink() and not Path(_absolute(str(path))).is_relative_to(folder.resolve()):
-            raise DataError(
-                f"{path}: is a link to a file outside of the corpus's folder. Copy the file, or name the files as "
-                "`train`, `dev` and `test`."
-            )
-    return found
-
-
-def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
-    """Those of some files whose name has the word of a split, by split."""
-    return {
-        split: [path for path in files if any(word in _words(path.name) for word in words)]
-        for split, words in SPLIT_WORDS.items()
-    }
-
-
-def _in_folder(folder: Path, *, needs_dev: bool) -> Splits:
-    """The files of a folder by split, one each; test is optional. Without a dev split one file may be all there is."""
-    files = files_in(folder)
-    found = by_split(files)
-    if not needs_dev and len(files) == 1 and not any(found.values()):
-        return Splits((str(files[0]),), ())
-    train = _only(folder, "train", found["train"])
-    dev = _only(folder, "dev", found["dev"]) if needs_dev or found["dev"] else ()
-    return Splits(train, dev, _only(folder, "test", found["test"]) if found["test"] else ())
-
-
-def _words(name: str) -> list[str]:
-    """The words of a file's name: `en_ewt-ud-train.conllu` has en, ewt, ud, train, conllu."""
-    return "".join(c.lower() if c.isalnum() else " " for c in name).split()
-
-
-def _only(folder: Path, split: str, found: list[Path]) -> Files:
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "none"
-        raise DataError(
-            f"{folder}: needs one file with {split!r} in its name, found {names}. Rename them, or give the files as "
-            "`train`, `dev` and `test`, several in a list"
-            + (", or let a share of train serve as dev: `held_out: 0.1`." if split == "dev" and not found else ".")
-        )
-    return (str(found[0]),)
+def _same_bytes(dev: Files, test: Files) -> bool:
+    sizes = [[Path(path).stat().st_size for path in paths] for paths in (dev, test)]
+    return sizes[0] == sizes[1] and fingerprint(dev, (), ()) == fingerprint(test, (), ())

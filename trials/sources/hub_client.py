@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from trials.errors import DataError, ModelError
+from trials.escaping.plain_files import read_text
 from trials.sources.cache import Progress, cache_root, writing
 from trials.sources.download import DownloadPace, shown
 
@@ -71,7 +72,7 @@ class Repo:
     def remembered(self) -> str | None:
         """The commit of the revision when it was last fetched completely; None if it never was."""
         try:
-            commit = self._memory.read_text(encoding="ascii").strip()
+            commit = read_text(self._memory).strip()
         except (OSError, ValueError):
             return None
         return commit if COMMIT.fullmatch(commit) else None

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection
 from pathlib import Path
 
 from trials.errors import ModelError
+from trials.escaping.plain_files import read_json
+from trials.models.model_files import INDEX, PICKLE, WEIGHTS, is_shard
 from trials.sources.cache import Progress, no_progress
 from trials.sources.hub_client import TIMEOUT_S, Repo, bar_class, calling
 
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
-PICKLE = "pytorch_model.bin"
 CONFIG = "config.json"
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -28,7 +26,6 @@ TOKENIZER_FILES = (
     "added_tokens.json",
 )
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
-_INSIDE = re.compile(r"[\w-][\w.-]*\.safetensors")  # a file name beside the index
 
 
 def fetch_model(
@@ -112,14 +109,9 @@ def _model_files(repo: Repo, there: Collection[str], allow_pickle: bool) -> list
     return [CONFIG, *weights, *(file for file in TOKENIZER_FILES if file in there)]
 
 
-def is_shard(name: object) -> bool:
-    """Whether a name in an index of weights is a safetensors file in the index's own folder."""
-    return isinstance(name, str) and _INSIDE.fullmatch(name) is not None
-
-
 def _shards(index: Path) -> set[str]:
     """The weight files that an index of sharded weights names; empty if it cannot be read."""
     try:
-        return set(filter(is_shard, json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        return set(filter(is_shard, read_json(index)["weight_map"].values()))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return set()

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import model_validator
 
 from trials.errors import ModelError
+from trials.escaping.plain_files import read_json
 from trials.escaping.untrusted_text import beginning, quoted
 from trials.models.family import MODEL_FAMILIES, REFUSED
+from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, check_plain, revision_of, shards
 from trials.settings import Frozen, ModelSpec
 from trials.sources.cache import Progress, no_progress
-from trials.sources.hub_models import INDEX, PICKLE, WEIGHTS, is_shard
 from trials.sources.weight_files import tensor_shapes
 from trials.starter import model_path
 
 STARTER = "starter"
-ADAPTER = "adapter_config.json"  # from_pretrained would load it, and what it names, beside the weights
 MOST_LAYERS = 2_000  # also of experts; the deepest encoders have about 100 layers, the widest 512 experts
 MOST_LABELS = 100_000  # of the head that the weights came with, which is not used; the library names each
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
-# The files that determine results; a README or an optimiser state does not.
-_IDENTITY_FILES = (
-    "config.json",
-    WEIGHTS,
-    "tokenizer_config.json",
-    *_TOKENIZER_FILES,
-    "merges.txt",
-    "added_tokens.json",
-)
 
 
 class ModelDraft(Frozen):
@@ -96,6 +84,7 @@ def _path(text: str) -> Path:
 
 def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
     config = _config(folder)
+    check_plain(folder)
     family = str(config.get("model_type", ""))
     _refuse_quantised(folder, config)
     _refuse_large(folder, config)
@@ -129,8 +118,10 @@ def _described(folder: Path, name: str, *, allow_pickle: bool) -> ModelSpec:
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        config = read_json(path)
+    except OSError as error:
+        raise ModelError(f"{path}: not a readable model configuration ({error.strerror}).") from error
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not a readable model configuration ({error}).") from error
     if not isinstance(config, dict):
         raise ModelError(f"{path}: not a model configuration, which is a JSON object.")
@@ -185,12 +176,12 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     Raises:
         ModelError: a file is truncated or broken, or lacks a tensor that the index of sharded weights places in it.
     """
-    shards = _shards(folder) if not (folder / WEIGHTS).is_file() else []
-    if not shards:
+    names = shards(folder) if not (folder / WEIGHTS).is_file() else []
+    if not names:
         return tensor_shapes(folder, [WEIGHTS])
-    placed: dict[str, str] = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"]
+    placed: dict[str, str] = read_json(folder / INDEX)["weight_map"]
     shapes: dict[str, tuple[int, ...]] = {}
-    for shard in shards:
+    for shard in names:
         here = tensor_shapes(folder, [shard])
         lost = sorted(name for name, file in placed.items() if file == shard and name not in here)
         if lost:
@@ -217,41 +208,3 @@ def _is_pickle(folder: Path, *, allow_pickle: bool) -> bool:
             "them as safetensors, or say `allow_pickle: true` if you trust where it came from."
         )
     return True
-
-
-def revision_of(folder: Path, *, pickle: bool) -> str:
-    """SHA-256 over names and bytes of the files that determine results. Raises ModelError if one is missing."""
-    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
-        raise ModelError(f"{folder}: has no tokenizer ({', '.join(_TOKENIZER_FILES)}). Save it beside the weights.")
-    digest = hashlib.sha256()
-    for name in identity_files(folder, pickle=pickle):
-        with (folder / name).open("rb") as file:
-            digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-def identity_files(folder: Path, *, pickle: bool) -> list[str]:
-    """Names of the files that determine results. Raises ModelError if a weights file is missing."""
-    names = [*_IDENTITY_FILES, *([PICKLE] if pickle else _shards(folder))]
-    return [name for name in names if (folder / name).is_file()]
-
-
-def _shards(folder: Path) -> list[str]:
-    """The files of sharded weights; empty if they are one file."""
-    if not (folder / INDEX).is_file():
-        return []
-    try:
-        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-        names = sorted({str(name) for name in index["weight_map"].values()})
-        index["metadata"].keys()  # transformers writes into it
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError(f"{folder / INDEX}: not a readable index of weights ({error}).") from error
-    for name in names:
-        if not is_shard(name):
-            raise ModelError(
-                f"{folder / INDEX}: {quoted(name)} is not a weights file in this folder. Use another model."
-            )
-    lost = [name for name in names if not (folder / name).is_file()]
-    if lost:
-        raise ModelError(f"{folder}: {lost[0]} is missing, which {INDEX} names. Fetch the model again.")
-    return names

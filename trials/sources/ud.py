@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from trials.errors import DataError
+from trials.escaping.plain_files import read_text
 from trials.sources.cache import (
     FetchedCorpus,
     Progress,
@@ -112,7 +113,7 @@ def _licence(folder: Path, files: Iterable[str]) -> str | None:
 
 
 def _lines(path: Path) -> list[str]:
-    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    lines = read_text(path, errors="replace").removeprefix("\ufeff").splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 

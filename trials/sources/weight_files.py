@@ -9,6 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from trials.errors import ModelError
+from trials.escaping.plain_files import MOST_CONTENT, MOST_TEXT, opened, stamp_of
 
 _LENGTH_BYTES = 8  # of the number at the beginning of a file, the bytes of its header
 
@@ -23,6 +24,7 @@ def tensor_shapes(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, ..
     for name in names:
         path = folder / name
         try:
+            stamp_of(path)  # the library would open a pipe
             with safe_open(path, framework="np") as file:
                 shapes |= {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}  # noqa: SIM118 - no dict
         except (SafetensorError, OSError, ValueError) as error:
@@ -34,14 +36,14 @@ def tensor_shapes(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, ..
 
 def _fault(path: Path) -> str | None:
     """What a truncated file lacks; None if it is not truncated."""
-    with path.open("rb") as file:
+    with opened(path, MOST_CONTENT) as file:
         size = path.stat().st_size
         header_bytes = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         start = _LENGTH_BYTES + header_bytes
         if size < _LENGTH_BYTES:
             return f"is truncated: it has {size:,} bytes, no header"
         try:
-            header = json.loads(file.read(header_bytes)) if start <= size else {}
+            header = json.loads(file.read(header_bytes)) if start <= size and header_bytes <= MOST_TEXT else {}
             ends = {str(key): int(value["data_offsets"][1]) for key, value in header.items() if key != "__metadata__"}
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trials.datasets.corpus import Item, Sentence
-from trials.datasets.schemes import to_iob2
+from trials.datasets.schemes import read_scheme, to_iob2
 from trials.errors import DataError
 from trials.metrics.metric import Output, PredictedSplit
 from trials.metrics.table import TagScore, span_table, tag_table
@@ -61,8 +61,12 @@ class EntityRecognition(PosTagging):
     columns = Columns(tokens="tokens", tags="ner_tags")
 
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
-        """The sentences with IOB2 tags. Raises DataError if the scheme is violated or mixed."""
+        """The sentences with IOB2 tags. Raises DataError: tags of none, or that break a given scheme."""
         return [*to_iob2(tagged_sentences(items), scheme)]
+
+    def notes(self, items: Sequence[Item], scheme: Scheme) -> list[str]:
+        """The scheme, unless it is IOB2 in every tag."""
+        return read_scheme(tagged_sentences(items), scheme).notes() if items else []
 
     def table(self, split: PredictedSplit) -> tuple[TagScore, ...]:
         """One row per entity type, then one row per tag."""

@@ -106,6 +106,11 @@ class Task(ABC):
     def read(self, items: Sequence[Item], scheme: Scheme) -> list[Item]:
         """The items of one split, validated and with tags in one scheme. Raises DataError."""
 
+    def notes(self, items: Sequence[Item], scheme: Scheme) -> list[str]:
+        """What to know about how the items of one split are read; a sentence each. Raises as `read`."""
+        del items, scheme
+        return []
+
     @abstractmethod
     def label_names(self, train: Sequence[Item]) -> tuple[str, ...]:
         """The sorted labels of the whole train split, not of the subset, so that all train sizes share them."""

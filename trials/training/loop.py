@@ -20,7 +20,6 @@ from trials.training.batching import Batch, batches_by_length, takes_square_mask
 from trials.training.cuda_graphs import LENGTHS, CudaGraphRecorder, Step, StepGraphs, model_state
 from trials.training.device_loader import DeviceLoader
 from trials.training.flops import Flops
-from trials.training.lazy_adamw import clip_grad_norm
 from trials.training.optimizer import lr_share, new_optimizer
 
 EVAL_BATCH_SIZE = 64
@@ -154,7 +153,7 @@ def one_step(training: Training, batch: Batch) -> torch.Tensor:
         training.on_gradients()
     if training.optim.max_grad_norm is not None:
         training.scaler.unscale_(training.optimizer)
-        clip_grad_norm(training.weights, training.optim.max_grad_norm)  # those that have a gradient
+        torch.nn.utils.clip_grad_norm_(training.weights, training.optim.max_grad_norm)  # those that have a gradient
     training.scaler.step(training.optimizer)  # without scaling: optimizer.step()
     training.scaler.update()
     training.optimizer.zero_grad(set_to_none=True)

@@ -7,17 +7,22 @@ from collections.abc import Sequence
 
 import torch
 
+from trials.errors import RefusedError
 from trials.models.family import is_norm
 from trials.models.load import LoadedModel
 from trials.settings import OptimSpec
-from trials.training.lazy_adamw import LazyAdamW, make_lazy
 
 
 def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = False) -> torch.optim.AdamW:
     """AdamW over the trained parameters, without decay on biases and norms, with the learning rates of each part.
 
     `capturable`: steps may be recorded as CUDA graphs; the learning rates are tensors that a recorded step reads.
+
+    Raises:
+        RefusedError: A trial of an earlier version, whose optimiser is gone.
     """
+    if optim.embedding_updates == "lazy":
+        raise RefusedError("optim.embedding_updates: `lazy` was removed. The trial can be read, but not trained again.")
     rates = {id(p): rate for modules, rate in part_rates(loaded, optim) for m in modules for p in m.parameters()}
     groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
     for module in loaded.model.modules():
@@ -34,9 +39,6 @@ def new_optimizer(loaded: LoadedModel, optim: OptimSpec, *, capturable: bool = F
         }
         for (rate, decays), parameters in groups.items()
     ]
-    if optim.embedding_updates == "lazy":
-        make_lazy(loaded.model)
-        return LazyAdamW(given, lr=optim.lr, fused=True)
     return torch.optim.AdamW(given, lr=optim.lr, fused=True, capturable=capturable)
 
 

@@ -52,7 +52,7 @@ def test_a_folder_with_something_else_is_not_reported_into(store: str, tmp_path:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("report", "gone"), 5, "has no sweep 'gone'"),
+        (("report", "--sweep", "gone"), 5, "has no sweep 'gone'"),
         (("report", "--cost", "money"), 2, "--cost: 'money' is not one of"),
         (("export", "nothing"), 2, "no such figure"),
         (("export", "overview-failures"), 5, "No trial failed"),

@@ -11,8 +11,8 @@ from dashboards.cli import app
 from tests.dashboards.stores import specs, write_store
 
 UNKNOWN = [
-    (("report", "nothing", "-o", "out"), 5),
-    (("report", "nothing"), 5),  # report/nothing
+    (("report", "--sweep", "nothing", "-o", "out"), 5),
+    (("report", "--sweep", "nothing"), 5),  # report/nothing
     (("export", "nothing", "-o", "out"), 2),
     (("paper", "nothing", "-o", "out"), 2),
     (("export-model", "--trial", "nothing", "-o", "out"), 5),
@@ -25,7 +25,7 @@ UNKNOWN = [
     (("init", "UD_Naija-NSC-sample", "--model", "nothing", "--out", "out"), 3),
 ]
 NO_STORE = [
-    ("report", "starter", "-o", "out"),
+    ("report", "--sweep", "starter", "-o", "out"),
     ("export", "depth-strip", "-o", "out"),
     ("paper", "emekaeze_pos", "-o", "out"),
     ("export-model", "--trial", "9f2c", "-o", "out"),

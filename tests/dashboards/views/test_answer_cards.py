@@ -12,7 +12,7 @@ import pytest
 from plotly.io.json import to_json_plotly
 
 from dashboards.data.selection import Selection
-from dashboards.views.answer_cards import card_of, interval_bar, next_command, subject
+from dashboards.views.answer_cards import card_of, interval_bar, next_command
 from dashboards.views.overview import first_glance
 from dashboards.views.recommendation import answers_of_sweep
 from orchestrator.analysis.answer import Answer
@@ -43,7 +43,7 @@ def test_a_decided_card_shows_the_strip_the_loss_the_saving_and_the_yaml(tmp_pat
 
 def test_where_all_settings_cost_too_much_the_card_shows_the_one_that_costs_least(tmp_path: Path) -> None:
     answer = _answers(made(tmp_path / "s", COSTLY, trials=specs(seeds=range(5))))[0]
-    row = subject(answer)
+    row = answer.recommendation.subject
     assert answer.freeze == "none"
     assert row is not None
     assert row["loss"] > 0.01

@@ -65,7 +65,7 @@ def test_no_more_train_sizes_are_answered_than_there_is_time_for(tmp_path: Path)
 
 def test_without_a_baseline_there_is_no_answer(tmp_path: Path) -> None:
     answer = choose.prepare_answers(without_baseline(made(tmp_path / "s"))).answers[0]
-    assert answer.sentence == "Not decided: no completed trial has a completed baseline of the same seed."
+    assert answer.sentence == "Not decided: the baseline (freeze: none) has no completed trial yet."
 
 
 def test_two_trials_of_one_seed_are_told_not_averaged(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from dashboards.data.frames import Frames
 from dashboards.data.selection import Selection
-from dashboards.views.layers import LAYERS, PREDICTIONS, draw_layers, prepare_layers
+from dashboards.views.layers import LAYERS, draw_layers, prepare_layers
 from dashboards.views.theme import LOOKS, Look
 from orchestrator.analysis.layer_curves import findings
 from orchestrator.store import ResultStore, open_store
-from tests.dashboards.stores import specs, write_store
+from tests.dashboards.stores import specs
 from tests.dashboards.views.made import drawn, made, selected, strictly
 from tests.orchestrator.store.rows import drift, probe
 from trials.probing.probe_key import probe_id
@@ -90,17 +90,3 @@ def test_a_panel_too_many_is_in_the_table_and_named(selection: Selection, monkey
     assert page.note == "1 of 2 panels are drawn; the table has all."
     assert page.figure is not None
     assert (len(page.figure["data"]), len(page.table)) == (3, 14)
-
-
-def test_predictors_are_judged_over_all_sweeps_of_the_store(tmp_path: Path) -> None:
-    depths = [("none", ()), *(("first_k", tuple(range(depth))) for depth in (1, 2, 3, 4, 6))]
-    trials = specs(train_sizes=(200,), strategies=depths)
-    store = write_store(tmp_path / "s", trials, sweep="one")
-    write_store(tmp_path / "s", specs(train_sizes=(200, 400), strategies=depths), sweep="two")
-    falling = {depth: 0.9 - depth / 50 for depth in range(7)}
-    rows = [probe(probe_id(trials[0]), 0, depth, score=x, contributions=[x, x]) for depth, x in falling.items()]
-    store.append("probes", rows)
-    table = drawn(PREDICTIONS, selected(store)).table.set_index("predictor")
-    assert table.loc["the depth itself", ["corpora", "settings"]].tolist() == [1, 2]
-    assert table.loc["fall of the probe", "settings"] == 1
-    assert table.loc["fall of the probe", "correlation over depths"] > 0.8

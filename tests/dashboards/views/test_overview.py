@@ -27,11 +27,10 @@ from dashboards.views.part import compute
 from dashboards.views.recommendation import answers_of_sweep, known_answers_of_sweep
 from dashboards.views.sweep_list import sweep_list
 from dashboards.views.theme import DARK, LIGHT
-from orchestrator.store.notes import write_note
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, append, specs, write_store
 from tests.drivers import running
-from tests.orchestrator.store.rows import epoch
+from tests.orchestrator.store.rows import drift, epoch
 
 STATES = {0: "completed", 1: "failed", 2: None}
 
@@ -110,7 +109,7 @@ def test_answers_are_computed_again_when_a_trial_has_ended(tmp_path: Path) -> No
     frames = Frames(store)
     before = select(frames.refresh(), PageQuery())
     first = answers_of_sweep(before, MOST_CARDS)
-    write_note(store, before.trials["trial_id"][0], "a new snapshot of the same trials")
+    store.append("drifts", [drift(before.trials["trial_id"][0])])  # a new snapshot of the same trials
     same = select(frames.refresh(), PageQuery())
     assert same.snapshot is not before.snapshot
     assert answers_of_sweep(same, MOST_CARDS) is first

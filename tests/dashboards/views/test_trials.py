@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -10,12 +9,7 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, select
-from dashboards.data.tables import as_csv
-from dashboards.views.notes import NOTES
-from dashboards.views.part import compute
-from dashboards.views.theme import LIGHT
 from dashboards.views.trials import RowsRequest, answer_rows
-from orchestrator.store.notes import write_note
 from tests.dashboards.stores import Invented, specs, write_store
 
 
@@ -70,18 +64,3 @@ def test_the_url_narrows_to_a_kind_of_state(selection: Selection, state: str, n:
 def test_columns_that_a_visitor_invents_are_no_columns(selection: Selection) -> None:
     asked = {"sortModel": [{"colId": "spec", "sort": "asc"}], "filterModel": {"__class__": {"filter": "x"}}}
     assert len(_rows(selection, **asked)) == 15
-
-
-def test_a_note_is_in_the_row_of_each_seed_that_it_is_about(tmp_path: Path) -> None:
-    trials = specs(seeds=(0, 1), train_sizes=(200,))
-    store = write_store(tmp_path / "store", trials)
-    write_note(store, trials[0].trial_id, "=loss jumps", ["odd"])
-    write_note(store, trials[0].trial_id, "as printed", setting=trials[0].cell_id)
-    selection = select(Frames(store).refresh(), PageQuery())
-    assert [row["notes"] for row in _rows(selection)][:3] == ["[odd] =loss jumps; as printed", "as printed", ""]
-    odd = {"filterType": "text", "type": "contains", "filter": "[ODD]"}
-    assert len(_rows(selection, filterModel={"notes": odd})) == 1
-    found = compute(NOTES, selection, LIGHT).table
-    assert (found["about"].tolist(), found["labels"].tolist()) == (["all seeds", "seed 0"], ["", "odd"])
-    assert [name.squares for name in found["frozen"]] == ["□ □□□□□□"] * 2
-    assert "'=loss jumps" in as_csv(found)

@@ -205,11 +205,11 @@ def test_equal_differences_are_no_certainty() -> None:
     [
         (trials({}), "Nothing to choose from: no setting freezes anything."),
         (trials({"none": [0.9]}), "Nothing to choose from: no setting freezes anything."),
-        (trials({"first 1": [0.9]}), "Not decided: no completed trial has a completed baseline of the same seed."),
+        (trials({"first 1": [0.9]}), "Not decided: the baseline (freeze: none) has no completed trial yet."),
         (trials({"none": [0.9], "first 1": [0.9]}), "Not decided with 1 seed: the first look takes 3 seeds."),
         (
             trials({"none": [0.9], "first 1": [0.9]}, state="failed"),
-            "Not decided: no completed trial has a completed baseline of the same seed.",
+            "Not decided: the baseline (freeze: none) has no completed trial yet.",
         ),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.analysis.layer_curves import COLUMNS, findings, layer_curves, mean_of_scores, order_by_drift
+from orchestrator.analysis.layer_curves import COLUMNS, findings, layer_curves, mean_of_scores
 from orchestrator.analysis.trial_frame import trial_frame
 from orchestrator.store.schema import DRIFTS, PROBES
 from tests.builders import make_spec
@@ -114,12 +114,6 @@ def test_without_contributions_an_interval_is_over_subsets_alone_and_one_subset_
 
 def test_an_empty_frame_has_no_curves() -> None:
     assert not len(layer_curves(pd.DataFrame(), {}, NO_PROBES, NO_DRIFTS))
-
-
-def test_the_order_by_drift_is_that_of_the_layers_without_the_embeddings() -> None:
-    moved = pd.DataFrame({"depth": range(5), "drift": [0.9, 0.2, 0.1, 0.4, 0.3]})
-    assert order_by_drift(moved) == [1, 0, 3, 2]
-    assert order_by_drift(moved.assign(drift=[0.9, np.nan, 0.1, 0.4, 0.3])) == []
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,9 @@ def test_a_sweep_is_built_planned_launched_and_answered_in_python(capsys: pytest
     assert api.launch(SMALL, cluster="inline").outcome.skipped == 4
     answers = api.answer(sweep="small")
     assert [each.sentence for each in ended.answers()] == [each.sentence for each in answers]
+    table = api.table(sweep="small")
+    assert table.to_pandas()[["freeze", "seeds"]].to_numpy().tolist() == [["none", 2], ["all+E", 2]]
+    assert str(table) in str(ended)
     out = CliRunner().invoke(app, ["answer", "--json"])
     assert [each.as_json() for each in answers] == json.loads(out.stdout)
 

@@ -139,7 +139,7 @@ def test_a_bundled_sample_is_counted(server: UdServer) -> None:
     shown = flat(done.stdout)
     assert (done.exit_code, done.stderr) == (0, "")
     assert shown.startswith("UD_English-EWT-sample (conllu, task pos), SHA-256 ")
-    assert "split items words longest duplicates train 800 " in shown
+    assert "split items words vocabulary one word longest duplicates train 800 " in shown
     assert "…" not in shown  # all figures fit eighty columns
     assert "PUNCT" in shown
 
@@ -168,7 +168,7 @@ def test_texts_that_stand_in_two_splits_and_labels_unseen_in_train_are_told(text
     assert done.exit_code == 0, done.output
     assert "1 of 2 dev items (50.0 %) also occurs in train." in shown
     assert "dev has labels that train lacks, each of which counts as an error: mixed (1)." in shown
-    assert "train 3 7 3 1" in shown  # items, words, longest, duplicates
+    assert "train 3 7 5 0 3 1" in shown  # items, words, vocabulary, of one word, longest, duplicates
     assert "words <= 5 <= 10 <= 20 <= 40 <= 80 > 80 train 3 0 0 0 0 0 dev 1 1 0 0 0 0" in shown
 
 
@@ -184,6 +184,48 @@ def test_entities_are_checked_for_ner(tmp_path: Path) -> None:
     for split in ("train", "dev"):
         (tmp_path / f"{split}.bio").write_text(f"Ada B-PER\nin O\n{split} B-LOC\n")
     assert "(columns, task ner)" in data("check", str(tmp_path)).stdout
+
+
+def test_what_was_understood_is_shown_before_the_counts(tmp_path: Path) -> None:
+    for split in ("train", "devel"):
+        (tmp_path / f"{split}.tsv").write_text(f"1\tAda\tI-PER\t_\n2\tsees\tO\t_\n3\t{split}\tI-LOC\t_\n\n" * 3)
+    done = data("check", str(tmp_path))
+    notes = [line[8:] for line in done.stdout.splitlines() if line.startswith("note ")]
+    assert done.stdout.startswith(f"{tmp_path.name} (columns, task ner), SHA-256 ")
+    assert "column 0 numbers the words of each sentence, so the words are column 1 (--words for another)" in notes
+    assert "the tags are column 2 (--tags for another)" in notes
+    assert "data    e.g. Ada/B-PER sees/O train/B-LOC\n" in done.stdout
+    found = json.loads(data("check", str(tmp_path), "--json").stdout)
+    assert (found["task"], found["format"], found["columns"]) == ("ner", "columns", {"tokens": 1, "tags": 2})
+    assert (found["notes"], found["examples"][0]) == (notes, "Ada/B-PER sees/O train/B-LOC")
+    assert [Path(path).name for path in found["files"]["dev"]] == ["devel.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--words", "0", "--tags", "2"), "1/B-PER 2/O 3/B-LOC"),
+        (("--scheme", "io"), "Ada/B-PER sees/O train/B-LOC"),
+        (("--dev", "train.tsv", "--train", "devel.tsv"), "Ada/B-PER sees/O devel/B-LOC"),
+    ],
+)
+def test_what_was_understood_can_be_said_otherwise(options: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    for split in ("train", "devel"):
+        (tmp_path / f"{split}.tsv").write_text(f"1\tAda\tI-PER\t_\n2\tsees\tO\t_\n3\t{split}\tI-LOC\t_\n\n" * 3)
+    assert json.loads(data("check", str(tmp_path), *options, "--json").stdout)["examples"][0] == said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--format", "tsvv"), "--format: unknown 'tsvv', did you mean 'tsv'?"),
+        (("--scheme", "bio"), "--scheme: unknown 'bio'"),
+        (("--text", "0"), "--text and --label go together"),
+        (("--text", "0", "--label", "1", "--tags", "2"), "--text and --words ask for two things"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(options: tuple[str, ...], said: str, texts: str) -> None:
+    assert said in refusal("check", texts, *options, code=2)
 
 
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
@@ -252,7 +294,7 @@ def test_all_broken_lines_of_a_corpus_are_told(texts: str) -> None:
     assert said.endswith("... and 5 more broken lines.")
 
 
-@pytest.mark.parametrize("words", [(), ("bank", "--sweep", "my.yaml"), ("bank", "--train", "a.tsv")])
+@pytest.mark.parametrize("words", [(), ("bank", "--sweep", "my.yaml"), ("--train", "a.tsv", "--sweep", "my.yaml")])
 def test_one_thing_is_checked_at_a_time(words: tuple[str, ...]) -> None:
     assert "check what? Give a NAME, --sweep FILE, or --train FILE" in refusal("check", *words, code=2)
 

@@ -51,7 +51,7 @@ def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help() -> None:
     import dashboards.cli  # noqa: F401  # adds its commands
     from orchestrator.commands.app import COMMANDS, GROUPS, load_command
 
-    for name, (_, summary) in (COMMANDS | GROUPS).items():
+    for name, (_, summary, _) in (COMMANDS | GROUPS).items():
         assert load_command(name).help.split("\n\n")[0].replace("\n", " ") == summary
 
 

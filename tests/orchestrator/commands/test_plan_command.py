@@ -12,11 +12,22 @@ import typer
 from orchestrator.commands.launch_command import launch
 from orchestrator.commands.plan_command import plan
 from orchestrator.config.quantities import duration, energy, size
+from orchestrator.forecast.figure import Figure
 from orchestrator.forecast.text import forecast_line, forecast_tables
+from orchestrator.forecast.values import CellForecast, Forecast
 from orchestrator.store import ResultStore
 from tests.builders import write_sweep
-from tests.orchestrator.forecast.test_archive import small_forecast
+from tests.orchestrator.store.real import Real
 from tests.small_sweeps import POS, launched, write_bank
+
+
+def figure(median: float) -> Figure:
+    return Figure(0.8 * median, median, 1.25 * median, "from a test")
+
+
+def small_forecast() -> Forecast:
+    cell = CellForecast("one", "one", ("a", "b", "c"), 2, 4, figure(10.0), figure(1e9), "from a test")
+    return Forecast("s", 100.0, "cpu", 1, "from a test", (cell,), figure(40.0), figure(0.01), figure(1e9), None, None)
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +53,18 @@ def test_for_machines_the_plan_is_one_object(store: ResultStore, capsys: pytest.
     assert sorted(store.root.rglob("*")) == before
 
 
+def test_an_interrupted_trial_is_said_to_resume_at_its_checkpoint(
+    real: Real, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan(real.sweep, "inline", str(real.store))
+    shown = capsys.readouterr().out
+    assert (
+        "3 = 1 setting x 3 seeds; 2 complete in the store, 1 to run, 1 of them from a checkpoint (epoch 1/2)" in shown
+    )
+    assert "work    1 epoch," in shown
+    assert "2 of 3" in shown
+
+
 def test_for_a_person_it_stands_on_a_screen_with_its_sources(
     store: ResultStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,7 +72,9 @@ def test_for_a_person_it_stands_on_a_screen_with_its_sources(
     shown = capsys.readouterr().out
     assert "wall time, 1 slot" in shown
     assert "estimated from 2 trials on this device" in shown
-    assert len(shown.splitlines()) <= 24
+    lines = shown.splitlines()
+    assert len([line for line in lines if not line.startswith("data ")]) <= 24
+    assert [line.startswith("data    e.g. ") for line in lines].count(True) == 3
 
 
 def test_without_trials_of_the_device_it_says_how_to_know(

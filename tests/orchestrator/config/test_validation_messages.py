@@ -145,9 +145,9 @@ def test_every_error_that_our_models_can_raise_has_a_rule() -> None:
     assert len(reached) >= 20
 
 
-@pytest.mark.parametrize("kind", sorted({*get_args(core_schema.ErrorType)} - {*RULES, *OURS}))
-def test_an_error_that_none_of_our_models_raises_has_no_words_of_pydantic_either(kind: str) -> None:
-    assert rule_of({"type": kind, "msg": "Input should be x"}) == "is not valid here"
+def test_an_error_that_none_of_our_models_raises_has_no_words_of_pydantic_either() -> None:
+    kinds = {*get_args(core_schema.ErrorType)} - {*RULES, *OURS}
+    assert {rule_of({"type": kind, "msg": "Input should be x"}) for kind in kinds} == {"is not valid here"}
 
 
 def test_every_rule_is_of_an_error_that_pydantic_has() -> None:
@@ -156,7 +156,8 @@ def test_every_rule_is_of_an_error_that_pydantic_has() -> None:
 
 def test_a_value_that_may_be_of_several_types_is_one_fault_at_its_key() -> None:
     (fault,) = _faults(ClusterSpec, {"prices": {"gpu_hour": "much"}})
-    assert fault == (("prices", "gpu_hour"), "'much': must be a number or a mapping of keys to values", "float_parsing")
+    text = "'much': must be a number or a mapping of keys to values"
+    assert fault == (("prices", "gpu_hour"), text, "float_parsing", "much")
     (inside,) = _faults(ClusterSpec, {"prices": {"gpu_hour": {"A100": -1}}})
     assert inside[:2] == (("prices", "gpu_hour", "A100"), "-1: must be at least 0")
 

@@ -1,25 +1,21 @@
-"""Messages over real HTTP and SMTP on loopback: what is sent, when, and that nothing that goes wrong hurts."""
+"""Messages over real HTTP on loopback: what is sent, when, and that nothing that goes wrong hurts."""
 
 from __future__ import annotations
 
 import json
-import ssl
 import time
 from collections.abc import Callable
-from email import message_from_string, policy
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator.monitoring import notify, senders
-from orchestrator.monitoring.notify import Notifier, senders_of
+from orchestrator.monitoring.notify import Notifier
 from orchestrator.monitoring.progress import Ending, Tally
-from orchestrator.monitoring.senders import Email, Message, NotSentError, Webhook
+from orchestrator.monitoring.senders import Message, NotSentError, Webhook
 from orchestrator.store.schema import State
-from orchestrator.sweeps.notification_spec import EmailSpec, NotifySpec, WebhookSpec
+from orchestrator.sweeps.notification_spec import NotifySpec, WebhookSpec
 from tests.builders import make_record, make_spec
-from tests.orchestrator.monitoring.mail_server import mail_server, write_certificate
 from tests.server_programs import free_port
 from tests.servers import LoopbackServer, Reply, Request
 from trials.errors import ConfigError
@@ -53,7 +49,7 @@ def notifier(
     monkeypatch.setenv("HOOK", url)
     spec = NotifySpec(webhook=WebhookSpec(url_env="HOOK"), **more)
     tally = tally or Tally(4)
-    return Notifier(spec, senders_of(spec), tally, sweep="tiny", store="results", say=said.append)
+    return Notifier(spec, Webhook.of(spec.webhook), tally, sweep="tiny", store="results", say=said.append)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -186,51 +182,7 @@ def test_an_address_that_would_go_out_unprotected_is_refused_and_not_repeated(ur
     assert url not in str(caught.value)
 
 
-def email(port: int, **more: Any) -> EmailSpec:
-    content = {
-        "host": "127.0.0.1",
-        "port": port,
-        "sender": "sweeps@example.org",
-        "to": ["a@example.org", "b@example.org"],
-    }
-    return EmailSpec.model_validate({**content, "starttls": False, **more})
-
-
-def test_an_email_comes_to_everyone_with_all_that_is_to_know() -> None:
-    with mail_server(port := free_port()) as box:
-        Email.of(email(port)).send(Message("Sweep tiny is done", {"store": "results"}, urgent=False))
-    mail = message_from_string(box.mails[0].content, policy=policy.default)
-    assert box.mails[0].to == ["a@example.org", "b@example.org"]
-    assert (mail["Subject"], mail["From"]) == ("Sweep tiny is done", "sweeps@example.org")
-    assert mail.get_content().splitlines() == ["Sweep tiny is done", "", "store: results"]
-
-
-def test_a_password_goes_over_tls_only_and_a_wrong_one_is_told_without_it(tmp_path: Path) -> None:
-    certificate = write_certificate(tmp_path)
-    trusted = ssl.create_default_context(cafile=str(tmp_path / "certificate.pem"))
-    spec = email(port := free_port(), starttls=True, user="sweeps", password_env="UNUSED")
-    with mail_server(port, certificate) as box:
-        Email(spec, "hunter22", trusted).send(MESSAGE)
-        with pytest.raises(NotSentError, match="SMTPAuthenticationError 535") as caught:
-            Email(spec, "s3cr3t", trusted).send(MESSAGE)
-        with pytest.raises(NotSentError, match="SSLCertVerificationError"):
-            Email(spec, "hunter22").send(MESSAGE)
-    assert [(mail.over_tls, mail.user) for mail in box.mails] == [(True, "sweeps")]
-    assert "s3cr3t" not in str(caught.value)
-
-
-def test_a_server_that_offers_no_tls_gets_no_mail() -> None:
-    with mail_server(port := free_port()) as box, pytest.raises(NotSentError, match="SMTPNotSupportedError"):
-        Email.of(email(port, starttls=True)).send(MESSAGE)
-    assert box.mails == []
-
-
-def test_a_mail_server_that_is_not_there_is_one_line() -> None:
-    with pytest.raises(NotSentError, match=r"the mail server 127\.0\.0\.1:\d+: ConnectionRefusedError"):
-        Email.of(email(free_port())).send(MESSAGE)
-
-
 def test_an_absent_secret_is_told_before_anything_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOOK", raising=False)
     with pytest.raises(ConfigError, match="the variable HOOK is not set or is empty"):
-        senders_of(NotifySpec(webhook=WebhookSpec(url_env="HOOK")))
+        Webhook.of(WebhookSpec(url_env="HOOK"))

@@ -109,7 +109,7 @@ def test_words_and_tags_in_lists_are_sentences() -> None:
 def test_columns_that_nobody_can_tell_apart_are_asked_for() -> None:
     rows = [("note", "mood", "place"), *((t, k, "here" if n % 2 else "there") for n, (t, k) in enumerate(TEXTS))]
     with pytest.raises(
-        ConfigError, match=r"Several could be labels: mood, place\. Say it with --text COLUMN --label COLUMN"
+        ConfigError, match=r"Several could be labels: mood, place\. Say it with --text note --label mood"
     ):
         guess(write("reviews.tsv", rows))
 
@@ -122,8 +122,8 @@ def test_without_a_header_line_the_numbers_to_give_are_said() -> None:
 
 
 def test_a_name_that_the_first_row_lacks_is_answered_with_numbers() -> None:
-    said = r"If this is no header line: use --text 0 --label 1, in a sweep file `columns: \{text: 0, label: 1\}`"
-    with pytest.raises(DataError, match=said):
+    said = r"as in --text 0 --label 1 \(in a sweep file `columns: \{text: 0, label: 1\}`\)"
+    with pytest.raises(ConfigError, match=said):
         guess(write("reviews.tsv", TEXTS), text="body", label="mood")
 
 

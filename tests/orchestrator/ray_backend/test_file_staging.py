@@ -13,6 +13,7 @@ from orchestrator.ray_backend import file_staging as staging
 from orchestrator.ray_backend.file_staging import staged
 from tests.builders import write_tagged_treebank
 from trials.draft import Lookup, TrialDraft
+from trials.errors import DataError
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
@@ -57,7 +58,7 @@ def test_of_many_workers_at_once_one_fetches(spec: TrialSpec) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: staged(spec, origin), range(8)))
     assert len({one.model.path for one in found}) == 1
-    assert (origin.asked.count("described"), origin.asked.count("model_files")) == (1, 1)
+    assert (origin.asked.count("corpus_files"), origin.asked.count("model_files")) == (1, 1)
 
 
 def test_large_files_come_in_pieces(spec: TrialSpec, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,3 +78,19 @@ def test_what_came_wrong_is_refused_and_fetched_again_the_next_time(spec: TrialS
     with pytest.raises(ConnectionError, match="are not what was planned"):
         staged(spec, broken)
     assert staged(spec, Origin()).trial_id == spec.trial_id
+
+
+def test_files_that_were_edited_on_the_drivers_node_are_refused_by_their_path(spec: TrialSpec, tmp_path: Path) -> None:
+    train = Path(spec.data.train[0])
+    train.write_text(train.read_text().replace("NOUN", "VERB"))
+    with pytest.raises(DataError, match=r"files changed since the sweep was planned .*train\.conllu"):
+        staged(spec, Origin())
+
+
+def test_files_that_were_damaged_on_this_node_are_copied_anew(spec: TrialSpec) -> None:
+    here = staged(spec, Origin())
+    for path in (Path(here.model.path) / "tokenizer.json", Path(here.data.dev[0])):
+        path.write_bytes(path.read_bytes()[:-9])
+    origin = Origin()
+    assert staged(spec, origin) == here
+    assert {"model_files", "corpus_files"} <= set(origin.asked)

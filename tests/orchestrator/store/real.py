@@ -78,7 +78,6 @@ def numbers(store: Path | str) -> dict[str, list[list[Any]]]:
         "tags": found.tags(),
         "predictions": found.predictions(),
         "contributions": found.contributions(),
-        "notes": found.notes(),
         "probes": found.probes(),
         "drifts": found.drifts(),
     }

@@ -41,12 +41,6 @@ def prediction(trial_id: str = "a", attempt: int = 1, sentence: int = 0, **chang
     return row | {"gold": ["X", "Y"], "predicted": ["X", None], "probability": [0.5, None]} | changes
 
 
-def note(note_id: str = "n", *, removed: bool = False, **changes: Any) -> dict[str, Any]:
-    """A row of `notes`."""
-    row = {"note_id": note_id, "trial_id": "a", "text": "looks odd", "labels": ["odd"], "removed": removed}
-    return row | {"time": TIME} | changes
-
-
 def probe(probe_id: str = "p", seed: int = 0, depth: int = 0, **changes: Any) -> dict[str, Any]:
     """A row of `probes`."""
     row = {"probe_id": probe_id, "subset_seed": seed, "depth": depth, "score": 0.5, "contributions": [0.25, 0.75]}

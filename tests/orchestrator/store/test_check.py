@@ -77,7 +77,6 @@ def test_a_store_is_checked_wherever_it_lies(storage: Storage) -> None:
         "tags": 1,
         "predictions": 1,
         "contributions": 1,
-        "notes": 0,
         "probes": 0,
         "drifts": 0,
     }
@@ -125,7 +124,6 @@ def test_parts_without_digests_are_read_and_noted() -> None:
         "tags": 0,
         "predictions": 0,
         "contributions": 0,
-        "notes": 0,
         "probes": 0,
         "drifts": 0,
     }

@@ -24,7 +24,7 @@ from orchestrator.store.repair import repair
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS
 from tests.assets import make_store_v1 as v1
-from tests.orchestrator.store.rows import drift, epoch, note, prediction, probe, tag, trial
+from tests.orchestrator.store.rows import drift, epoch, prediction, probe, tag, trial
 from trials.errors import StoreError
 
 Rows = list[dict[str, Any]]
@@ -158,7 +158,7 @@ def test_one_tag_of_two_levels_and_two_splits_is_four_rows(store: ResultStore) -
 
 def snapshot(store: ResultStore) -> list[Rows]:
     predictions = (store.predictions("a"), store.predictions("b"))
-    others = (store.notes(), store.probes(), store.drifts())
+    others = (store.probes(), store.drifts())
     tables = (store.epochs(), store.trials(), store.tags(), *others, *predictions)
     return [table.to_pylist() for table in tables]
 
@@ -171,7 +171,6 @@ def filled(store: ResultStore) -> ResultStore:
         store.append("predictions", [prediction("a", attempt), prediction("b", 1, sentence=attempt)])
         split = {"trial_id": "a", "attempt": attempt, "split": "dev", "values": [0.5]}
         store.append("contributions", [split])
-        store.append("notes", [note(f"n{attempt}"), note(f"n{attempt}", removed=attempt == 2)])
         store.append("probes", [probe(seed=attempt)])
         store.append("drifts", [drift(depth=attempt)])
     return store

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from orchestrator.storage.storage import Storage
-from orchestrator.store import ResultStore
+from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from orchestrator.store.merge import merge
 from tests.builders import make_spec
@@ -45,3 +47,16 @@ def test_a_store_without_them_has_none(storage: Storage) -> None:
     store, _ = stores(storage)
     assert (len(store.probes()), len(store.drifts())) == (0, 0)
     assert check_store(store.storage).ok
+
+
+def test_notes_of_early_versions_are_neither_read_nor_touched(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    complete(store, make_spec(), time=TIME)
+    old = store.root / "notes" / "part-01795183308170301531-9f2c51d0a1b2c3d4.parquet"
+    old.parent.mkdir()
+    old.write_bytes(b"whatever an early version wrote")
+    store.compact()
+    report = check_store(store.storage)
+    assert (report.findings, report.notes) == ([], [])
+    assert len(open_store(store.root).trials()) == 1
+    assert old.read_bytes() == b"whatever an early version wrote"

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from orchestrator.config.validation_messages import faults
 from orchestrator.sweeps.notification_spec import (
-    EmailSpec,
     NotifySpec,
     WatchSpec,
     WebhookSpec,
@@ -23,11 +22,10 @@ from orchestrator.sweeps.notification_spec import (
 from trials.errors import ConfigError
 
 SECRET = "https://hooks.example.org/services/T0/B0/kJ8s9dXq2LmN"
-MAIL = {"host": "mail.example.org", "sender": "a@example.org", "to": ["b@example.org"]}
 
 
 def test_every_key_reads_as_a_word_in_yaml() -> None:
-    specs = (WatchSpec, NotifySpec, WebhookSpec, EmailSpec)
+    specs = (WatchSpec, NotifySpec, WebhookSpec)
     keys = [key for spec in specs for key in spec.model_fields]
     assert list(yaml.safe_load("".join(f"{key}: 1\n" for key in keys))) == keys
 
@@ -43,14 +41,9 @@ def said_of(content: dict[str, Any]) -> str:
     [
         SECRET,
         {"webhook": SECRET},
-        {"email": SECRET},
         {"webhook": {"url": SECRET}},
         {"webhook": {"url_env": SECRET}},
         {"webhook": {"url_file": SECRET}},
-        {"email": {**MAIL, "user": "me", "password": SECRET}},
-        {"email": {**MAIL, "user": "me", "password_env": SECRET}},
-        {"email": {**MAIL, "user": "me", "password_env": "kj8s9dxq2lmn"}},
-        {"email": {**MAIL, "user": "me", "password_file": f"{SECRET}\n"}},
     ],
 )
 def test_a_literal_secret_is_refused_with_the_way_out_and_not_repeated(notify: object) -> None:
@@ -62,25 +55,16 @@ def test_a_literal_secret_is_refused_with_the_way_out_and_not_repeated(notify: o
 @pytest.mark.parametrize(
     ("notify", "said"),
     [
-        ({}, "give webhook, email, or both"),
+        ({}, "is missing. Add it."),
+        ({"email": {"host": "x", "password": SECRET}}, "e-mail was removed. Use `webhook`."),
         ({"webhook": {}}, "give one of url_env, url_file"),
         ({"webhook": {"url_env": "A", "url_file": "b"}}, "give one of url_env, url_file"),
         ({"webhook": {"url_env": "A"}, "events": ["finished"]}, "'finished'"),
         ({"webhook": {"url_env": "A"}, "stalled_minutes": 0}, "must be above 0"),
-        ({"email": {**MAIL, "user": "me"}}, "requires password_env or password_file"),
-        ({"email": {**MAIL, "password_env": "P"}}, "requires password_env or password_file"),
-        ({"email": {**MAIL, "user": "me", "password_env": "P", "starttls": False}}, "in clear"),
-        ({"email": {**MAIL, "to": []}}, "at least 1 value"),
-        ({"email": {**MAIL, "to": ["b@example.org\nBcc: c@example.org"]}}, "pattern"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(notify: dict[str, Any], said: str) -> None:
     assert said in said_of({"notify": notify})
-
-
-def test_a_password_may_go_to_this_machine_without_tls() -> None:
-    local = {**MAIL, "host": "127.0.0.1", "user": "me", "password_env": "P", "starttls": False}
-    assert EmailSpec.model_validate(local).starttls is False
 
 
 def test_all_three_events_are_told_unless_some_are_chosen() -> None:

@@ -45,7 +45,7 @@ def end(store: ResultStore, planned: Plan, index: int, state: State) -> None:
 
 def test_a_new_sweep_runs_all_of_its_trials_as_first_attempts(sweep: Path, store: ResultStore) -> None:
     planned = plan(sweep, store)
-    assert planned.to_run == planned.trials
+    assert set(planned.to_run) == set(planned.trials)
     assert {planned.next_attempt(spec.trial_id) for spec in planned.trials} == {1}
     assert (len(planned.trials), planned.n_cells, planned.n_skipped) == (4, 2, 0)
 
@@ -54,7 +54,7 @@ def test_a_completed_trial_is_skipped(sweep: Path, store: ResultStore) -> None:
     before = plan(sweep, store)
     end(store, before, 1, State.COMPLETED)
     after = plan(sweep, store)
-    assert after.to_run == (before.trials[0], *before.trials[2:])
+    assert set(after.to_run) == {*before.trials} - {before.trials[1]}
     assert after.n_skipped == 1
 
 
@@ -63,7 +63,7 @@ def test_a_trial_that_ended_otherwise_gets_its_next_attempt(sweep: Path, store: 
     before = plan(sweep, store)
     end(store, before, 0, state)
     after = plan(sweep, store)
-    assert after.to_run == before.trials
+    assert after.to_run == before.to_run
     assert [after.next_attempt(spec.trial_id) for spec in after.to_run] == [2, 1, 1, 1]
 
 
@@ -141,11 +141,11 @@ def test_what_is_declared_reads_back_as_the_same_trials(sweep: Path, store: Resu
     assert [type(planned.trials[0]).model_validate(spec) for _, spec in declared.trials] == list(planned.trials)
 
 
-def test_trials_that_share_a_prefix_run_next_to_each_other_the_shallowest_first() -> None:
+def test_a_corpus_runs_in_a_block_per_seed_the_shallowest_prefix_first() -> None:
     def trial(seed: int, depth: int, corpus: str) -> TrialSpec:
         freeze = {"strategy": "first_k", "layers": tuple(range(depth)), "embeddings": True} if depth else {}
         return make_spec(seed=seed, frozen_dropout=False, freeze=freeze, data={"fingerprint": corpus * 64})
 
     declared = [trial(seed, depth, corpus) for seed in (0, 1) for corpus in "ab" for depth in (4, 0, 2)]
     ordered = [(s.data.fingerprint[0], s.freeze.depth, s.seed) for s in as_neighbours(declared)]
-    assert ordered == [(corpus, depth, seed) for corpus in "ab" for depth in (0, 2, 4) for seed in (0, 1)]
+    assert ordered == [(corpus, depth, seed) for corpus in "ab" for seed in (0, 1) for depth in (0, 2, 4)]

@@ -110,10 +110,10 @@ def test_a_setting_of_the_command_line_goes_over_the_file(folder: Path) -> None:
     assert [(spec.seed, spec.optim.epochs, spec.optim.lr) for spec in specs] == [(4, 1, 1e-3), (5, 1, 1e-3)]
 
 
-def test_the_default_sweep_is_four_freezes_on_two_treebanks_with_eight_seeds() -> None:
+def test_the_default_sweep_is_seven_freezes_on_two_treebanks_with_eight_seeds() -> None:
     specs = expanded(STARTER)
-    assert len(specs) == 2 * 4 * 8
-    assert len({spec.cell_id for spec in specs}) == 8
+    assert len(specs) == 2 * 7 * 8
+    assert len({spec.cell_id for spec in specs}) == 14
 
 
 # --- What it refuses
@@ -236,8 +236,34 @@ def test_an_axis_that_says_nothing_or_too_much_is_refused(tmp_path: Path, axis: 
 def test_a_random_search_says_how_many_cells(tmp_path: Path, search: str) -> None:
     path = write_sweep(tmp_path / "s.yaml", f"search: {search}\n{DATA}")
     assert str(refusal(path)).endswith(
-        "`cells: N` is required with `kind: pareto`, `placement`, `random`, `sobol`, `tpe` and not allowed with "
-        "any other"
+        "`cells: N` is required with `kind: pareto`, `random`, `sobol`, `tpe` and not allowed with any other"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (
+            "search: placement",
+            "s.yaml:1: search.kind: 'placement': `placement` was removed. List the sets of layers under `space`",
+        ),
+        (
+            "search: {kind: sobol, cells: 3, order: [1, 0]}",
+            "1: search.order: was removed with `kind: placement`",
+        ),
+        ("racing: {test: wilcoxon}", "1: racing.test: 'wilcoxon': `wilcoxon` was removed. Use `student`"),
+        ("watch: {notify: {email: {host: x}}}", "1: watch.notify.email: e-mail was removed. Use `webhook`."),
+    ],
+)
+def test_a_key_of_an_earlier_version_is_said_to_be_removed(tmp_path: Path, key: str, message: str) -> None:
+    assert message in str(refusal(write_sweep(tmp_path / "s.yaml", f"{key}\n{DATA}")))
+
+
+def test_the_optimiser_that_was_removed_is_refused_where_it_is_named(tmp_path: Path) -> None:
+    text = "trial: {data: UD_Naija-NSC-sample}\nspace:\n  optim.embedding_updates: [dense, lazy]\n"
+    message = str(refusal(write_sweep(tmp_path / "s.yaml", text)))
+    assert message.endswith(
+        ":3: space.optim.embedding_updates[1]: `lazy` was removed. Leave the key out; plain AdamW is left."
     )
 
 

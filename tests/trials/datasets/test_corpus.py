@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.builders import write_conllu, write_treebank
-from trials.datasets.corpus import Sentence, fingerprint, load_corpus
+from trials.datasets.corpus import CORPUS_FORMATS, Sentence, fingerprint, load_corpus
 from trials.errors import DataError
 from trials.settings import DataSpec
 from trials.sources.corpus_draft import DataDraft
@@ -56,7 +57,7 @@ def test_the_fingerprint_knows_which_split_is_which(folder: Path) -> None:
     assert len(found | {fingerprint(train, dev, ())}) == 4
 
 
-@pytest.mark.parametrize(("copy", "original"), [("dev", "train"), ("test", "train"), ("test", "dev")])
+@pytest.mark.parametrize(("copy", "original"), [("dev", "train"), ("test", "train")])
 def test_two_splits_of_the_same_text_are_refused(folder: Path, copy: str, original: str) -> None:
     shutil.copy(folder / f"{original}.conllu", folder / f"{copy}.conllu")
     with pytest.raises(DataError) as error:
@@ -65,10 +66,36 @@ def test_two_splits_of_the_same_text_are_refused(folder: Path, copy: str, origin
     assert str(error.value) == f"{folder / f'{copy}.conllu'}: {text}"
 
 
+def test_a_test_file_that_is_a_copy_of_dev_is_left_out_of_a_folder_and_refused_by_name(folder: Path) -> None:
+    shutil.copy(folder / "dev.conllu", folder / "test.conllu")
+    data = planned(folder)
+    assert (data.test, data.notes[0].partition(",")[0]) == (
+        (),
+        "test.conllu is left out: it is identical to dev.conllu",
+    )
+    files = {split: str(folder / f"{split}.conllu") for split in ("train", "dev", "test")}
+    with pytest.raises(DataError, match=r"the test split is identical to dev; scores would be meaningless"):
+        DataDraft.model_validate(files).resolve()
+
+
 def test_a_file_that_changed_after_the_plan_is_refused(folder: Path) -> None:
     data = planned(folder)
     write_conllu(folder / "dev.conllu", [[("new", "ADJ")]])
-    with pytest.raises(DataError, match=r"^tiny: its files changed since the sweep was planned\. Launch again to make"):
+    with pytest.raises(
+        DataError, match=r"^tiny: its files changed since the sweep was planned .* back, or launch again"
+    ):
+        load_corpus(data)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, read = planned(folder), CORPUS_FORMATS["conllu"]
+
+    def edited(path: Path, *options: Any) -> Any:
+        write_conllu(path, [[("new", "ADJ")]])
+        return read(path, *options)
+
+    monkeypatch.setitem(CORPUS_FORMATS._plugins, "conllu", edited)
+    with pytest.raises(DataError, match="its files changed"):
         load_corpus(data)
 
 

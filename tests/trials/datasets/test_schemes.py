@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trials.datasets.columns_reader import read_columns
 from trials.datasets.corpus import Sentence
-from trials.datasets.schemes import to_iob2
+from trials.datasets.schemes import meant_tag, read_scheme, to_iob2
 from trials.errors import DataError
 from trials.settings import Columns, Scheme
 from trials.sources.corpus_draft import DataDraft
@@ -114,7 +114,10 @@ def test_what_is_no_span_tag_is_named(tag: str, scheme: Scheme) -> None:
 @pytest.mark.parametrize("before", ["", "O ", "B-PER ", "I-LOC B-PER "])
 def test_an_i_without_its_b_is_named(before: str) -> None:
     message = refusal("iob2", "O O", f"B-LOC {before}I-LOC".replace("B-LOC I-LOC B", "B-LOC B") if before else "I-LOC")
-    assert ", has the tag 'I-LOC', which has no preceding B-LOC. Fix the tag, or `scheme`, which is `iob2`." in message
+    assert (
+        ", has the tag 'I-LOC', which has no preceding B-LOC. Fix the tag, or leave out `scheme`, which is `iob2`"
+        in message
+    )
     assert message.startswith("x.txt:2: word ")
 
 
@@ -142,23 +145,73 @@ def test_a_span_that_is_never_ended_is_named(tags: str, word: int) -> None:
 
 @pytest.mark.parametrize("tags", ["O E-LOC", "S-LOC I-LOC E-LOC", "S-LOC E-LOC", "S-PER E-LOC"])
 def test_an_end_without_a_beginning_is_named(tags: str) -> None:
-    message = refusal("auto", tags)
+    message = refusal("bioes", tags)
     assert message.startswith("x.txt:1: word 2, 'w2', has the tag ")
-    assert message.endswith(
-        "which has no preceding B-LOC. Fix the tag, or `scheme`, which is `auto`, detected as BIOES."
-    )
+    assert "which has no preceding B-LOC. Fix the tag, or leave out `scheme`, which is `bioes`" in message
 
 
-def test_a_slip_in_iob2_is_named_as_such() -> None:
-    message = refusal("auto", "B-LOC I-LOC O", "B-PER", "O I-LOC")
-    rest = "which has no preceding B-LOC. Fix the tag; all others follow IOB2."
-    assert message == f"x.txt:3: word 2, 'w2', has the tag 'I-LOC', {rest}"
+# --- Slips where the scheme is detected
 
 
-def test_a_slip_in_iob1_is_named_as_such() -> None:
-    message = refusal("auto", "I-LOC O I-PER", "O I-LOC", "O B-LOC O B-PER")
-    assert message.startswith("x.txt:3: word 2, 'w2', has the tag 'B-LOC', which does not follow a LOC")
-    assert message.endswith("Fix the tag; all but 2 follow IOB1.")
+@pytest.mark.parametrize(
+    ("tags", "expected", "scheme", "broken"),
+    [
+        ("B-LOC I-LOC O B-PER O I-LOC", "B-LOC I-LOC O B-PER O B-LOC", "iob2", 1),
+        ("B-LOC O B-PER I-LOC I-LOC O", "B-LOC O B-PER B-LOC I-LOC O", "iob2", 1),
+        ("I-LOC O I-PER O I-LOC I-LOC O B-LOC", "B-LOC O B-PER O B-LOC I-LOC O B-LOC", "iob1", 1),
+        ("B-LOC E-LOC S-PER O E-LOC S-LOC", "B-LOC I-LOC B-PER O B-LOC B-LOC", "bioes", 1),
+        ("B-LOC E-LOC S-PER O B-LOC O", "B-LOC I-LOC B-PER O B-LOC O", "bioes", 1),
+        ("B-LOC I-LOC O B-PER S-PER B-LOC", "B-LOC I-LOC O B-PER B-PER B-LOC", "iob2", 1),
+    ],
+)
+def test_a_few_slips_are_read_as_conlleval_does_and_counted(tags: str, expected: str, scheme: str, broken: int) -> None:
+    assert converted("auto", tags) == [expected]
+    found = read_scheme([sentence(tags)], "auto")
+    assert (found.scheme, found.broken) == (scheme, broken)
+    assert f"{broken} tag breaks {scheme.upper()}" in " ".join(found.notes())
+
+
+def test_the_place_of_a_slip_is_the_line_of_its_word() -> None:
+    lines = Sentence(("a", "b", "c"), ("O", "O", "I-LOC"), "f.bio:501", word_lines=True)
+    rest = [sentence("B-LOC I-LOC O B-PER")] * 3
+    assert "(the first: f.bio:503: 'c' has the tag 'I-LOC')" in read_scheme([lines, *rest], "auto").notes()[0]
+    with pytest.raises(DataError, match=r"^f\.bio:503: 'c' has the tag 'I-LOC', which has no preceding B-LOC"):
+        to_iob2([lines, *rest], "iob2")
+
+
+def test_iob2_without_slips_needs_no_note_and_iob1_is_told() -> None:
+    assert read_scheme([sentence("B-LOC I-LOC O")], "auto").notes() == []
+    assert "the tags are IOB1" in read_scheme([sentence("I-LOC I-LOC B-LOC O")], "auto").notes()[0]
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("I-LOC I-LOC O I-PER", "B-LOC I-LOC O B-PER"),
+        ("person-actor person-actor O LOC", "B-person-actor I-person-actor O B-LOC"),
+    ],
+)
+def test_io_has_types_with_or_without_a_prefix(tags: str, expected: str) -> None:
+    assert converted("io", tags) == [expected]
+
+
+def test_a_b_in_io_is_refused() -> None:
+    assert "has the tag 'B-LOC', which is not a tag of IO" in refusal("io", "B-LOC I-LOC")
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        *(("B_ORG", "B-ORG"), ("b-org", "B-org"), ("I:PER", "I-PER"), ("0", "O"), ("o", "O")),
+        *(("B-", None), ("NOUN", None), ("B-ORG", None)),
+    ],
+)
+def test_what_a_slip_stands_for_is_said(slip: str, meant: str | None) -> None:
+    assert meant_tag(slip) == meant
+    if meant:
+        message = refusal("auto", "B-ORG O O O O O O O O O", f"O {slip}")
+        assert "all but 1 of 12 are" in message
+        assert f"Did you mean {meant!r}? Fix it" in message
 
 
 def test_every_broken_tag_is_told_and_beyond_twenty_counted() -> None:

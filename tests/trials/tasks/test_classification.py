@@ -186,10 +186,10 @@ def test_a_regression_is_measured_by_its_correlations() -> None:
 # --- Refusals
 
 
-def refused(folder: Path, **settings: Any) -> str:
+def refused(folder: Path, code: int = 3, **settings: Any) -> str:
     with pytest.raises(DraftError) as error:
         TrialDraft.model_validate({"data": {"folder": str(folder)}, **settings}).resolve(Lookup())
-    assert error.value.exit_code == 3
+    assert error.value.exit_code == code
     return str(error.value)
 
 
@@ -240,6 +240,8 @@ def test_texts_are_no_tagged_words(task: str, tmp_path: Path) -> None:
 
 
 def test_a_table_without_the_tasks_columns_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    message = refused(write_labels(tmp_path / "texts", ["0", "1"], ["1"]), task="mnli")
-    assert "train.tsv:1: columns.text: unknown 'premise'" in message
-    assert "Known: label, sentence." in message
+    message = refused(write_labels(tmp_path / "texts", ["0", "1"], ["1"]), code=2, task="mnli")
+    assert (
+        "train.tsv: which columns hold the text and its label? Which column is the second text of each pair" in message
+    )
+    assert "it has 'sentence', 'label'." in message

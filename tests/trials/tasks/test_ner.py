@@ -59,7 +59,7 @@ def test_every_scheme_is_read_as_the_same_tags(scheme: str, said: str, tmp_path:
 def test_a_corpus_in_another_scheme_than_is_said_is_refused_with_file_and_line(tmp_path: Path) -> None:
     folder = write_scheme(tmp_path / "bank", "iob1")
     data = DataDraft(folder=str(folder), scheme="iob2").resolve(NER.columns)
-    with pytest.raises(DataError, match=r"bank, train split: .*train\.txt:1: word 1.*`scheme`, which is `iob2`"):
+    with pytest.raises(DataError, match=r"bank, train split: .*train\.txt:1: 'ab' has.*`scheme`, which is `iob2`"):
         read_corpus("ner", data)
 
 

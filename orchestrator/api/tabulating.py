@@ -1,0 +1,70 @@
+"""The table that a launch ends with, from Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from orchestrator.analysis.cells import TRIAL_COLUMNS, cell_label, objective_group, varying_settings
+from orchestrator.analysis.summary import CellSummary, summarise
+from orchestrator.api.answering import chosen_sweep
+from orchestrator.config.console import DEFAULT_STORE
+from orchestrator.config.notebook_output import ShownInCell
+from orchestrator.session.tables import cell_tables
+from orchestrator.store import ResultStore, open_store
+from orchestrator.store.specs import planned_specs
+from trials.spec import TrialSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class Table(ShownInCell):
+    """One row per setting of a sweep; `print` and notebooks show it as `permafrost launch` does.
+
+    Attributes:
+        cells: The settings in the sweep's order, with the means over their seeds.
+    """
+
+    cells: tuple[CellSummary, ...]
+
+    @classmethod
+    def of(cls, specs: list[TrialSpec], store: ResultStore) -> Table:
+        """The settings of planned trials. Raises StoreError."""
+        return cls(tuple(summarise(specs, store.trials(list(TRIAL_COLUMNS)).to_pylist())))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row per setting: names, seeds, scores (0..1), costs, and shares saved (0..1); NaN where not known."""
+        import pandas as pd
+
+        varying = varying_settings([cell.spec for cell in self.cells])
+        return pd.DataFrame([_row(cell, cell_label(cell.spec, varying)) for cell in self.cells])
+
+    def _draw(self, console: Console) -> None:
+        for part in cell_tables(self.cells):
+            console.print(part)
+
+
+def _row(cell: CellSummary, setting: str) -> dict[str, Any]:
+    task, metric, corpus, size = objective_group(cell.spec)
+    names = {"corpus": corpus, "task": task, "metric": metric, "train_size": size, "freeze": cell.spec.freeze.label}
+    figures = {name: value for name, value in vars(cell).items() if name not in ("spec", "states")}
+    return {**names, "setting": setting, "seeds": cell.n, **figures}
+
+
+def table(store: str = DEFAULT_STORE, sweep: str | None = None) -> Table:
+    """The table of a sweep: one row per setting. The store is only read.
+
+    Args:
+        store: A folder, s3://bucket/prefix or gs://bucket/prefix.
+        sweep: The name of one of its sweeps; None for the newest.
+
+    Raises:
+        NothingMatchedError: The store has no such sweep.
+        StoreError: The store cannot be read.
+    """
+    results = open_store(store)
+    return Table.of(planned_specs(chosen_sweep(results, sweep)), results)

@@ -1,0 +1,51 @@
+"""What `--store` and `--sweep` name is given by position, too: one grammar for all commands."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dashboards.cli import app
+from orchestrator.commands.app import COMMANDS, GROUPS, PANELS
+from tests.orchestrator.store.real import Real
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.mark.parametrize("command", ["answer", "status"])
+def test_a_store_and_a_sweep_by_position_are_those_of_the_options(real: Real, command: str) -> None:
+    store = str(real.store)
+    by_option = run(command, "--store", store, "--sweep", "small", "--json")
+    assert by_option.exit_code == 0
+    assert run(command, store, "small", "--json").stdout == by_option.stdout
+    assert run(command, store, "--sweep", "small", "--json").stdout == by_option.stdout
+
+
+def test_a_sweep_that_runs_is_a_file(real: Real) -> None:
+    by_option = run("plan", "--sweep", str(real.sweep), "--store", str(real.store), "--cluster", "inline")
+    assert run("plan", str(real.sweep), "--store", str(real.store), "--cluster", "inline").stdout == by_option.stdout
+
+
+@pytest.mark.parametrize("command", ["answer", "status", "dashboard", "report", "compare"])
+def test_every_command_that_reads_takes_a_store_by_position(command: str) -> None:
+    words = [*(["--study", "emekaeze_pos"] if command == "compare" else []), "no-such-store"]
+    done = run(command, *words)
+    assert (done.exit_code, "no-such-store" in done.output) == (3, True)
+
+
+def test_two_different_stores_are_refused(real: Real) -> None:
+    done = run("answer", str(real.store), "--store", "other")
+    assert done.exit_code == 2
+    assert "give one" in done.output
+
+
+def test_a_sweep_that_a_store_lacks_ends_with_5_on_every_command_that_reads(real: Real) -> None:
+    assert {run(command, str(real.store), "other").exit_code for command in ("answer", "status", "report")} == {5}
+
+
+def test_help_lists_every_command_in_one_of_five_panels() -> None:
+    shown = run("--help").output
+    assert [panel for panel in PANELS if f"─ {panel} ─" not in shown] == []
+    assert [name for name in (*COMMANDS, *GROUPS) if f"│ {name} " not in shown] == []

@@ -1,0 +1,118 @@
+"""Forecasts of real sweeps, told from the store's rows or from pilots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.forecast.pilot import Pilots, chosen_pilots, pilot_spec, run_pilots
+from orchestrator.forecast.plan_forecast import forecast_of, slots_of
+from orchestrator.store import ResultStore, open_store
+from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps.plan import Plan, make_plan
+from orchestrator.sweeps.sweep import Resources, load_sweep
+from tests.builders import write_sweep
+from tests.orchestrator.forecast.worlds import spec_of
+from tests.small_sweeps import POS, launched, write_bank
+from trials.draft import Lookup, TrialDraft
+from trials.errors import MissingError
+from trials.tasks.reading import read_corpus
+
+INLINE = ClusterSpec(address="inline")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sweeps")
+    write_bank(folder / "bank", train=24, dev=8, test=8)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path) -> ResultStore:
+    """Two launches, the second of two more seeds."""
+    launched(folder, POS)
+    return launched(folder, POS.replace("[0, 1]", "[2, 3]"))
+
+
+def planned(folder: Path, store: ResultStore, *settings: str) -> Plan:
+    text = POS.replace("folder: ", f"folder: {folder}/")
+    path = write_sweep(folder / "next.yaml", f"{text.rstrip()}\nname: next\n")
+    return make_plan(*load_sweep(path, list(settings)), store, Lookup(offline=True))
+
+
+def test_more_seeds_of_what_the_store_has_are_told_from_its_trials(folder: Path, store: ResultStore) -> None:
+    found = forecast_of(planned(folder, store, "seeds=[7,8,9]"), store, INLINE)
+    assert found.n_trials == 3
+    assert found.wall_s is not None
+    assert found.disk_bytes is not None
+    assert found.wall_s.low < found.wall_s.median < found.wall_s.high
+    assert found.source == "from 4 trials on this device"
+
+
+def test_another_number_of_threads_is_not_told_from_them(folder: Path, store: ResultStore) -> None:
+    assert not forecast_of(planned(folder, store, "seeds=[7]", "resources.cpus=2"), store, INLINE).is_known
+
+
+@pytest.mark.slow
+def test_a_pilot_runs_the_shapes_that_were_not_seen(folder: Path, tmp_path: Path) -> None:
+    empty, told = open_store(tmp_path / "none", must_exist=False), list[str]()
+    found = forecast_of(planned(folder, empty, "seeds=[0]"), empty, INLINE, pilots=Pilots(told.append))
+    assert found.is_known
+    assert told[0] == "pilot   1 shape, 48 steps each"
+    assert [line.partition(",")[0] for line in told[1:]] == ["pilot   1 of 1: bank ■ ■■■■□□ first 4"]
+    assert found.cells[0].source == "from a pilot of 2 steps"  # an epoch of 24 sentences in batches of 16
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.slow
+def test_a_plan_with_less_of_train_is_forecast_from_the_same_pilots(folder: Path, tmp_path: Path) -> None:
+    empty, told = open_store(tmp_path / "none", must_exist=False), list[str]()
+    pilots = Pilots(told.append)
+    sizes = [
+        forecast_of(planned(folder, empty, "seeds=[0]", f"trial.train_size={n}"), empty, INLINE, pilots=pilots)
+        for n in (24, 16)
+    ]
+    assert [one.is_known for one in sizes] == [True, True]
+    assert [line.startswith("pilot   1 shape") for line in told] == [True, False]
+
+
+@pytest.mark.slow
+def test_a_pilot_that_ends_early_is_told_with_its_reason(folder: Path, store: ResultStore) -> None:
+    spec = planned(folder, store, "seeds=[0]").trials[0]
+    gone = spec.model_copy(update={"model": spec.model.model_copy(update={"path": "/nowhere"})})
+    with pytest.raises(MissingError, match="failed: "):
+        run_pilots([gone], 1, lambda line: None)
+
+
+def test_pilots_of_many_shapes_take_the_extremes_of_each_corpus() -> None:
+    specs = [spec_of(depth, optim={"batch_size": size}) for depth in range(7) for size in (8, 16)]
+    assert len(chosen_pilots(specs[:8], set())) == 8
+    chosen = chosen_pilots(specs, set())
+    assert {0, 6} <= {spec.freeze.depth for spec in chosen}
+    assert len(chosen) <= 12
+
+
+def test_a_pilot_is_a_trial_of_the_same_shape_and_few_steps() -> None:
+    spec = spec_of(2, train_size=4000)
+    large = spec.model_copy(update={"data": spec.data.model_copy(update={"sizes": (5000, 900, 900)})})
+    small = pilot_spec(large)
+    assert (small.train_size, small.optim.epochs, small.freeze.depth) == (384, 2, 2)
+    assert small.data.sizes == (1000, 192, 1)
+
+
+def test_a_pilot_reads_enough_where_a_share_of_train_serves_as_dev(tmp_path: Path) -> None:
+    train = write_bank(tmp_path / "bank", train=60, dev=1, test=1) / "train.conllu"
+    draft = TrialDraft.model_validate({"data": {"train": [str(train)], "held_out": 0.2}})
+    small = pilot_spec(draft.resolve(Lookup(offline=True)))
+    assert small.train_size == len(read_corpus("pos", small.data).train) < 60
+
+
+def test_slots_are_what_machine_and_cluster_file_have_room_for(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    assert slots_of(INLINE, Resources(), 0.0) == 1
+    assert slots_of(ClusterSpec(address="auto", concurrency=16), Resources(), 0.0) == 16
+    assert slots_of(ClusterSpec(), Resources(gpus=1), 1.0, tmp_path) == 1
+    assert np.isfinite(slots_of(ClusterSpec(), Resources(), 0.0))

@@ -1,0 +1,666 @@
+"""Folders that people bring, a kind each: what they are taken for, what is said about it, or why they are refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.own_data.choose_options import ChooseOptions
+from orchestrator.own_data.corpus_guess import guess_corpus
+from orchestrator.own_data.corpus_lines import corpus_lines, examples
+from trials.datasets.corpus import Text
+from trials.draft import Lookup
+from trials.errors import PermafrostError
+from trials.sources.corpus_draft import DataDraft
+from trials.tasks.reading import read_corpus
+
+Sentences = Sequence[Sequence[Sequence[str]]]  # rows of columns
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A folder or file, and what comes out: a task, a format and columns with sizes, or an error."""
+
+    files: Mapping[str, str]
+    task: str = ""
+    format: str = ""
+    columns: Mapping[str, str | int] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()  # of train, dev and test; of all of them where a share of train is held out
+    notes: Sequence[str] = ()
+    error: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "data"
+
+
+def lines(sentences: Sentences, gap: str = "\t", before: str = "") -> str:
+    return "".join(before + "".join(gap.join(row) + "\n" for row in rows) + "\n" for rows in sentences)
+
+
+def ner(n: int, start: int = 0) -> list[list[list[str]]]:
+    """Sentences of entities in IOB2."""
+    return [
+        [[f"Ada{i}", "B-PER"], ["sees", "O"], ["New", "B-LOC"], [f"York{i}", "I-LOC"]] for i in range(start, start + n)
+    ]
+
+
+def as_iob1(sentences: Sentences) -> list[list[list[str]]]:
+    return [[[*rest, tag.replace("B-", "I-")] for *rest, tag in rows] for rows in sentences]
+
+
+def numbered(sentences: Sentences, *more: str) -> list[list[list[str]]]:
+    return [[[str(i), row[0], *row[1:], *more] for i, row in enumerate(rows, start=1)] for rows in sentences]
+
+
+def with_tag(sentences: Sentences, tag: str) -> str:
+    return lines([*sentences, [["Acme", tag], ["grows", "O"]]])
+
+
+def texts(n: int, start: int = 0) -> list[tuple[str, str]]:
+    return [(f"a {'calm' if i % 2 else 'loud'} film number {i}", str(i % 2)) for i in range(start, start + n)]
+
+
+def table(rows: Sequence[Sequence[str]], header: Sequence[str] = ("sentence", "label"), gap: str = "\t") -> str:
+    return "".join(gap.join(row) + "\n" for row in ([header, *rows] if header else rows))
+
+
+def pairs(header: Sequence[str], labels: Sequence[str] = ("0", "1"), n: int = 40, start: int = 0) -> str:
+    rows = [
+        [str(i), f"a boat sails {i}", f"a ship sails {i}", labels[i % len(labels)]] for i in range(start, start + n)
+    ]
+    return table(rows, header)
+
+
+def with_splits(suffix: str, make: Any, train: int = 40) -> dict[str, str]:
+    return {f"train{suffix}": make(train, 0), f"dev{suffix}": make(8, 100), f"test{suffix}": make(6, 200)}
+
+
+NER = with_splits(".tsv", lambda n, start: lines(ner(n, start)))
+TEXTS = with_splits(".tsv", lambda n, start: table(texts(n, start)))
+REVIEWS = {
+    f"{split}/{name}/{i}_{i % 10}.txt": f"A {name} film.<br />Number {split} {i}."
+    for split, n in (("train", 12), ("test", 4))
+    for name in ("neg", "pos")
+    for i in range(n)
+}
+WORDS_A_ROW = (
+    "Sentence #,Word,POS,Tag\nSentence: 1,Bakers,NNS,O\n,of,IN,O\n,Lima,NNP,B-geo\n"
+    "Sentence: 2,Peru,NNP,B-gpe\n,says,VBZ,O\n"
+)
+CONLL09 = "".join(
+    f"1\tMira{i}\tmira\tmira\tNNP\tNNP\t_\t_\t2\t2\tSBJ\tSBJ\t_\t_{extra}\n2\tleaves\tleave\tleave\tVBZ\tVBZ\t_\t_\t0\t0"
+    f"\tROOT\tROOT\tY\tleave.01{extra}\n\n"
+    for i in range(40)
+    for extra in ["\tA0" * (i % 3)]
+)
+IS_WORDS: dict[str, Any] = {"task": "ner", "format": "columns", "sizes": (40, 8, 6)}
+IS_TEXTS: dict[str, Any] = {
+    "task": "classification",
+    "format": "tsv",
+    "columns": {"text": "sentence", "label": "label"},
+}
+
+KINDS: dict[str, Kind] = {
+    # --- Words a line
+    "words a line in .tsv": Kind(NER, **IS_WORDS, notes=["format columns, as train.tsv has one word a line"]),
+    "words a line in .tsv with document starts": Kind(
+        {name: "-DOCSTART-\tO\n\n" + text for name, text in NER.items()}, **IS_WORDS
+    ),
+    "words a line in .csv with tabs": Kind(with_splits(".csv", lambda n, start: lines(ner(n, start))), **IS_WORDS),
+    "words a line in .tsv with one tag that is none": Kind(
+        {**NER, "train.tsv": with_tag(ner(60), "B_ORG")},
+        error=[
+            "train.tsv:301: 'Acme' has the tag 'B_ORG', which is not a span tag",
+            "all but 1 of 242 are",
+            "'B-ORG'?",
+        ],
+    ),
+    "parts of speech in .tsv": Kind(
+        with_splits(
+            ".tsv", lambda n, start: lines([[[f"Ada{i}", "PROPN"], ["sees", "VERB"]] for i in range(start, start + n)])
+        ),
+        task="pos",
+        format="columns",
+        sizes=(40, 8, 6),
+    ),
+    "a table in .txt": Kind(
+        with_splits(".txt", lambda n, start: table(texts(n, start))),
+        task="classification",
+        format="tsv",
+        sizes=(40, 8, 6),
+        columns={"text": "sentence", "label": "label"},
+        notes=["format tsv, as train.txt has cells separated by tabs"],
+    ),
+    "CoNLL-U in .conll": Kind(
+        with_splits(
+            ".conll",
+            lambda n, start: lines(
+                [
+                    [["1", f"Ada{i}", "_", "NOUN", *"_" * 6], ["2", "x", "_", "VERB", *"_" * 6]]
+                    for i in range(start, start + n)
+                ]
+            ),
+        ),
+        task="pos",
+        format="conllu",
+        sizes=(40, 8, 6),
+        notes=["format conllu, as train.conll has"],
+    ),
+    "eng.train, eng.testa and eng.testb in IOB1": Kind(
+        {
+            f"eng.{split}": "-DOCSTART- -X- O O\n\n"
+            + lines([[[r[0], "NNP", "I-NP", r[1]] for r in rows] for rows in as_iob1(ner(n, start))], " ")
+            for split, n, start in (("train", 40, 0), ("testa", 8, 100), ("testb", 6, 200))
+        },
+        **IS_WORDS,
+        notes=["train, dev, test: the tags are IOB1: a span begins with I-"],
+    ),
+    # --- Slips in tags
+    **{
+        f"the tag {tag} among those of spans": Kind(
+            {"train.txt": with_tag(ner(60), tag)},
+            error=["train.txt:301: 'Acme' has the tag", f"Did you mean {meant!r}?"],
+        )
+        for tag, meant in (("B_ORG", "B-ORG"), ("b-org", "B-org"), ("0", "O"))
+    },
+    "an O that is zero everywhere": Kind(
+        {"train.txt": lines(ner(60)).replace("\tO\n", "\t0\n")},
+        error=["train.txt:2: 'sees' has the tag '0'", "mean 'O'?"],
+    ),
+    "an I- that continues nothing": Kind(
+        {"train.bio": with_tag(ner(60), "I-ORG"), "dev.bio": lines(ner(8, 100))},
+        task="ner",
+        format="columns",
+        sizes=(61, 8, 0),
+        notes=[
+            "train: 1 tag breaks IOB2, which all others follow (the first: ",
+            "train.bio:301: 'Acme' has the tag 'I-ORG')",
+        ],
+    ),
+    "an I- that continues nothing, with the scheme given": Kind(
+        {"train.bio": with_tag(ner(60), "I-ORG"), "dev.bio": lines(ner(8, 100))},
+        options={"scheme": "iob2"},
+        error=["train.bio:301: 'Acme' has the tag 'I-ORG', which has no preceding B-ORG", "leave out `scheme`"],
+    ),
+    "IOB1 with a B- that it does not need": Kind(
+        {"train.bio": with_tag(as_iob1(ner(60)), "B-ORG"), "dev.bio": lines(as_iob1(ner(8, 100)))},
+        task="ner",
+        format="columns",
+        sizes=(61, 8, 0),
+        notes=["train, dev: the tags are IOB1", "train: 1 tag breaks IOB1"],
+    ),
+    "types without a prefix": Kind(
+        {"train.txt": lines([[["Ada", "person-actor"], ["sees", "O"], [f"us{i}", "O"]] for i in range(60)])},
+        error=["are its tags ('O', 'person-actor') those of spans or of single words?", "--task ner --scheme io"],
+    ),
+    "types without a prefix, said to be IO": Kind(
+        {"train.txt": lines([[["Ada", "person-actor"], ["sees", "O"], [f"us{i}", "O"]] for i in range(60)])},
+        task="ner",
+        format="columns",
+        sizes=(60,),
+        options={"scheme": "io"},
+    ),
+    # --- Columns that are not the words
+    "a running number, words, parts of speech and spans": Kind(
+        {"train.txt": lines(numbered([[[w, "NNP", "I-NP", t] for w, t in rows] for rows in ner(60)]), " ")},
+        task="ner",
+        format="columns",
+        columns={"tokens": 1},
+        sizes=(60,),
+        notes=["column 0 numbers the words of each sentence"],
+    ),
+    "a running number and a name of the annotator behind the tags": Kind(
+        {"train.iob2": lines(numbered(ner(60), "-", "amy"), before="# sent_id = a\n# text = b c\n")},
+        task="ner",
+        format="columns",
+        columns={"tokens": 1, "tags": 2},
+        sizes=(60,),
+        notes=["the tags are column 2"],
+    ),
+    "nested spans": Kind(
+        {
+            "train.tsv": lines(
+                numbered(
+                    [
+                        [[w, t, "B-LOC" if i == 3 and n % 9 == 0 else "O"] for i, (w, t) in enumerate(rows)]
+                        for n, rows in enumerate(ner(60))
+                    ]
+                ),
+                before="#\thttp://example.org [2011-03-04]\n",
+            )
+        },
+        task="ner",
+        format="columns",
+        columns={"tokens": 1, "tags": 2},
+        sizes=(60,),
+    ),
+    "the tag before the word": Kind(
+        {"train.bio": lines([[row[::-1] for row in rows] for rows in ner(60)])},
+        task="ner",
+        format="columns",
+        columns={"tokens": 1, "tags": 0},
+        sizes=(60,),
+        notes=["each line has the tag first"],
+    ),
+    "CoNLL-2009 with a column for each predicate": Kind(
+        {"train.txt": CONLL09}, error=["which column holds the tags?", "--tags"]
+    ),
+    "CoNLL-2009 with its tags given": Kind(
+        {"train.txt": CONLL09},
+        task="pos",
+        format="columns",
+        columns={"tokens": 1, "tags": 4},
+        sizes=(40,),
+        options={"tags": "4"},
+    ),
+    "a treebank without its words": Kind(
+        {"train.conllu": lines([[[str(i), "_", "_", "NOUN", *"_" * 6] for i in (1, 2, 3)]] * 60)},
+        error=["all 180 words are `_`: the corpus is released without its text"],
+    ),
+    "columns without their words": Kind(
+        {"train.txt": lines([[["_", "B-PER"], ["_", "O"]]] * 60), "dev.txt": lines([[["_", "O"], ["_", "B-PER"]]] * 9)},
+        error=["all 120 words are `_`"],
+    ),
+    "columns of which most words are one": Kind(
+        {"train.txt": lines([[["x", "B-PER"], ["x", "O"], [f"w{i}", "O"]] for i in range(60)])},
+        task="ner",
+        format="columns",
+        sizes=(60,),
+        notes=["of the words are 'x'; is it the column of the words (--words)?"],
+    ),
+    "no blank lines": Kind(
+        {"train.bio": "".join(f"w{i}\tO\n" for i in range(300)) + "Ada\tB-PER\n", "dev.bio": lines(ner(8))},
+        task="ner",
+        format="columns",
+        sizes=(1, 8, 0),
+        notes=["train: 1 sentence of 301 words: there are no blank lines between sentences"],
+    ),
+    # --- Comments
+    **{
+        f"comments like {comment!r}": Kind(
+            {"train.conll": lines(ner(60), before=comment + "\n")}, task="ner", format="columns", sizes=(60,)
+        )
+        for comment in (
+            "#\thttp://example.org/1 [2011-03-04]",
+            "## doc 1",
+            "# id = 4",
+            "#begin document (x); part 000",
+            "#doc\t1\t2",
+        )
+    },
+    # --- Splits by their names
+    **{
+        f"splits called {train}, {dev} and {test}": Kind(
+            {train: table(texts(40)), dev: table(texts(8, 100)), test: table(texts(6, 200))},
+            **IS_TEXTS,
+            sizes=(40, 8, 6),
+        )
+        for train, dev, test in (
+            ("train.tsv", "validation.tsv", "test.tsv"),
+            ("train.tsv", "devel.tsv", "test.tsv"),
+            ("train.tsv", "Valid.tsv", "TEST.tsv"),
+            ("my_train.tsv", "my_val.tsv", "my_test.tsv"),
+            ("train.tsv", "testa.tsv", "testb.tsv"),
+            ("train.tsv", "eval.tsv", "test.tsv"),
+            ("training.tsv", "development.tsv", "testing.tsv"),
+            ("train-00000-of-00001.tsv", "validation-00000-of-00001.tsv", "test-00000-of-00001.tsv"),
+        )
+    },
+    "shards of a split": Kind(
+        {
+            "train-00000-of-00002.tsv": table(texts(20)),
+            "train-00001-of-00002.tsv": table(texts(20, 20)),
+            "validation-00000-of-00001.tsv": table(texts(8, 100)),
+        },
+        **IS_TEXTS,
+        sizes=(40, 8, 0),
+    ),
+    "splits in a folder further down": Kind(
+        {f"data/conll/{name}": text for name, text in NER.items()},
+        error=["there are such files in data/conll. Give that folder"],
+    ),
+    "what save_to_disk writes": Kind(
+        {"dataset_dict.json": "{}", "train/state.json": "{}"}, error=["with `save_to_disk`", "to_parquet"]
+    ),
+    "splits called trainset and testset": Kind(
+        {"trainset.tsv": table(texts(60)), "testset.tsv": table(texts(6, 200))}, **IS_TEXTS, sizes=(66,)
+    ),
+    "a dev split twice": Kind(
+        {**TEXTS, "valid.tsv": table(texts(8, 300))},
+        error=["needs one file with 'dev' in its name, found dev.tsv, valid.tsv", "--dev FILE"],
+    ),
+    "a dev split twice, both given": Kind(
+        {**TEXTS, "valid.tsv": table(texts(8, 300))},
+        **IS_TEXTS,
+        sizes=(40, 16, 6),
+        options={"dev": ["dev.tsv", "valid.tsv"]},
+    ),
+    "a file that looks like a split": Kind(
+        {**TEXTS, "eval.tsv": table(texts(8, 300)), "train.json": "{}"},
+        **IS_TEXTS,
+        sizes=(40, 8, 6),
+        notes=["eval.tsv, train.json look like splits and are not used"],
+    ),
+    "MNLI's two dev splits": Kind(
+        {
+            "train.tsv": pairs(("index", "sentence1", "sentence2", "gold_label")),
+            "dev_matched.tsv": pairs(("index", "sentence1", "sentence2", "gold_label"), start=100, n=8),
+            "dev_mismatched.tsv": pairs(("index", "sentence1", "sentence2", "gold_label"), start=200, n=8),
+        },
+        task="mnli",
+        options={"task": "mnli"},
+        format="tsv",
+        columns={"text": "sentence1", "pair": "sentence2", "label": "gold_label"},
+        sizes=(40, 8, 0),
+    ),
+    "a copy of dev as test": Kind(
+        {**TEXTS, "test.tsv": TEXTS["dev.tsv"]},
+        **IS_TEXTS,
+        sizes=(40, 8, 0),
+        notes=["test.tsv is left out: it is identical to dev.tsv"],
+    ),
+    # --- Labels
+    "a test split of -1": Kind(
+        {**TEXTS, "test.tsv": table([(t, "-1") for t, _ in texts(6, 200)])},
+        **IS_TEXTS,
+        sizes=(40, 8, 0),
+        notes=["test is left out, as it has no labels: every label is -1 (test.tsv)"],
+    ),
+    "a test split without a label column": Kind(
+        {**TEXTS, "test.tsv": table([(str(n), t) for n, (t, _) in enumerate(texts(6, 200))], ("index", "sentence"))},
+        **IS_TEXTS,
+        sizes=(40, 8, 0),
+        notes=["test is left out, as it has no labels: there is no column 'label'"],
+    ),
+    "a dev split of -1": Kind(
+        {**TEXTS, "dev.tsv": table([(t, "-1") for t, _ in texts(6, 200)])},
+        error=["dev.tsv: the dev split has no labels: every label is -1"],
+    ),
+    "-1 as one of two classes": Kind(
+        with_splits(".tsv", lambda n, start: table([(t, k.replace("0", "-1")) for t, k in texts(n, start)])),
+        **IS_TEXTS,
+        sizes=(40, 8, 6),
+    ),
+    # --- Pairs
+    "Quora's table": Kind(
+        {
+            "train.tsv": table(
+                [[str(i), "7", "8", f"why is {i}", f"what is {i}", str(i % 2)] for i in range(80)],
+                ("id", "qid1", "qid2", "question1", "question2", "is_duplicate"),
+            )
+        },
+        task="classification",
+        format="tsv",
+        columns={"text": "question1", "pair": "question2", "label": "is_duplicate"},
+        sizes=(80,),
+    ),
+    "QNLI's table": Kind(
+        {"train.tsv": pairs(("index", "question", "sentence", "label"), n=80)},
+        task="classification",
+        format="tsv",
+        columns={"text": "question", "pair": "sentence", "label": "label"},
+        sizes=(80,),
+    ),
+    "STS-B's table": Kind(
+        {"train.tsv": pairs(("index", "sentence1", "sentence2", "score"), ("1.000", "2.500", "5.000"), n=80)},
+        task="stsb",
+        format="tsv",
+        columns={"text": "sentence1", "pair": "sentence2", "label": "score"},
+        sizes=(80,),
+    ),
+    "a pair whose text and label are given": Kind(
+        {"train.tsv": pairs(("index", "sentence1", "sentence2", "score"), ("1.000", "2.500", "5.000"), n=80)},
+        options={"task": "stsb", "text": "sentence1", "label": "score"},
+        task="stsb",
+        format="tsv",
+        columns={"text": "sentence1", "pair": "sentence2", "label": "score"},
+        sizes=(80,),
+        notes=["'sentence2' is taken as the second text of each pair (--pair none to leave it out)"],
+    ),
+    "a pair of which one text is asked for": Kind(
+        {"train.tsv": pairs(("index", "premise", "hypothesis", "label"), n=80)},
+        options={"text": "hypothesis", "label": "label", "pair": "none"},
+        task="classification",
+        format="tsv",
+        columns={"text": "hypothesis", "label": "label"},
+        sizes=(80,),
+    ),
+    "a pair with names of its own": Kind(
+        {"train.tsv": pairs(("index", "frage_a", "frage_b", "gleich"), n=80)},
+        error=[
+            "Several look like texts: frage_a, frage_b",
+            "--text frage_a --pair frage_b --label gleich, or with --pair none",
+        ],
+    ),
+    "a pair task whose second text nobody can name": Kind(
+        {"train.tsv": pairs(("index", "frage_a", "frage_b", "gleich"), n=80)},
+        options={"task": "qqp", "text": "frage_a", "label": "gleich"},
+        error=["Which column is the second text of each pair (--pair COLUMN).", "--pair frage_b"],
+    ),
+    "a pair with names of its own, given": Kind(
+        {"train.tsv": pairs(("index", "frage_a", "frage_b", "gleich"), n=80)},
+        options={"text": "frage_a", "pair": "frage_b", "label": "gleich"},
+        task="classification",
+        format="tsv",
+        columns={"text": "frage_a", "pair": "frage_b", "label": "gleich"},
+        sizes=(80,),
+    ),
+    # --- Tables
+    "semicolons": Kind(
+        {"train.csv": table([(f'"{t}, indeed"', k) for t, k in texts(80)], ("text", "label"), ";")},
+        task="classification",
+        format="csv",
+        columns={"text": "text", "label": "label"},
+        sizes=(80,),
+        notes=["the cells are separated by semicolons"],
+    ),
+    "a word a row": Kind(
+        {"train.csv": WORDS_A_ROW},
+        error=["a row holds one word and its tag, not a text: the tags are column 'Tag'", "format: columns"],
+    ),
+    "CoLA as it is published": Kind(
+        {"train.tsv": table([(f"src{i % 4}", k, "" if i % 2 else "*", t) for i, (t, k) in enumerate(texts(80))], ())},
+        task="classification",
+        format="tsv",
+        columns={"text": 3, "label": 1},
+        sizes=(80,),
+    ),
+    "CoLA as it is published, as its task": Kind(
+        {"train.tsv": table([(f"src{i % 4}", k, "" if i % 2 else "*", t) for i, (t, k) in enumerate(texts(80))], ())},
+        task="cola",
+        options={"task": "cola"},
+        format="tsv",
+        columns={"text": 3, "label": 1},
+        sizes=(80,),
+    ),
+    "single words as texts": Kind(
+        {"train.csv": table([(f"word{i}", str(i % 2)) for i in range(60)], ("text", "label"), ",")},
+        task="classification",
+        format="csv",
+        columns={"text": "text", "label": "label"},
+        sizes=(60,),
+        notes=["texts are single words; words with tags are"],
+    ),
+    "sentences without labels": Kind(
+        {"train.txt": "".join("so " * (i % 7) + f"many words {i}\n" for i in range(60))},
+        error=["its lines hold 3 to 9 words each, so they are no word and tag"],
+    ),
+    "numbers in place of the names of tags": Kind(
+        {
+            "train.jsonl": "".join(
+                json.dumps({"tokens": ["Ada", f"w{i}"], "ner_tags": [1, 0]}) + "\n" for i in range(60)
+            )
+        },
+        error=["the tags in 'ner_tags' are numbers, 0 to 1, which say no types"],
+    ),
+    "MRPC as it is published": Kind(
+        {
+            "msr_paraphrase_train.txt": table(
+                [[str(i % 2), "7", "8", f"He said so {i} times", f"So he said {i} times"] for i in range(80)],
+                ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
+            )
+        },
+        task="classification",
+        format="tsv",
+        columns={"text": "#1 String", "pair": "#2 String", "label": "Quality"},
+        sizes=(80,),
+    ),
+    "JSON lines called .json": Kind(
+        {
+            f"{split}.json": "".join(json.dumps({"text": t, "label": int(k)}) + "\n" for t, k in texts(n, start))
+            for split, n, start in (("train", 40, 0), ("validation", 8, 100))
+        },
+        task="classification",
+        format="jsonl",
+        columns={"text": "text", "label": "label"},
+        sizes=(40, 8, 0),
+    ),
+    "a single file": Kind(
+        {"x.csv": table([(f'"{t}"', k) for t, k in texts(80)], ("text", "label"), ",")},
+        task="classification",
+        format="csv",
+        name="data/x.csv",
+        columns={"text": "text", "label": "label"},
+        sizes=(80,),
+        notes=["no dev split: 10% of train serve as dev"],
+    ),
+    # --- A folder for each class
+    "IMDB": Kind(
+        {**REVIEWS, "train/unsup/0_0.txt": "Any film.", "train/urls_pos.txt": "x", "README": "y"},
+        task="classification",
+        format="jsonl",
+        columns={"text": "text", "label": "label"},
+        sizes=(32,),
+        notes=["a folder for each class (neg, pos)", "train/unsup is not used: its 1 texts"],
+    ),
+    "classes without splits": Kind(
+        {f"{name}/{i:03}.txt": f"News of {name} {i}." for name in ("sport", "tech", "art") for i in range(20)},
+        task="classification",
+        format="jsonl",
+        columns={"text": "text", "label": "label"},
+        sizes=(60,),
+        notes=["a folder for each class (art, sport, tech)"],
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+
+
+def written(files: Mapping[str, str], folder: Path = Path("data")) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_folder_is_understood_or_refused_with_its_true_cause(name: str) -> None:
+    kind = KINDS[name]
+    written(kind.files)
+    asked = ChooseOptions(data=kind.name, **kind.options)
+    asked.check()
+    if kind.error:
+        with pytest.raises(PermafrostError) as error:
+            guess_corpus(asked, Lookup(offline=True))
+        assert [words for words in kind.error if words not in str(error.value)] == [], str(error.value)
+        return
+    found = guess_corpus(asked, Lookup(offline=True))
+    columns = found.spec.columns.model_dump(exclude_none=True)
+    sizes = found.spec.sizes if found.spec.held_out is None else (sum(found.spec.sizes or ()),)
+    assert (found.task, found.spec.format, columns, sizes) == (kind.task, kind.format, kind.columns, kind.sizes)
+    assert [words for words in kind.notes if words not in "\n".join(found.lines)] == [], found.lines
+    again = Lookup(offline=True).data(DataDraft.model_validate(found.data), found.task)
+    assert again.content() == found.spec.content()  # a sweep file reads the same
+
+
+# --- Whatever is written is read back
+
+WORD = st.text("abcÄñ0123456789.,;#\"'|", min_size=1, max_size=4).filter(lambda word: not word.startswith("#"))
+SPANS = st.lists(
+    st.tuples(st.sampled_from(["", "PER", "LOC"]), st.lists(WORD, min_size=1, max_size=3)), min_size=1, max_size=3
+)
+CORPUS = st.lists(SPANS, min_size=2, max_size=5)
+
+
+def tagged(spans: Sequence[tuple[str, Sequence[str]]], scheme: str) -> list[list[str]]:
+    rows: list[list[str]] = []
+    for n, (kind, words) in enumerate(spans):
+        begins = scheme == "iob2" or (n > 0 and spans[n - 1][0] == kind)
+        marks = [("B" if begins and not i else "I") + f"-{kind}" if kind else "O" for i, _ in enumerate(words)]
+        rows += map(list, zip(words, marks, strict=True))
+    return rows
+
+
+@given(
+    CORPUS,
+    st.sampled_from(["iob2", "iob1"]),
+    st.sampled_from([" ", "\t"]),
+    st.booleans(),
+    st.sampled_from(["", "# id 1 of\n", "#\tx\ty z\n"]),
+)
+def test_a_corpus_of_words_is_read_back(
+    corpus: list[list[tuple[str, list[str]]]], scheme: str, gap: str, is_numbered: bool, before: str
+) -> None:
+    known = [[("PER", ["Ada", "L."]), ("", ["sees"]), ("LOC", ["York"])], [("LOC", ["Rome"]), ("LOC", ["Bern"])]]
+    rows, expected = ([tagged(spans, each) for spans in [*known, *corpus]] for each in (scheme, "iob2"))
+    content = lines(numbered(rows) if is_numbered else rows, gap, before)
+    with tempfile.TemporaryDirectory() as folder:
+        files = [
+            str(written({f"{n}.{'tsv' if gap == chr(9) else 'txt'}": content + "\n" * n}, Path(folder))) for n in (0, 1)
+        ]
+        paths = sorted(str(path) for path in Path(files[0]).iterdir())
+        found = guess_corpus(ChooseOptions(train=paths[:1], dev=paths[1:]), Lookup(offline=True))
+        read = read_corpus(found.task, found.spec)
+    assert found.task == "ner"
+    assert [[list(pair) for pair in zip(*item[:2], strict=True)] for item in read.train] == expected
+
+
+TEXT = st.text("abc ,;|\"'#", min_size=1, max_size=12).map(str.strip).filter(bool)
+
+
+@given(
+    st.lists(st.tuples(TEXT, st.sampled_from(["good", "bad"])), min_size=1, max_size=8),
+    st.sampled_from([",", ";", "\t"]),
+)
+def test_a_table_of_texts_is_read_back(rows: list[tuple[str, str]], gap: str) -> None:
+    rows = [("a fine film, indeed", "good"), ("a poor one; alas", "bad"), *rows]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{n}.csv" for n in (0, 1)]
+        for n, path in enumerate(paths):
+            with path.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file, delimiter=gap).writerows([("text", "label"), *rows, *[("another", "good")] * n])
+        found = guess_corpus(ChooseOptions(train=[str(paths[0])], dev=[str(paths[1])]), Lookup(offline=True))
+        train = read_corpus(found.task, found.spec).train
+    assert [(item.text, item.label) for item in train if isinstance(item, Text)] == rows
+
+
+# --- What is shown
+
+
+def test_examples_show_words_with_their_tags_and_texts_with_their_labels() -> None:
+    found = guess_corpus(ChooseOptions(data=str(written(NER))), Lookup(offline=True))
+    assert examples(read_corpus("ner", found.spec).train)[0] == "Ada0/B-PER sees/O New/B-LOC York0/I-LOC"
+    shown = corpus_lines("ner", found.spec)
+    assert shown[0] == "tags: B-PER 25.0 %, O 25.0 %, B-LOC 25.0 %, I-LOC 25.0 %"
+    assert shown[1] == "160 words, 82 different, most often 'sees' (25.0 %); 0 sentences of one word (0.0 %)"
+    other = guess_corpus(ChooseOptions(data=str(written(TEXTS, Path("texts")))), Lookup(offline=True))
+    assert corpus_lines("classification", other.spec)[2:] == [
+        "e.g. a loud film number 0 => 0", "e.g. a calm film number 1 => 1", "e.g. a loud film number 2 => 0"
+    ]  # fmt: skip
+
+
+def test_pairs_are_shown_side_by_side_and_long_texts_are_cut() -> None:
+    pair = Text("a boat " * 40, "a ship", "1")
+    assert examples([pair]) == [f"{('a boat ' * 40)[:46]} ... | a ship => 1"]

@@ -1,0 +1,182 @@
+"""Whatever happens to the files of a node's cache, a trial's numbers stay; what does not fit is said and made anew."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.examples import first
+from tests.trials.conftest import TrialMaker
+from trials.cache.node_cache import read_checked_json, write_json
+from trials.cache.set_up import SetUpWork, reported_to
+from trials.encoding import tokenize
+from trials.run import run_trial
+from trials.spec import TrialSpec
+
+FROZEN = {"freeze": {"strategy": "first_k", "depth": 2, "embeddings": True}, "frozen_dropout": False}
+
+
+def flip_bits(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    for at in range(len(content) // 2, len(content), 97):
+        content[at] ^= 4
+    path.write_bytes(content)
+
+
+def flip_one_bit_and_restore_the_times(path: Path) -> None:
+    content, status = bytearray(path.read_bytes()), path.stat()
+    content[-1:] = bytes(byte ^ 1 for byte in content[-1:])
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def cut_to_half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def roll(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:128] + content[136:] + content[128:136])
+
+
+def lengthen(path: Path) -> None:
+    path.write_bytes(path.read_bytes() * 2)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def write_list(path: Path) -> None:
+    path.write_text("[]")
+
+
+def write_garbage(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe{" * 50)
+
+
+def replaced(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        path.rename(path.with_name(f"{path.name}.before"))
+        make(path)
+
+    return damage
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "flipped bits": flip_bits,
+    "a flipped bit under the old times": flip_one_bit_and_restore_the_times,
+    "cut to half": cut_to_half,
+    "zeros": zero,
+    "rolled": roll,
+    "too long": lengthen,
+    "empty": empty,
+    "a list": write_list,
+    "garbage": write_garbage,
+    "missing": replaced(lambda path: None),
+    "a pipe": replaced(os.mkfifo),
+    "a folder": replaced(Path.mkdir),
+    "a link without an end": replaced(lambda path: path.symlink_to("/dev/zero")),
+    "a link to nothing": replaced(lambda path: path.symlink_to("nothing")),
+    "a link to itself": replaced(lambda path: path.symlink_to(path.name)),
+}
+FILES = ("prefix/*/*.states", "prefix/*/*.rows", "tokens/*/*.npy", "tokens/*/meta.json", "*/*/boot", "**/*.lock")
+
+
+def losses(spec: TrialSpec) -> list[tuple[float, ...]]:
+    return [record.step_losses for record in run_trial(spec, device=torch.device("cpu"))]
+
+
+@pytest.fixture(scope="module")
+def spec(make_any_trial: TrialMaker) -> TrialSpec:
+    return make_any_trial(**FROZEN)
+
+
+@pytest.fixture(scope="module")
+def warm(spec: TrialSpec, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[float, ...]]]:
+    """A cache with the files of a trial, and its losses."""
+    cache = tmp_path_factory.mktemp("warm") / "cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PERMAFROST_CACHE", str(cache))
+        tokenize._encode.cache_clear()
+        return cache, losses(spec)
+
+
+@pytest.fixture
+def cache(warm: tuple[Path, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, for a process that has none of its files mapped."""
+    tokenize._encode.cache_clear()
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+    return Path(shutil.copytree(warm[0], tmp_path / "cache"))
+
+
+QUICK = [f"{damage} in {FILES[n % len(FILES)]}" for n, damage in enumerate(DAMAGES)]
+CASES = dict.fromkeys([*QUICK, *(f"{damage} in {files}" for damage in DAMAGES for files in FILES)])
+
+
+@pytest.mark.parametrize("case", first(len(QUICK), CASES))
+def test_a_trial_over_damaged_files_has_the_bits_of_one_that_made_them(
+    case: str, spec: TrialSpec, warm: tuple[Path, list[tuple[float, ...]]], cache: Path
+) -> None:
+    said, (damage, _, pattern) = list[SetUpWork](), case.rpartition(" in ")
+    files = [path for path in cache.glob(pattern) if path.stat().st_size or "lock" in path.name]
+    for path in files:
+        DAMAGES[damage](path)
+    with reported_to(said.append, every_s=3600):
+        assert losses(spec) == warm[1]
+    assert files
+    looks_unwritten = damage in ("missing", "a link to nothing") or (damage, pattern) == ("zeros", FILES[1])
+    assert all(work.is_note and "anew" in str(work) for work in said)
+    assert said or looks_unwritten or pattern.endswith(("boot", "lock"))
+    said.clear()
+    with reported_to(said.append, every_s=3600):  # it was made anew
+        assert losses(spec) == warm[1]
+    assert said == []
+
+
+def test_a_process_that_has_an_encoded_corpus_mapped_notices_that_its_files_change(
+    spec: TrialSpec, warm: tuple[Path, list[tuple[float, ...]]], cache: Path
+) -> None:
+    assert losses(spec) == warm[1]
+    for path in cache.glob("tokens/*/train.ids.npy"):
+        roll(path)
+    assert losses(spec) == warm[1]
+
+
+@pytest.mark.parametrize("pattern", ["prefix/*/train.*s", "tokens/*/*.npy", "tokens/*/*"])
+def test_files_that_change_places_with_those_of_another_key_are_noticed(
+    pattern: str, warm: tuple[Path, list[tuple[float, ...]]], cache: Path, make_any_trial: TrialMaker
+) -> None:
+    other = {"freeze": FROZEN["freeze"], "frozen_dropout": False, "lowercase": True}
+    before = losses(make_any_trial(**other))
+    folders = [sorted({path.parent for path in cache.glob(pattern)})]
+    for one, another in folders:
+        for path in one.iterdir():
+            if (another / path.name).is_file() and path.suffix in (".states", ".rows", ".npy", ".json"):
+                path.rename(path.with_suffix(".swap"))
+                (another / path.name).rename(path)
+                path.with_suffix(".swap").rename(another / path.name)
+    tokenize._encode.cache_clear()
+    assert losses(make_any_trial(**FROZEN)) == warm[1]
+    assert losses(make_any_trial(**other)) == before
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", "null", "1", '{"digest": 1, "content": 2}', "[" * 9999, "\0"])
+def test_json_that_the_cache_did_not_write_is_a_value_error(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"."):
+        read_checked_json(path, "key")
+    write_json(path, ["as written"], "key")
+    assert read_checked_json(path, "key") == ["as written"]
+    with pytest.raises(ValueError, match="digest does not fit"):
+        read_checked_json(path, "another key")

@@ -1,0 +1,250 @@
+"""A model is what was planned, whoever opens it and whenever; its revision holds all that its tokenizer reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from tests.examples import first
+from tests.trials.conftest import SPECIALS, TrialMaker, save_tiny_model
+from trials.encoding import tokenize
+from trials.errors import ModelError
+from trials.models import load
+from trials.models.load import load_model, load_tokenizer
+from trials.models.model_files import planned_files, revision_of
+from trials.run import run_trial
+from trials.settings import ModelSpec
+from trials.sources.local_models import ModelDraft, find_model
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return save_tiny_model("bert", tmp_path / "model")
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    """As in a new process, nothing is in memory."""
+    _forget()
+
+
+def _forget() -> None:
+    for cached in (load._template, load.load_tokenizer, load._derived_family, tokenize._encode):
+        cached.cache_clear()
+
+
+def planned(folder: Path) -> ModelSpec:
+    return find_model(ModelDraft(folder=str(folder)))
+
+
+def load_weights(spec: ModelSpec) -> None:
+    load_model(spec, head="tokens", n_outputs=3, dropout=None, init=torch.Generator())
+
+
+def flip(path: Path) -> None:
+    content, status = bytearray(path.read_bytes()), path.stat()
+    content[-1] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # as `cp -p` and `rsync -t` do
+
+
+EDITS: dict[str, Callable[[Path], object]] = {
+    "weights with a flipped bit": lambda folder: flip(folder / "model.safetensors"),
+    "another configuration": lambda folder: (folder / "config.json").write_text(
+        (folder / "config.json").read_text().replace('"hidden_act": "gelu"', '"hidden_act": "relu"')
+    ),
+    "another tokenizer": lambda folder: (folder / "tokenizer.json").write_text(
+        (folder / "tokenizer.json").read_text().replace('"##a"', '"##aa"')
+    ),
+    "a map of special tokens": lambda folder: (folder / "special_tokens_map.json").write_text('{"unk_token": "a"}'),
+    "an adapter": lambda folder: (folder / "adapter_config.json").write_text("{}"),
+    "no weights": lambda folder: (folder / "model.safetensors").unlink(),
+    "no folder": shutil.rmtree,
+    "a pipe": lambda folder: os.mkfifo(folder / "generation_config.json"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("opens", [load_weights, lambda spec: load_tokenizer(spec, "tokens")], ids=["weights", "words"])
+def test_a_folder_that_was_edited_after_the_plan_is_refused_by_its_path(
+    edit: str, opens: Callable[[ModelSpec], object], folder: Path
+) -> None:
+    spec = planned(folder)
+    opens(spec)
+    _forget()
+    EDITS[edit](folder)
+    with pytest.raises(ModelError) as refused:
+        opens(spec)
+    assert str(folder) in str(refused.value)
+    assert "launch again" in str(refused.value)
+
+
+def test_a_model_that_was_put_back_is_the_planned_one(folder: Path, tmp_path: Path) -> None:
+    spec = planned(folder)
+    shutil.copytree(folder, tmp_path / "kept")
+    flip(folder / "model.safetensors")
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "kept", folder)
+    load_weights(spec)
+
+
+def test_a_file_that_changes_while_it_is_loaded_and_is_put_back_is_noticed(folder: Path) -> None:
+    spec = planned(folder)
+    weights = folder / "model.safetensors"
+
+    def read() -> None:
+        with planned_files(spec):
+            flip(weights)
+            flip(weights)
+
+    with pytest.raises(ModelError, match="changed while they were read"):
+        read()
+
+
+def test_an_error_of_the_library_over_a_folder_that_was_deleted_meanwhile_is_told_in_our_words(folder: Path) -> None:
+    spec = planned(folder)
+
+    def read() -> None:
+        with planned_files(spec):
+            shutil.rmtree(folder)
+            raise OSError("Unable to open file")
+
+    with pytest.raises(ModelError, match="the model's folder is not there any more"):
+        read()
+
+
+def test_a_trial_leaves_no_states_of_another_model_in_the_cache(
+    folder: Path, make_trial: TrialMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
+    freeze = {"strategy": "first_k", "depth": 2, "embeddings": True}
+    spec = make_trial("bert", model=str(folder), freeze=freeze, frozen_dropout=False)
+    flip(folder / "model.safetensors")
+    with pytest.raises(ModelError, match="not those that the sweep was planned with"):
+        next(run_trial(spec, device=torch.device("cpu")))
+    assert not list((tmp_path / "cache").rglob("*.states"))
+
+
+def test_files_that_have_not_changed_are_hashed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trials.escaping import plain_files
+
+    monkeypatch.setattr(plain_files, "_SETTLED_NS", -1 << 62)
+    before = revision_of(folder, pickle=False)
+    monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("read again"))
+    assert revision_of(folder, pickle=False) == before
+
+
+# --- What the tokenizer reads
+
+
+NAMES = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIALS, strict=True))
+CHANGES_NOTHING: list[dict[str, Any]] = [
+    {},
+    NAMES,
+    {role: {"content": token, "lstrip": False, "rstrip": False, "normalized": False} for role, token in NAMES.items()},
+    {"additional_special_tokens": ["[MASK]"]},
+    {"additional_special_tokens": []},
+]
+CHANGES_WORDS: list[dict[str, Any]] = [
+    {"additional_special_tokens": ["ab"]},
+    {"extra_special_tokens": {"image_token": "ab"}},
+    NAMES | {"mask_token": "ab"},
+    {"unk_token": "[PAD]"},
+    {"bos_token": "e"},
+]
+
+
+@pytest.mark.parametrize("specials", CHANGES_NOTHING, ids=str)
+def test_a_map_of_special_tokens_that_says_nothing_new_leaves_old_ids_valid(
+    specials: dict[str, Any], folder: Path
+) -> None:
+    before, cut = revision_of(folder, pickle=False), words_of(folder)
+    (folder / "special_tokens_map.json").write_text(json.dumps(specials))
+    assert (revision_of(folder, pickle=False), words_of(folder)) == (before, cut)
+
+
+@pytest.mark.parametrize("specials", CHANGES_WORDS, ids=str)
+def test_one_that_does_is_another_revision(specials: dict[str, Any], folder: Path) -> None:
+    before = revision_of(folder, pickle=False)
+    (folder / "special_tokens_map.json").write_text(json.dumps(specials))
+    assert revision_of(folder, pickle=False) != before
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"unk_token": 3}', "null", "\0", "[" * 5_000])
+def test_one_that_cannot_be_read_is_another_revision(content: str, folder: Path) -> None:
+    before = revision_of(folder, pickle=False)
+    (folder / "special_tokens_map.json").write_text(content)
+    assert revision_of(folder, pickle=False) != before
+
+
+def test_one_that_transformers_does_not_read_is_no_part_of_it(folder: Path) -> None:
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"added_tokens_decoder": {}}))
+    before = revision_of(folder, pickle=False)
+    (folder / "special_tokens_map.json").write_text(json.dumps(CHANGES_WORDS[0]))
+    assert revision_of(folder, pickle=False) == before
+
+
+@pytest.mark.parametrize("name", first(4, ["tokenizer.model", "vocab.bpe", "bpe.codes", "source.spm", "dict.txt"]))
+def test_further_vocabularies_count_where_there_is_no_tokenizer_json(name: str, folder: Path) -> None:
+    whole = revision_of(folder, pickle=False)
+    (folder / name).write_text("a")
+    assert revision_of(folder, pickle=False) == whole
+    (folder / "tokenizer.json").rename(folder / "vocab.txt")
+    before = revision_of(folder, pickle=False)
+    (folder / name).write_text("b")
+    assert revision_of(folder, pickle=False) != before
+
+
+def test_a_tokenizer_json_for_a_version_counts_where_the_configuration_names_it(folder: Path) -> None:
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"fast_tokenizer_files": ["tokenizer.4.0.json"]}))
+    before = revision_of(folder, pickle=False)
+    (folder / "tokenizer.4.0.json").write_text("{}")
+    assert revision_of(folder, pickle=False) != before
+
+
+def words_of(folder: Path) -> list[list[int]]:
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    ids: list[list[int]] = tokenizer(["Fable about e", "ab [MASK] [UNK] é"])["input_ids"]
+    return ids
+
+
+# --- Plain files
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", "x.json"]
+)
+@pytest.mark.parametrize("target", ["pipe", "/dev/zero", "/proc/self/environ", "large", "socket"])
+def test_what_is_no_plain_file_of_bounded_size_is_refused_before_it_is_read(
+    name: str, target: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / name
+    path.unlink(missing_ok=True)
+    if target == "pipe":
+        os.mkfifo(path)
+    elif target == "large":
+        path.touch()
+        os.truncate(path, 1 << 40)
+    elif target == "socket":
+        monkeypatch.chdir(folder)  # the path of a socket is short
+        with socket.socket(socket.AF_UNIX) as served:
+            served.bind(name)
+    else:
+        path.symlink_to(target)
+    if (name, target) == ("x.json", "/proc/self/environ"):  # nobody reads it
+        return
+    with pytest.raises(ModelError) as refused:
+        planned(folder)
+    assert str(path) in str(refused.value) or "has no model.safetensors" in str(refused.value)

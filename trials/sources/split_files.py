@@ -1,0 +1,135 @@
+"""The files of a corpus's splits in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from trials.datasets.corpus import SPLITS
+from trials.datasets.layout import FORMATS, MORE_FORMATS
+from trials.datasets.split_names import SPLIT_WORDS, by_split, is_whole, looks_like_split, split_of_suffix
+from trials.errors import DataError
+from trials.settings import Files
+
+_MOST_FOLDERS = 100  # inside a folder, that are looked into for a hint
+_NO_CORPUS = (".md", ".py", ".sh", ".yaml", ".yml", ".log", ".pdf", ".html", ".ann", ".zip", ".tar", ".part", ".lock")
+
+
+class Splits(NamedTuple):
+    """The files of each split; none for a split that the corpus lacks."""
+
+    train: Files
+    dev: Files
+    test: Files = ()
+    mismatched: Files = ()
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The files of a folder whose suffix is that of a corpus format, by name. Raises DataError."""
+    inside = _plain(folder)
+    found = [path for path in inside if _suffix(path) in FORMATS]
+    if not by_split(found)["train"]:
+        more = [path for path in inside if _suffix(path) in MORE_FORMATS or split_of_suffix(path.name)]
+        found = sorted([*found, *more]) if not by_split(more)["train"] else more
+    for path in found:
+        if path.is_symlink() and not absolute(str(path)).is_relative_to(folder.resolve()):
+            raise DataError(
+                f"{path}: is a link to a file outside of the corpus's folder. Copy the file, or name the files as "
+                "`train`, `dev` and `test` (--train, --dev, --test)."
+            )
+    return found
+
+
+def in_folder(folder: Path, *, needs_dev: bool) -> Splits:
+    """The files of a folder by split: one each, or the shards of one; test is optional. Without a dev split one file
+    may be all there is. Raises DataError.
+    """
+    files = files_in(folder)
+    found = by_split(files)
+    if (folder / "dataset_dict.json").is_file() or (folder / "dataset_info.json").is_file():
+        raise DataError(
+            f"{folder}: is what `datasets` writes with `save_to_disk`. Write each split as Parquet instead: "
+            "`for name, split in load_from_disk(FOLDER).items(): split.to_parquet(f'{name}.parquet')`."
+        )
+    if not needs_dev and len(files) == 1 and not any(found.values()):
+        return Splits((str(files[0]),), ())
+    if not found["train"]:
+        _refuse_outer_folder(folder)
+    train = _only(folder, "train", found["train"])
+    dev = _only(folder, "dev", found["dev"]) if needs_dev or found["dev"] else ()
+    test, mismatched = (_only(folder, split, found[split]) if found[split] else () for split in ("test", "mismatched"))
+    return Splits(train, dev, test, mismatched)
+
+
+def unused_notes(folder: Path, used: Splits) -> list[str]:
+    """A sentence on the files of a folder that look like a split and are not read; none if there are none."""
+    read = {Path(path) for split in used for path in split}
+    others = [path.name for path in _plain(folder) if path not in read and looks_like_split(path.name)]
+    others = [name for name in others if Path(name).suffix.lower() not in _NO_CORPUS]
+    if not others:
+        return []
+    listed = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+    it, looks = ("they", "look like splits and are") if len(others) > 1 else ("it", "looks like a split and is")
+    return [f"{listed} {looks} not used. Name the files yourself if {it} should be (--train, --dev, --test FILE)"]
+
+
+def absolute(path: str) -> Path:
+    """A path from outside, absolute. Raises DataError: it is none."""
+    try:
+        found = Path(path).expanduser().resolve()
+        found.exists()
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # too long, a loop of links, no such user, a null byte
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path!r:.200} is not a path ({reason}). Give the path of a file or folder.") from error
+    return found
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def _plain(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if not path.is_dir() and not path.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read ({error.strerror}).") from error
+
+
+def _refuse_outer_folder(folder: Path) -> None:
+    """Raise DataError if the splits are in a folder further down."""
+    folders = [path for path in _folders(folder) if not path.is_symlink() and by_split(files_in(path))["train"]]
+    if len(folders) in range(1, 6):
+        listed = ", ".join(str(path.relative_to(folder)) for path in folders)
+        raise DataError(
+            f"{folder}: needs one file with 'train' in its name, found none, but there are such files in {listed}. "
+            "Give that folder."
+        )
+
+
+def _folders(folder: Path, depth: int = 3) -> list[Path]:
+    """The folders inside a folder, not too many."""
+    try:
+        inside = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError:
+        return []
+    deeper = (each for path in inside[:_MOST_FOLDERS] for each in (_folders(path, depth - 1) if depth > 1 else []))
+    return [*inside, *deeper][:_MOST_FOLDERS]
+
+
+def _only(folder: Path, split: str, found: Sequence[Path]) -> Files:
+    if len(found) == 1 or is_whole(found):
+        return tuple(map(str, sorted(found)))
+    names = ", ".join(path.name for path in found) or "none"
+    words = ", ".join(word for rank in SPLIT_WORDS.get(split, ()) for word in rank if word != split)
+    known = f" ({words} mean it too)" if not found and words else ""
+    options = f"(--{split} FILE, repeated for several)" if split in SPLITS[:3] else ""
+    raise DataError(
+        f"{folder}: needs one file with {split!r} in its name, found {names}{known}. Rename them, or give the files as "
+        f"`train`, `dev` and `test`, several in a list {options}".rstrip()
+        + (", or let a share of train serve as dev: `held_out: 0.1`." if split == "dev" and not found else ".")
+    )
