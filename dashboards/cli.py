@@ -21,7 +21,7 @@ COMMANDS |= {
         "Draw the tables and figures of a published study as it has them, with ours beside and a verdict per number.",
         READ,
     ),
-    "export": (
+    "export figure": (
         "dashboards.commands.report:export",
         "Write one figure or its table as a page shows it; the format follows the extension.",
         SHARE,

@@ -31,5 +31,5 @@ def figure(name: str = "depth-strip", store: str | ResultStore = DEFAULT_STORE, 
     """
     drawn = drawn_part(Frames(open_store(store) if isinstance(store, str) else store), name, url).drawn
     if drawn.figure is None:
-        raise ConfigError(f"{name} is a table. `permafrost export {name}` writes it.")
+        raise ConfigError(f"{name} is a table. `permafrost export figure {name}` writes it.")
     return go.Figure(drawn.figure)

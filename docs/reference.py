@@ -149,7 +149,8 @@ def commands() -> Iterator[tuple[str, Any]]:
         yield name, load_command(name)
     for group in GROUPS:
         for name, command in load_command(group).commands.items():
-            yield f"{group} {name}", command
+            if f"{group} {name}" not in COMMANDS:
+                yield f"{group} {name}", command
 
 
 def commands_page() -> str:
@@ -200,7 +201,7 @@ def _default_of(option: Any) -> str:
 
 def tables_page() -> str:
     """Every table of the store with its key and columns."""
-    parts = ["# Tables\n\n`open_store(...)` has a method for each; `permafrost store export` writes them.\n"]
+    parts = ["# Tables\n\n`open_store(...)` has a method for each; `permafrost export tables` writes them.\n"]
     for name, columns in COLUMNS.items():
         rows = [(f"`{column}`", f"`{kind}`", about) for column, (kind, about) in columns.items()]
         key = ", ".join(f"`{column}`" for column in KEYS[name])

@@ -21,6 +21,7 @@ class Faults(QuietServer):
     Attributes:
         error_share: Of the requests, those that are answered 500 or 503: half of them were carried out all the same.
         slow_share: Of the requests, those whose answer waits for `slow_s` seconds.
+        flip_share: Of the GETs of an object, those whose answer has one bit turned over, a random one.
         cut_puts: How many of the next PUTs break off in the middle of their body.
         cut_gets: How many of the next GETs of an object are answered with half of it.
         lost_answers: How many of the next PUTs are carried out, and their connection then closed without a word.
@@ -34,7 +35,7 @@ class Faults(QuietServer):
         super().__init__(_Proxy, host)
         self.target = (urlsplit(target).hostname or "", urlsplit(target).port or 0)
         self.random = random.Random(seed)
-        self.error_share, self.slow_share, self.slow_s = 0.0, 0.0, 0.0
+        self.error_share, self.slow_share, self.slow_s, self.flip_share = 0.0, 0.0, 0.0, 0.0
         self.cut_puts = self.cut_gets = self.lost_answers = 0
         self.status: int | None = None
         self.expired: str | None = None
@@ -64,6 +65,8 @@ class Faults(QuietServer):
             return "lost"
         if self.random.random() < self.error_share:
             return self.random.choice(("error before", "error after"))
+        if method == "GET" and "." in path.rpartition("/")[2] and self.random.random() < self.flip_share:
+            return "flip"
         return "slow" if self.random.random() < self.slow_share else ""
 
     def connected(self, request: bytes) -> socket.socket:
@@ -103,6 +106,9 @@ class _Proxy(Handler):
                 self.wfile.write(answer[: len(answer) // 2])
                 self.wfile.flush()
                 self._hang_up()
+            case "flip":
+                head, end, body = self.server.handed_on(head + body).partition(b"\r\n\r\n")
+                self.wfile.write(head + end + _flipped(body, self.server.random))
             case "lost":
                 self.server.handed_on(head + body)
                 self._hang_up()
@@ -124,6 +130,14 @@ class _Proxy(Handler):
 
 def _trouble(chance: random.Random) -> Answer:
     return Answer(chance.choice((500, 503)))
+
+
+def _flipped(body: bytes, chance: random.Random) -> bytes:
+    """The bytes with one bit turned over."""
+    flipped = bytearray(body)
+    if flipped:
+        flipped[chance.randrange(len(flipped))] ^= 1 << chance.randrange(8)
+    return bytes(flipped)
 
 
 def _raw_body(file: BufferedIOBase, headers: dict[str, str]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 
 from trials.escaping.untrusted_text import beginning, escaped, quoted
@@ -74,6 +75,17 @@ def one_line(text: str) -> str:
         text = " ".join(line for line in lines if line)
         text = escaped(text)
     return text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE // 2]} [...] {text[-LONGEST_LINE // 3 :]}"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory cannot be had: of Python, of a library in its own words, or of the system."""
+    # torch.OutOfMemoryError by name, as this module is imported without torch. On a CPU torch raises a RuntimeError.
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    words = ("can't allocate memory", "cannot allocate memory", "bad_alloc", "failed to map segment", "new thread")
+    return isinstance(error, RuntimeError | ImportError) and any(word in str(error).lower() for word in words)
 
 
 def reason(error: BaseException) -> str:

@@ -109,9 +109,9 @@ def export(
     """Write one figure or its table as a page shows it; the format follows the extension.
 
     Examples:
-        permafrost export depth-strip -o depth.svg
+        permafrost export figure depth-strip -o depth.svg
 
-        permafrost export depth-table --url '?sweep=starter&size=800' -o table.tex
+        permafrost export figure depth-table --url '?sweep=starter&size=800' -o table.tex
 
     Extensions: csv, md, tex for the table; svg, pdf, png for the figure; json for Plotly. Exit codes: 2 invalid option,
     3 no store or no browser, 5 nothing to show.

@@ -1,13 +1,14 @@
 """HTTP connections of the dashboard: Tornado's server, with bounds on how long and how many connections may wait.
 
-A connection waits until the headers of a request are complete. If an address has too many waiting connections, or there
-are too many connections in all, those that wait longest are closed. So half-open connections cannot exhaust the server,
-and a proxy, whose visitors share its address, only loses connections that carry no request.
+A connection waits for its visitor: until a request has come as a whole, and until its response has been taken. Either
+has a deadline, and if there are too many connections, those that wait longest are closed. So a visitor is answered
+beside any number of connections that send or read nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import queue
 import socket
@@ -15,21 +16,25 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from tornado import httputil
 from tornado.http1connection import HTTP1Connection, HTTP1ServerConnection
 from tornado.httpserver import HTTPServer
+from tornado.iostream import StreamClosedError
 from tornado.wsgi import WSGIContainer
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
+log = logging.getLogger(__name__)
+
 THREADS = 6
 HEADERS_S = 20.0  # until the headers of a request are complete, from connecting or from the previous response
-BODY_S = 30.0
-MAX_WAITING = 64  # connections of one address that wait for headers; a browser has up to six
-MAX_CONNECTIONS = 256  # of all addresses, below the usual limit of 1024 open files
+BODY_S = 30.0  # until the rest of it is
+RESPONSE_S = 120.0  # until a response has been taken: 5 MB over a slow line
+MAX_CONNECTIONS = 256  # below the usual limit of 1024 open files
 MAX_HEADER_BYTES = 64 << 10
 
 P = ParamSpec("P")
@@ -72,97 +77,91 @@ async def serve_until(
 
 
 class _BoundedServer(HTTPServer):
-    """Closes the connections that wait longest for headers if there are too many."""
+    """Closes the connections that wait longest for their visitor if there are too many."""
 
     def initialize(self, *args: Any, **options: Any) -> None:
         super().initialize(*args, **options)
-        self._waiting: dict[HTTP1ServerConnection, str] = {}  # address of each, the longest waiting first
+        # The longest waiting first; those whose response is being taken each with its deadline.
+        self._waiting: dict[HTTP1ServerConnection, asyncio.TimerHandle | None] = {}
 
     def start_request(self, server_conn: object, request_conn: httputil.HTTPConnection) -> httputil.HTTPMessageDelegate:
         connection = cast(HTTP1ServerConnection, server_conn)
-        address = str(getattr(connection.context, "remote_ip", ""))
-        self._waiting[connection] = address
-        same = [other for other, its in self._waiting.items() if its == address]
-        if len(same) > MAX_WAITING:
-            self._close(same[0])
-        elif sum(not each.stream.closed() for each in self._connections) > MAX_CONNECTIONS:
+        self._wait(connection, None)
+        if sum(not each.stream.closed() for each in self._connections) > MAX_CONNECTIONS:
             self._close(next(iter(self._waiting)))
-        request = super().start_request(server_conn, request_conn)
-        limit = self.conn_params.max_body_size or 0
-        return _Request(
-            request, cast(HTTP1Connection, request_conn), lambda: self._waiting.pop(connection, None), limit
-        )
+        http = cast(HTTP1Connection, request_conn)
+        request = super().start_request(server_conn, _Response(http, lambda: self._wait(connection, RESPONSE_S)))
+        return _Request(request, http, lambda: self._forget(connection), self.conn_params.max_body_size or 0)
+
+    def _wait(self, connection: HTTP1ServerConnection, at_most_s: float | None) -> None:
+        self._forget(connection)
+        close = partial(self._close, connection)
+        deadline = asyncio.get_running_loop().call_later(at_most_s, close) if at_most_s is not None else None
+        self._waiting[connection] = deadline
 
     def _close(self, connection: HTTP1ServerConnection) -> None:
-        del self._waiting[connection]  # now, as it ends only after others that have come by then
+        self._forget(connection)  # now, as it ends only after others that have come by then
         connection.stream.close()
 
+    def _forget(self, connection: HTTP1ServerConnection) -> None:
+        if (deadline := self._waiting.pop(connection, None)) is not None:
+            deadline.cancel()
+
     def on_close(self, server_conn: object) -> None:
-        self._waiting.pop(cast(HTTP1ServerConnection, server_conn), None)
+        self._forget(cast(HTTP1ServerConnection, server_conn))
         super().on_close(server_conn)
 
 
 class _Request(httputil.HTTPMessageDelegate):
-    """Passes a request on, unless its body is too large; calls `begun` when its headers are complete."""
+    """Passes a request on, unless its body is too large; calls `is_whole` when all of it has come."""
 
     def __init__(
         self,
         request: httputil.HTTPMessageDelegate,
         connection: HTTP1Connection,
-        begun: Callable[[], object],
+        is_whole: Callable[[], object],
         max_body_bytes: int,
     ) -> None:
-        self._request, self._connection, self._begun, self._limit = request, connection, begun, max_body_bytes
+        self._request, self._connection, self._is_whole, self._limit = request, connection, is_whole, max_body_bytes
 
     def headers_received(
         self, start_line: httputil.RequestStartLine | httputil.ResponseStartLine, headers: httputil.HTTPHeaders
     ) -> Any:
-        self._begun()
         length = headers.get("Content-Length", "")
         if length.isascii() and length.isdigit() and int(length) > self._limit:
-            stream = self._connection.detach()
-            stream.write(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-            stream.close()
-            return None
-        return self._request.headers_received(start_line, headers)
+            return self._refuse(b"413 Content Too Large")
+        try:
+            return self._request.headers_received(start_line, headers)
+        except httputil.HTTPInputError:  # of a `Host` that is none; Tornado would log it and hang up
+            return self._refuse(b"400 Bad Request")
+
+    def _refuse(self, status: bytes) -> None:
+        stream = self._connection.detach()
+        stream.write(b"HTTP/1.1 " + status + b"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        stream.close()
 
     def data_received(self, chunk: bytes) -> Any:
         return self._request.data_received(chunk)
 
     def finish(self) -> None:
+        self._is_whole()
         self._request.finish()
 
     def on_connection_close(self) -> None:
         self._request.on_connection_close()
 
 
-class _Container(WSGIContainer):
-    """Runs the application in threads; responses do not name the server."""
+class _Response(httputil.HTTPConnection):
+    """A connection whose responses do not name the server; calls `begun` when one is being taken."""
 
-    def __init__(self, application: WSGIApplication, threads: Executor, port: int) -> None:
-        super().__init__(application, threads)
-        self._port = str(port)
-
-    def __call__(self, request: httputil.HTTPServerRequest) -> None:
-        assert request.connection is not None
-        request.connection = _Nameless(request.connection)
-        super().__call__(request)
-
-    def environ(self, request: httputil.HTTPServerRequest) -> dict[str, Any]:
-        """The variables of a request, with the port that it came to, whatever its `Host` header says."""
-        return super().environ(request) | {"SERVER_PORT": self._port}
-
-
-class _Nameless(httputil.HTTPConnection):
-    """A connection whose responses have no `Server` header."""
-
-    def __init__(self, connection: httputil.HTTPConnection) -> None:
-        self._connection = connection
+    def __init__(self, connection: HTTP1Connection, begun: Callable[[], object]) -> None:
+        self._connection, self._begun, self.context = connection, begun, connection.context
 
     def write_headers(
         self, start_line: Any, headers: httputil.HTTPHeaders, chunk: bytes | None = None
     ) -> asyncio.Future[None]:
-        del headers["Server"]
+        self._begun()
+        headers.pop("Server", None)
         return self._connection.write_headers(start_line, headers, chunk)
 
     def write(self, chunk: bytes) -> asyncio.Future[None]:
@@ -170,6 +169,33 @@ class _Nameless(httputil.HTTPConnection):
 
     def finish(self) -> None:
         self._connection.finish()
+
+
+class _Container(WSGIContainer):
+    """Runs the application in threads, and answers whatever request."""
+
+    def __init__(self, application: WSGIApplication, threads: Executor, port: int) -> None:
+        super().__init__(application, threads)
+        self._port = str(port)
+
+    async def handle_request(self, request: httputil.HTTPServerRequest) -> None:
+        """Answer a request; with 500 where the application has no answer, as a connection would wait for one."""
+        try:
+            await super().handle_request(request)
+        except StreamClosedError:
+            pass
+        except Exception:
+            log.exception("a request had no answer")
+            assert request.connection is not None
+            with contextlib.suppress(Exception):  # its headers may be written already
+                start = httputil.ResponseStartLine("HTTP/1.1", 500, "Internal Server Error")
+                request.connection.write_headers(start, httputil.HTTPHeaders({"Content-Length": "0"}))
+                request.connection.finish()
+
+    def environ(self, request: httputil.HTTPServerRequest) -> dict[str, Any]:
+        """The variables of a request, with the port that it came to: its `Host` header may say anything."""
+        request.host = "localhost"
+        return super().environ(request) | {"SERVER_PORT": self._port}
 
 
 class _DaemonThreads(Executor):

@@ -96,7 +96,8 @@ def serve(app: dash.Dash, access: Access, *, page: str = "", debug: bool = False
             say(f"Port {access.port} is in use.")
         say(f"The dashboard is at {server.url}{page}" + (" and needs its token." if access.token else ""))
         if not access.on_loopback:
-            say("Warning: plain HTTP can be read by the network; use ssh or a TLS proxy.")
+            say("Warning: plain HTTP can be read by the network, and this server is no match for it. Use ssh, or put a")
+            say("proxy before it: docs/pages/howto/dashboard.md has the file for nginx.")
         say("Press Ctrl-C to stop.")
         number = stopped.wait()
     return 128 + number

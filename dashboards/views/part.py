@@ -1,6 +1,6 @@
 """A part of a view: a figure with its table, or a table alone. `prepare` computes, `draw` only draws.
 
-A part's name is used in addresses and exports: `permafrost export depth-strip`.
+A part's name is used in addresses and exports: `permafrost export figure depth-strip`.
 """
 
 from __future__ import annotations

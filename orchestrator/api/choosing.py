@@ -135,29 +135,29 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
             say(line)
     if asked.dry_run:
         return Choice(Answers(), path, plan=plan, forecast=forecast)
-    ended = run_plan(plan, where, results, bounds, began=began)
-    trials = trials_of(ended.plan, results)
-    found = answers_of(results, trials, asked.tolerance)
-    stopped = early_end(ended.plan, ended.outcome, ended.stop)
-    choice = Choice(
-        found,
-        path,
-        outcome=ended.outcome,
-        exit_code=ended.exit_code,
-        plan=ended.plan,
-        forecast=forecast,
-        stopped=stopped,
-    )
-    chosen = next((each for each in found if each.decided), None)
-    if chosen is None:
-        return choice
-    training = path.with_name(f"{train_name(question.name)}.yaml")
-    freeze = next(spec.freeze for spec in trials if spec.freeze.label == chosen.freeze)
-    write_sweep(training, training_text(question, freeze))
-    model = None
-    if asked.export is not None:
-        model = export_model(_best(chosen, trials, results), asked.export, store=asked.store)
-    return replace(choice, training_file=training, model=model)
+    with run_plan(plan, where, results, bounds, began=began) as ended:
+        trials = trials_of(ended.plan, results)
+        found = answers_of(results, trials, asked.tolerance)
+        stopped = early_end(ended.plan, ended.outcome, ended.stop)
+        choice = Choice(
+            found,
+            path,
+            outcome=ended.outcome,
+            exit_code=ended.exit_code,
+            plan=ended.plan,
+            forecast=forecast,
+            stopped=stopped,
+        )
+        chosen = next((each for each in found if each.decided), None)
+        if chosen is None:
+            return choice
+        training = path.with_name(f"{train_name(question.name)}.yaml")
+        freeze = next(spec.freeze for spec in trials if spec.freeze.label == chosen.freeze)
+        write_sweep(training, training_text(question, freeze))
+        model = None
+        if asked.export is not None:
+            model = export_model(_best(chosen, trials, results), asked.export, store=asked.store)
+        return replace(choice, training_file=training, model=model)
 
 
 def write_question(options: ChooseOptions) -> Path:

@@ -170,10 +170,11 @@ def launch(
     began, where, bounds = time.monotonic(), here(cluster), Bounds(max_hours, max_trials)
     bounds.check(where.prices)
     results = open_store(store, must_exist=False)
-    ended = run_plan(planned(sweep, results, where, offline=offline), where, results, bounds, began=began)
-    done = Launched.of(ended, results)
-    for line in resume_lines(done.stopped, "launch"):
-        say(line)
+    plan = planned(sweep, results, where, offline=offline)
+    with run_plan(plan, where, results, bounds, began=began) as ended:
+        done = Launched.of(ended, results)
+        for line in resume_lines(done.stopped, "launch"):
+            say(line)
     return done
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from orchestrator.commands.places import with_places
+from orchestrator.config.signals import end_with_command
 
 # Panels of the list of commands, in its order.
 PANELS = START, RUN, READ, SHARE, OPERATE = "Start here", "Run", "Read", "Share", "Operate"
@@ -68,39 +70,80 @@ COMMANDS = {
         "Run one trial again, without writing to the store, and compare every number that it computes.",
         READ,
     ),
-    "export-model": (
+    "export model": (
         "orchestrator.commands.export_model:export_model",
         "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
         SHARE,
     ),
+    "export tables": (
+        "orchestrator.commands.store:export_",
+        "Export the tables for other programs, without duplicates, with a description of each column.",
+        SHARE,
+    ),
+    "export mlflow": (
+        "orchestrator.commands.export_to:mlflow",
+        "Write one run per trial to MLflow, nested under one of the sweep; runs of an earlier export are updated.",
+        SHARE,
+    ),
+    "export tensorboard": (
+        "orchestrator.commands.export_to:tensorboard",
+        "Write scalars and hparams for TensorBoard, one folder per trial; files of an earlier export are replaced.",
+        SHARE,
+    ),
+    "export wandb": (
+        "orchestrator.commands.export_to:wandb",
+        "Write one run per trial for Weights & Biases; runs of an earlier export are replaced.",
+        SHARE,
+    ),
 }
 GROUPS = {
-    "export-to": (
-        "orchestrator.commands.export_to:app",
-        "Write a sweep of a store to MLflow, TensorBoard or Weights & Biases.",
+    "export": (
+        "orchestrator.commands.app:exports",
+        "Write what a store holds for others: a figure, a model, tables, or runs of a tracker.",
         SHARE,
     ),
     "data": ("orchestrator.commands.data:app", "Fetch, list and check corpora.", START),
-    "store": ("orchestrator.commands.store:app", "Verify, repair, compact, export and merge stores.", OPERATE),
+    "store": ("orchestrator.commands.store:app", "Verify, repair, compact and merge stores.", OPERATE),
     "manifests": ("orchestrator.commands.manifests:app", "Write the Kubernetes manifests of a cluster.", OPERATE),
 }
 
 
 class LazyCommands(TyperGroup):
-    """The commands of `COMMANDS` and `GROUPS`. Listing them imports none."""
+    """The commands of `COMMANDS` and `GROUPS`. Listing them imports none.
+
+    Attributes:
+        prefix: What the full names of its commands begin with.
+    """
+
+    prefix = ""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         known = sorted((COMMANDS | GROUPS).items(), key=lambda item: PANELS.index(item[1][2]))
-        for name, (_, summary, panel) in known:
-            self.add_command(TyperCommand(name, help=summary, rich_help_panel=panel))
+        for full_name, (_, summary, panel) in known:
+            name = full_name.removeprefix(self.prefix)
+            if full_name.startswith(self.prefix) and " " not in name:
+                shown_in = None if self.prefix else panel
+                self.add_command(TyperCommand(name, help=summary, rich_help_panel=shown_in))
+
+    def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
+        """Run the command that the arguments name; without any, that of this process."""
+        if args is None:
+            end_with_command()
+        return super().main(args, *others, **options)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that the arguments name."""
         name = args[0]
         if name in self.commands:
-            self.add_command(load_command(name))
+            self.add_command(load_command(self.prefix + name))
         return super().resolve_command(ctx, args)
+
+
+class LazyExports(LazyCommands):
+    """The commands of the group `export`."""
+
+    prefix = "export "
 
 
 def load_command(name: str) -> Any:
@@ -112,7 +155,7 @@ def load_command(name: str) -> Any:
         single.command()(with_places(found))
         found = single
     command = typer.main.get_command(found)
-    command.name = name
+    command.name = name.split()[-1]
     return command
 
 
@@ -129,6 +172,20 @@ def _show_version(asked: bool) -> None:
     if asked:
         print(f"permafrost {version('permafrost-sweeps')}")
         raise typer.Exit
+
+
+exports = typer.Typer(
+    cls=LazyExports,
+    help=GROUPS["export"][1],
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@exports.callback()
+def _no_options() -> None:
+    pass
 
 
 @app.callback()

@@ -1,6 +1,6 @@
 """Export the model of a trial as a folder that transformers loads, with a model card.
 
-permafrost export-model --trial 9f2c51d0 --store results -o my-tagger
+permafrost export model --trial 9f2c51d0 --store results -o my-tagger
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def export_model(
     the result is bit-identical. `transformers.pipeline` takes the folder, and `hf upload OWNER/NAME FOLDER` pushes it.
 
     Examples:
-        permafrost export-model --trial 9f2c51d0 -o my-tagger
+        permafrost export model --trial 9f2c51d0 -o my-tagger
 
     Exit codes: 0 written, 3 no store, 4 the folder exists, 5 no such trial.
     """

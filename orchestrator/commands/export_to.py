@@ -1,8 +1,8 @@
 """Write a sweep of a store to a tracker: the same runs as `watch` gives while a sweep runs.
 
-permafrost export-to mlflow --uri http://mlflow:5000 --experiment freezing --store results
-permafrost export-to tensorboard --dir runs --store results
-permafrost export-to wandb --project freezing --mode offline --store results
+permafrost export mlflow --uri http://mlflow:5000 --experiment freezing --store results
+permafrost export tensorboard --dir runs --store results
+permafrost export wandb --project freezing --mode offline --store results
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from orchestrator.config.console import (
     DebugOption,
     StoredSweepOption,
     StoreOption,
-    command_group,
     reported,
     stdout,
     step_progress,
@@ -36,10 +35,7 @@ from trials.errors import ConfigError, PermafrostError, StoreError
 
 Spec = TypeVar("Spec", bound=BaseModel)
 
-app = command_group("Write a sweep of a store to MLflow, TensorBoard or Weights & Biases.")
 
-
-@app.command()
 def mlflow(
     uri: Annotated[str, typer.Option("--uri", metavar="URL", help="The tracking server, without credentials.")],
     experiment: Annotated[str, typer.Option("--experiment", metavar="NAME", help="Created if there is none.")],
@@ -47,12 +43,12 @@ def mlflow(
     sweep: StoredSweepOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Write a run a trial to MLflow, nested under a run of the sweep. Runs of an earlier export are brought up to date.
+    """Write one run per trial to MLflow, nested under one of the sweep; runs of an earlier export are updated.
 
     A user and password, or a token, come from the environment as MLflow reads them, for the server MLFLOW_TRACKING_URI.
 
     Examples:
-        permafrost export-to mlflow --uri http://mlflow:5000 --experiment freezing --store results
+        permafrost export mlflow --uri http://mlflow:5000 --experiment freezing --store results
 
     Exit codes: 0 written, 2 mlflow is not installed or an option is wrong, 3 no store, or the server does not answer,
     5 no such sweep.
@@ -61,17 +57,16 @@ def mlflow(
         _export(mlflow_target(_spec(MlflowSpec, {"uri": uri, "experiment": experiment})), store, sweep)
 
 
-@app.command()
 def tensorboard(
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder for `tensorboard --logdir`.")],
     store: StoreOption = DEFAULT_STORE,
     sweep: StoredSweepOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Write scalars and hparams for TensorBoard, a folder a trial. Files of an earlier export are replaced.
+    """Write scalars and hparams for TensorBoard, one folder per trial; files of an earlier export are replaced.
 
     Examples:
-        permafrost export-to tensorboard --dir runs --store results
+        permafrost export tensorboard --dir runs --store results
 
     Exit codes: 0 written, 2 tensorboard is not installed, 3 no store, or DIR cannot be written, 5 no such sweep.
     """
@@ -79,7 +74,6 @@ def tensorboard(
         _export(tensorboard_target(folder), store, sweep)
 
 
-@app.command()
 def wandb(
     project: Annotated[str, typer.Option("--project", metavar="NAME", help="The project.")],
     mode: Annotated[str, typer.Option("--mode", help="`online`, or `offline` for `wandb sync`.")] = "online",
@@ -87,12 +81,12 @@ def wandb(
     sweep: StoredSweepOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Write a run a trial for Weights & Biases. Runs of an earlier export are replaced.
+    """Write one run per trial for Weights & Biases; runs of an earlier export are replaced.
 
     Offline runs are written below WANDB_DIR, or the current folder. The key comes from WANDB_API_KEY or `wandb login`.
 
     Examples:
-        permafrost export-to wandb --project freezing --mode offline --store results
+        permafrost export wandb --project freezing --mode offline --store results
 
     Exit codes: 0 written, 2 wandb is missing or has no API key, 3 no store, or W&B does not answer, 5 no such sweep.
     """

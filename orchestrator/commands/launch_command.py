@@ -171,17 +171,17 @@ def _launch(
         if as_json:
             print(json.dumps(asdict(outcome_of(plan, results, time.monotonic() - started, dry_run=True))))
         return 0
-    ended = run_plan(plan, cluster, results, bounds, began=started)
-    if as_json:
-        print(json.dumps(asdict(ended.outcome)))
-    else:
-        show_trials(ended.plan, results)
-        for line in ended.found:
-            stdout.print_line(line)
-        if not ended.found:  # a search ends with its own
-            show_answers(answers_of(results, trials_of(ended.plan, results)))
-    say_end(ended.plan, results, ended.outcome, ended.stop)
-    return ended.exit_code
+    with run_plan(plan, cluster, results, bounds, began=started) as ended:
+        if as_json:
+            print(json.dumps(asdict(ended.outcome)))
+        else:
+            show_trials(ended.plan, results)
+            for line in ended.found:
+                stdout.print_line(line)
+            if not ended.found:  # a search ends with its own
+                show_answers(answers_of(results, trials_of(ended.plan, results)))
+        say_end(ended.plan, results, ended.outcome, ended.stop)
+        return ended.exit_code
 
 
 def show_trials(plan: Plan, results: ResultStore) -> None:

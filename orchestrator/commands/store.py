@@ -1,10 +1,10 @@
 """Maintain a store: verify, repair, compact, delete garbage, export tables, merge two stores.
 
 permafrost store verify --store results
-permafrost store repair --store results
+permafrost store repair --store results --apply
 permafrost store compact --store results
 permafrost store gc --store results --yes
-permafrost store export tables --format csv --store results
+permafrost export tables tables --format csv --store results
 permafrost store merge other-results results
 """
 
@@ -43,7 +43,7 @@ from orchestrator.store.report import Counted
 from orchestrator.store.schema import TABLES
 from trials.errors import ConfigError
 
-app = command_group("Verify, repair, compact, export and merge stores.")
+app = command_group("Verify, repair, compact and merge stores.")
 
 
 @app.command()
@@ -74,26 +74,34 @@ def verify(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debu
 
 
 @app.command("repair")
-def repair_(store: StoreOption = DEFAULT_STORE, as_json: JsonOption = False, debug: DebugOption = False) -> None:
-    """Move broken files to STORE/quarantine, so that the rest can be used. Nothing is deleted.
+def repair_(
+    store: StoreOption = DEFAULT_STORE,
+    apply: Annotated[bool, typer.Option("--apply", help="Do it. Without it, what would be done is listed.")] = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """List, and with --apply move, broken files to STORE/quarantine, so that the rest can be used. Nothing is deleted.
 
     A completed trial that has lost data runs again at the next launch, unless it lost only predictions or weights.
 
     Examples:
         permafrost store repair --store results
 
-    Exit codes: 0 the store is intact now, 1 some problem cannot be repaired, 3 no store.
+        permafrost store repair --store results --apply
+
+    Exit codes: 0 the store is intact now, 1 some problem is left, 3 no store.
     """
     with reported(debug=debug):
         storage = open_storage(store)
-        check_store(storage)  # before anything is written: the folder may not be a store
-        with alone(storage, "repair", say=say):
-            done = repair(storage)
+        done = repair(storage, apply=False)  # before anything is written: the folder may not be a store
+        if apply:
+            with alone(storage, "repair", say=say):
+                done = repair(storage)
         if as_json:
-            _print_json(asdict(done))
+            _print_json({"applied": apply, **asdict(done)})
         else:
-            _print_repaired(storage, done)
-    raise typer.Exit(int(bool(done.left)))
+            _print_repaired(storage, done, applied=apply)
+    raise typer.Exit(int(bool(done.left or (done.files and not apply))))
 
 
 @app.command()
@@ -140,7 +148,6 @@ def gc(
         _line("nothing to delete." if not garbage else f"deleted {total}." if yes else f"{total}; delete with --yes.")
 
 
-@app.command("export")
 def export_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder.")],
     form: Annotated[Format, typer.Option("--format", help="The file format.")] = Format.CSV,
@@ -150,9 +157,9 @@ def export_(
     """Export the tables for other programs, without duplicates, with a description of each column.
 
     Examples:
-        permafrost store export tables --store results
+        permafrost export tables tables --store results
 
-        permafrost store export tables --store results --format parquet
+        permafrost export tables tables --store results --format parquet
     """
     with reported(debug=debug):
         for name, n in export(open_store(store), folder, form).items():
@@ -200,20 +207,22 @@ def _tables(counted: Counted) -> list[Table]:
     return tables
 
 
-def _print_repaired(storage: Storage, done: Repaired) -> None:
+def _print_repaired(storage: Storage, done: Repaired, *, applied: bool) -> None:
     for file in done.files:
-        _line(f"moved {file}")
+        _line(f"{'moved' if applied else 'would move'} {file}")
     for trial_id, why in done.trials.items():
-        _line(f"trial {trial_id} no longer counts as completed: {why}")
+        _line(f"trial {trial_id} {'no longer counts' if applied else 'would no longer count'} as completed: {why}")
     for trial_id, lost in done.losses.items():
         _line(f"trial {trial_id} does not run again, but {lost}")
     for trial_id, label in done.again.items():
         _line(f"trial {trial_id} runs at the next launch: {label}")
+    if done.files and not applied:
+        _line(f"{storage}: nothing was changed. Add --apply to do this.")
     for folder in done.folders:
         _line(f"moved to {folder}; why.json has the reasons")
     for finding in done.left:
         _line(f"not repaired: {finding}")
-    if not done.folders:
+    if not done.files:
         _line(f"{storage}: nothing to repair.")
 
 

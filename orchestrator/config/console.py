@@ -27,7 +27,8 @@ from rich.segment import Segment
 from rich.table import Table
 
 from orchestrator.config.quantities import size
-from trials.errors import PermafrostError, one_line
+from orchestrator.config.signals import end_with_command
+from trials.errors import PermafrostError, is_out_of_memory, one_line
 from trials.escaping.untrusted_text import escaped
 from trials.sources.cache import Progress
 
@@ -156,6 +157,10 @@ SweepOption = Annotated[
 
 INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143
 
+_NO_MEMORY = (
+    "error: this process got no more memory: that of the machine, or of a limit (`ulimit -v`, a container's), is used "
+    "up. Finished trials are in the store. Raise the limit, or end other programs, and run the same command again."
+)
 _STOPPED = "stopped; finished trials are in the store. Run the same command to resume."
 
 
@@ -200,6 +205,9 @@ def reported(*, debug: bool) -> Iterator[None]:
     except Exception as error:
         if debug or isinstance(error, typer.Exit):
             raise
+        if is_out_of_memory(error):
+            say(_NO_MEMORY)
+            raise typer.Exit(1) from error
         what = f"{type(error).__name__}: {one_line(str(error))}"
         say(f"internal error: {what}. Run it again with --debug and report the traceback.")
         raise typer.Exit(INTERNAL) from error
@@ -276,6 +284,7 @@ def _script() -> str:
 
 def run(function: Callable[..., None]) -> None:
     """Run one command as a program of its own: `python -m orchestrator.launch`."""
+    end_with_command()
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(function)
     app()

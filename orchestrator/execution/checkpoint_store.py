@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import Storage
-from orchestrator.store.names import CHECKPOINTS, digest, is_intact
+from orchestrator.store.names import CHECKPOINTS, digest, is_intact, proven_reads
 from trials.errors import StoreError
 
 ROOM_BYTES = 16_000_000
@@ -27,7 +27,7 @@ class StoredCheckpoints:
         """The newest checkpoint of this attempt and earlier ones."""
         for name in reversed(self._names()):
             try:
-                content = self._storage.read(name)
+                content = proven_reads(self._storage).read(name)
             except FileNotFoundError:  # another process has replaced it by a newer one
                 continue
             if is_intact(name, content):

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from orchestrator.store.schema import State
 from trials.cache.set_up import SetUpWork
-from trials.errors import DivergedError, PermafrostError, PreemptedError
+from trials.errors import DivergedError, PermafrostError, PreemptedError, is_out_of_memory
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -82,7 +82,7 @@ def failure(error: Exception) -> tuple[State, str]:
     if isinstance(error, PermafrostError):
         return (State.UNAVAILABLE if transient else State.FAILED), str(error)
     text = "".join(traceback.format_exception(error)).strip()
-    if _is_out_of_memory(error):
+    if is_out_of_memory(error):
         return State.OUT_OF_MEMORY, text
     return (State.UNAVAILABLE if transient else State.FAILED), text
 
@@ -98,13 +98,6 @@ def _is_transient(error: BaseException) -> bool:
     if isinstance(error, ConnectionError | TimeoutError):
         return True
     return isinstance(error, OSError) and error.errno in _TRANSIENT
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    # torch.OutOfMemoryError by name, as this module is imported without torch. On a CPU torch raises a RuntimeError.
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def last_line(error: str | None) -> str:

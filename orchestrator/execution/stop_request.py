@@ -13,8 +13,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
+from orchestrator.config.signals import Signals
 from orchestrator.storage.storage import Storage
 from trials.errors import StoreError
 
@@ -27,6 +27,7 @@ class StopRequest:
     Attributes:
         asker: Who asked through the store, or None.
         bound: Which limit of the launch was reached, or None.
+        signals: Handles Ctrl-C and SIGTERM.
     """
 
     def __init__(self) -> None:
@@ -34,6 +35,7 @@ class StopRequest:
         self.reason: str | None = None
         self.asker: str | None = None
         self.bound: str | None = None
+        self.signals = Signals(self._ask)
 
     @property
     def asked(self) -> bool:
@@ -47,22 +49,21 @@ class StopRequest:
             return 128 + self.signal
         return 1 if self.asker is None and self.bound is None else 128 + signal.SIGTERM
 
-    @contextmanager
-    def on_signals(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Handle Ctrl-C and SIGTERM as requests; the second one stops at once, with KeyboardInterrupt."""
+    def ended(self, *, all_ran: bool) -> None:
+        """No trial runs any more. If `all_ran`, none is left to run, and whoever asked to stop has changed nothing."""
+        self.signals.ended()
+        self.settle(all_ran=all_ran)
 
-        def ask(number: int, _frame: FrameType | None) -> None:
-            if self.asked:
-                raise KeyboardInterrupt
-            self.signal = number
-            say("Stopping: running trials continue to their next evaluation. Press Ctrl-C again to stop now.")
+    def settle(self, *, all_ran: bool) -> None:
+        """Forget who asked if all trials ran; also for requests that came since `ended`."""
+        if all_ran:
+            self.signal = self.asker = None
 
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def _ask(self, number: int) -> bool:
+        if self.asked:
+            return False
+        self.signal = number
+        return True
 
     @contextmanager
     def on_requests(
@@ -90,30 +91,6 @@ class StopRequest:
                 yield
         finally:
             _delete_requests(folder, is_last)
-
-
-@contextmanager
-def leaving_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends the block cleanly, with SystemExit and the signal's number, also outside `StopRequest.on_signals`.
-
-    Ray does the same while it starts, when it handles the signal itself. `console.reported` makes it exit code 143.
-    """
-    asked = False
-
-    def leave(number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
-        raise SystemExit(number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    except Exception as error:  # of a library that was cut off in the middle of its import, for instance
-        if asked:
-            raise SystemExit(signal.SIGTERM) from error
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

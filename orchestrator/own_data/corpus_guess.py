@@ -11,7 +11,7 @@ from typing import Any
 from orchestrator.own_data.choose_options import ChooseOptions, name_or_position
 from trials.datasets.broken_lines import BrokenLinesError
 from trials.datasets.column_evidence import TagEvidence
-from trials.datasets.corpus import CORPUS_FORMATS, Sentence
+from trials.datasets.corpus import CORPUS_FORMATS, Sentence, fingerprint
 from trials.datasets.layout import TABLES, Layout, format_of, layout_of
 from trials.datasets.split_names import by_split
 from trials.datasets.table_evidence import NO_PAIR, UnclearColumnsError
@@ -21,7 +21,7 @@ from trials.errors import ConfigError, DataError, MissingError
 from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns, DataSpec, Files
 from trials.sources.corpus_draft import HELD_OUT, DataDraft, Located, named_corpus
-from trials.sources.split_files import files_in
+from trials.sources.split_files import NoDevSplitError, files_in
 from trials.tasks import TASKS
 from trials.tasks.reading import reading_notes
 from trials.tasks.task import unit_of
@@ -80,6 +80,7 @@ def guess_draft(draft: DataDraft, asked: ChooseOptions, lookup: Lookup) -> tuple
             "(a file with `dev` or `validation` in its name beside it is taken instead; or --dev FILE)"
         )
     files: Files = tuple(path for split in found.splits for path in split)
+    fingerprint(*found.splits)  # refuses what is no plain file before anything is read
     task_columns = Columns() if asked.task is None else TASKS[asked.task].columns
     layout = _layout(found, files, draft, task_columns, asked)
     task = asked.task
@@ -137,8 +138,8 @@ def _located(draft: DataDraft, lookup: Lookup) -> tuple[DataDraft, Located]:
         held_out = draft.model_copy(update={"held_out": HELD_OUT})
         try:
             return held_out, lookup.files(held_out)
-        except DataError:
-            raise error from None
+        except DataError as other:
+            raise (other if isinstance(error, NoDevSplitError) else error) from None
 
 
 def draft_of(asked: ChooseOptions) -> DataDraft:

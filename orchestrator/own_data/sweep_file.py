@@ -17,7 +17,7 @@ from trials.settings import FreezeSpec
 SEEDS = 10
 _ASKED = "# Made by: "
 _WAY_OUT = "Give --out another folder, or delete the file."
-_TRAINS = "# The chosen freeze on the whole train split, its weights kept for `permafrost export-model`."
+_TRAINS = "# The chosen freeze on the whole train split, its weights kept for `permafrost export model`."
 _COMMENTS = {
     "task": "pos, ner, classification, or a task of GLUE",
     "data": "paths are relative to the folder you launch from",
@@ -72,7 +72,7 @@ def sweep_name(data: Mapping[str, Any]) -> str:
 
 def sweep_text(question: Question) -> str:
     """The sweep file that answers a question."""
-    weights = "keep: weights                # of every trial, so that export-model need not train\n"
+    weights = "keep: weights                # of every trial, so that export model need not train\n"
     loss = f"{question.tolerance:g} point{'s' * (question.tolerance != 1)}"
     return f"""{_ASKED}{question.asked}
 # How deep may I freeze? Adds seeds and depths one by one until it knows the deepest freeze that loses at most

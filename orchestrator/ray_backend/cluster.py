@@ -12,6 +12,7 @@ from typing import Any
 from orchestrator.deploy import ray_token
 from orchestrator.deploy.ray_session import new_token, session_folder
 from orchestrator.execution.slots import Node, Share, Slots
+from orchestrator.ray_backend.lost_nodes import ClusterLostError, leave_behind
 from trials.errors import ConfigError, MissingError, PermafrostError
 
 # Read by Ray at import: Tune must not write log files, change the working directory, or handle Ctrl-C itself.
@@ -35,7 +36,10 @@ _OF_OTHER_CLUSTERS = (
 )  # fmt: skip
 # Ray calls a node by an address that other machines can reach, and opens its ports to them, unless this is off, as it
 # is by default on Windows and macOS. Then the node is 127.0.0.1, and so is what all of its processes listen on.
-_ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+_ON_ONE_MACHINE = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "86400",  # `lost_nodes` notices at once; Ray would abort this process
+}
 _ACCELERATOR = "accelerator_type:"
 # What takes a worker some four seconds of CPU to import, in the time in which the driver gets ready.
 _OF_TRIALS = "orchestrator.ray_backend.trainable,trials.run"
@@ -103,7 +107,7 @@ def local_cluster(metadata: Mapping[str, str] | None = None, *, preload: bool = 
     with session_folder() as folder:
         for name in (*_OF_OTHER_CLUSTERS, ray_token.TOKEN, ray_token.TOKEN_PATH):
             os.environ.pop(name, None)
-        os.environ |= _ON_LOOPBACK | {"RAY_preload_python_modules": _OF_TRIALS if preload else ""}
+        os.environ |= _ON_ONE_MACHINE | {"RAY_preload_python_modules": _OF_TRIALS if preload else ""}
         hint = ray_token.NO_TOKEN
         if has_token:
             token = new_token(folder)
@@ -153,16 +157,22 @@ def _connected(
 
     from orchestrator.ray_backend.startup_patch import starting_at_once
 
+    # What Ray says of its processes is for its logs: dozens of lines, with escape sequences, on stdout, which is ours.
+    ray._private.worker.print_to_stdstream = lambda data, ignore_prefix: None
     job = JobConfig(metadata=dict(metadata or {}))
     with starting_at_once() as wait_for_dashboard:
         try:
             ray.init(logging_level=logging.ERROR, log_to_driver=False, job_config=job, **options)
         except Exception as error:  # Ray raises its own, and any that a wrong setting of its many causes
             raise failed(error) from error
+        shut_down = ray.shutdown
         try:
             wait_for_dashboard()
             url = ray._private.worker.get_dashboard_url()  # what `ray.init` returns is a guess until then
             node_id = ray.get_runtime_context().get_node_id()
             yield Cluster(f"http://{url}" if url else "off", token_hint, node_id)
+        except ClusterLostError:
+            shut_down = leave_behind
+            raise
         finally:
-            ray.shutdown()
+            shut_down()

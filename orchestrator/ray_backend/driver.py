@@ -24,8 +24,9 @@ from orchestrator.execution.trial_source import Verdict, prune_reason
 from orchestrator.ray_backend.oom_patch import KILLED, killed_workers_are_lost
 from orchestrator.ray_backend.searcher import KeepOrderScheduler, PlannedTrials
 from orchestrator.ray_backend.set_up_board import SetUpBoard
-from orchestrator.ray_backend.trainable import FAILURE, RECORD, VERDICT, TrialTrainable, WorkerSettings
+from orchestrator.ray_backend.trainable import FAILURE, NOTES, RECORD, VERDICT, TrialTrainable, WorkerSettings
 from orchestrator.store.schema import State
+from trials.cache.set_up import SetUpWork
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -49,7 +50,7 @@ def run_sweep(
     for name in ("ray.tune.execution.tune_controller", "ray.tune.tune"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # lost workers are reported by the listener
     with tune_folder() as scratch, killed_workers_are_lost():
-        tune.Tuner(
+        tuner = tune.Tuner(
             tune.with_resources(trainable, _resources),
             tune_config=tune.TuneConfig(
                 search_alg=PlannedTrials(queue, slots, settings.for_share, stop, listener.tick),
@@ -69,7 +70,11 @@ def run_sweep(
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 verbose=0,
             ),
-        ).fit()
+        )
+        try:
+            tuner.fit()
+        except SystemError as error:  # where Ray waits, what the handler of a signal raises becomes its cause
+            raise error.__cause__ or error from None
 
 
 def _resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
@@ -126,6 +131,8 @@ class _ListenerCallback(tune.Callback):  # type: ignore[misc]  # Ray has no type
         # Removed from the result, as Tune keeps last results for a while, and this one may hold predictions.
         record: EpochRecord = result[RECORD].pop("record")
         verdict: Verdict = result[RECORD].pop(VERDICT, Verdict.CONTINUE)
+        for note in result[RECORD].pop(NOTES, ()):
+            self._listener.preparing(spec, SetUpWork(note))
         self._listener.evaluated(spec, record)
         if record.last:
             self._end(spec, State.COMPLETED, None)

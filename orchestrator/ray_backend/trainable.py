@@ -21,7 +21,7 @@ from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the packag
 from orchestrator.execution.events import failure
 from orchestrator.execution.slots import Share
 from orchestrator.ray_backend.set_up_board import post
-from trials.cache.set_up import reported_to
+from trials.cache.set_up import SetUpWork, reported_to
 from trials.record import EpochRecord
 from trials.settings import CheckpointTimes, Predictions
 from trials.spec import TrialSpec
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # Keys of a step's result; Tune adds its own (`pid`, `time_total_s`, ...), so ours are nested.
 RECORD, FAILURE = "permafrost_record", "permafrost_failure"
+NOTES = "notes"  # inside a record's result: what the set-up has to say
 VERDICT = "verdict"  # inside a record's result, added by the driver
 
 
@@ -72,6 +73,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
     _until: float | None = None
     _trial_id = ""
     _attempt = 0
+    _notes: list[str]
 
     def __repr__(self) -> str:
         return f"Permafrost({self._label})"
@@ -93,7 +95,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         spec = TrialSpec.model_validate_json(new_config["spec"])
         self._label, self._gpus, self._until = spec.label, float(new_config["gpus"]), new_config["until"]
         self._slots = int(new_config["worker_slots"])
-        self._trial_id, self._attempt = spec.trial_id, new_config["attempt"]
+        self._trial_id, self._attempt, self._notes = spec.trial_id, new_config["attempt"], []
         self._records = self.records(spec, new_config)
         return True
 
@@ -133,7 +135,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
             raise WorkerMemoryError(f"the memory of {self._label} was not freed")
         setproctitle(f"ray::{self._label}")  # what Ray's dashboard and `ps` list
         try:
-            with reported_to(partial(post, self._trial_id, self._attempt)):
+            with reported_to(self._report):
                 record = next(self._records).placed(gpus=self._gpus, worker_slots=self._slots)
         except Exception as error:
             state, text = failure(error)
@@ -141,12 +143,19 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
             is_paused = self._until is not None and record.epoch >= self._until - 1e-9
             if is_paused:
                 self._drop()  # before the driver knows: whoever resumes the trial needs its checkpoint
-            step = {"record": record, "trial_id": self._trial_id, "attempt": self._attempt}
+            step = {"record": record, "trial_id": self._trial_id, "attempt": self._attempt, NOTES: self._notes}
+            self._notes = []
             return {RECORD: step, "done": (record.last or is_paused) and self._settled()}
         if self._leaving:
             sys.exit(0)  # the driver sees a lost worker, and the trial continues elsewhere
         # Only here, as the exception kept the trial's memory alive.
         return {FAILURE: {"state": state.value, "error": text}, "done": self._settled()}
+
+    def _report(self, work: SetUpWork) -> None:
+        if work.is_note:  # of which none may be lost
+            self._notes.append(work.what)
+        else:
+            post(self._trial_id, self._attempt, work)
 
     def _on_sigterm(self, number: int, frame: FrameType | None) -> None:
         """Save a checkpoint at the next step and exit; without a trial, exit now."""

@@ -82,7 +82,10 @@ class LiveDisplay(Listener):
         self._forget_work(spec)
 
     def preparing(self, spec: TrialSpec, work: SetUpWork) -> None:
-        """Show how far its set-up is; without a display print that at most every half a minute."""
+        """Show how far its set-up is; without a display print that at most every half a minute. Print notes."""
+        if work.is_note:
+            self._console.print(Text(f"note    {work}"), soft_wrap=True)
+            return
         self._work[spec.trial_id] = work
         if not self._is_live and time.monotonic() - self._said_work.get(spec.trial_id, -math.inf) >= SAY_WORK_EVERY_S:
             self._said_work[spec.trial_id] = time.monotonic()

@@ -36,6 +36,7 @@ class Watch:
 
     Attributes:
         listeners: For the driver, after the recorder, so that they report only recorded events.
+        over: Reports how the launch ends, with the error if there is one.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Watch:
         trackers: Sequence[LiveTracker],
     ) -> None:
         self._tally, self._metrics, self._stop = tally, metrics, stop
+        self.over: Callable[[BaseException | None], None] = lambda error: None
         self.listeners: tuple[Listener, ...] = (tally, metrics, *([log] if log else []), *trackers)
 
     def flushed(self, seconds: float) -> None:
@@ -114,13 +116,8 @@ def watched(
         tracker.launched(skipped=plan.n_skipped)
     if notifier:
         notifier.begin()
-    error: BaseException | None = None
-    try:
-        yield watch
-    except BaseException as raised:
-        error = raised
-        raise
-    finally:
+
+    def over(error: BaseException | None) -> None:
         ending = watch.ending(error)
         if log:
             log.over(ending)
@@ -128,3 +125,13 @@ def watched(
             notifier.over(ending)
         for tracker in trackers:
             tracker.over(lambda: trials_of(plan, results))
+
+    watch.over = over
+    error: BaseException | None = None
+    try:
+        yield watch
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        over(error)

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from orchestrator.claims import join, running_drivers
+from orchestrator.claims.claims import CLAIMS
+from orchestrator.claims.roster import DRIVERS
 from orchestrator.config.console import say
-from orchestrator.execution.stop_request import StopRequest, leaving_on_sigterm
+from orchestrator.config.quantities import counted
+from orchestrator.execution.stop_request import FOLDER, StopRequest
 from orchestrator.search.factory import decides
 from orchestrator.session.budget import Bounds, hourly_price
 from orchestrator.session.outcome import Outcome, outcome_of
 from orchestrator.session.session import Running
+from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
 from orchestrator.store.garbage import remove_temporary_files
+from orchestrator.store.names import CHECKPOINTS
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, brought_up_to_date
+from trials.errors import StoreError
+
+_MADE_AGAIN = (DRIVERS, CLAIMS, CHECKPOINTS, FOLDER)  # folders that are worth nothing without the rows
 
 
 @dataclass(frozen=True)
@@ -39,8 +51,11 @@ class Ended:
         return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
 
 
-def run_plan(plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, began: float) -> Ended:
-    """Run the trials that the store lacks.
+@contextmanager
+def run_plan(
+    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, began: float
+) -> Iterator[Ended]:
+    """Run the trials that the store lacks, then the block, which shows what came of them: no first signal cuts it off.
 
     Args:
         cluster: Where they run; not a remote one, to which a sweep is submitted.
@@ -55,26 +70,65 @@ def run_plan(plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bou
     honours = results.storage.honours_create()
     if not honours:
         say("note    this storage ignores a condition that claims need, so one driver at a time works on the store.")
-    with leaving_on_sigterm(), join(results.storage, plan.sweep.name, say=say, alone=not honours) as membership:
-        remove_temporary_files(results.storage, membership)
-        results.add_plan(plan.declared())
-        plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
-        running = Running.of(plan, cluster, results, membership, stop, most=bounds.trials or None)
-        try:
-            _run(running, bounds, began)
-        finally:
-            running.close()
-        if decides(plan) and not membership.others():  # after an error the next launch does it
-            results.join_decisions(plan.sweep.name)
+    with stop.signals.handled(say):
+        yield _ended(plan, cluster, results, bounds, began, stop, alone=not honours)
+
+
+def _ended(
+    plan: Plan,
+    cluster: ClusterSpec,
+    results: ResultStore,
+    bounds: Bounds,
+    began: float,
+    stop: StopRequest,
+    *,
+    alone: bool,
+) -> Ended:
+    committed = set[str]()
+    try:
+        with join(results.storage, plan.sweep.name, say=say, alone=alone) as membership:
+            remove_temporary_files(results.storage, membership)
+            results.add_plan(plan.declared())
+            plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
+            running = Running.of(plan, cluster, results, membership, stop, most=bounds.trials or None)
+            committed = running.committed
+            try:
+                _run(running, bounds, began)
+            finally:
+                running.close()
+            if decides(plan) and not membership.others():  # after an error the next launch does it
+                results.join_decisions(plan.sweep.name)
+    except (StoreError, OSError) as error:
+        if results.is_gone:
+            raise _gone(results, plan.n_skipped + len(committed)) from error
+        raise
     outcome = outcome_of(plan, results, time.monotonic() - began, dry_run=False)
-    bounds.settle(stop, left=len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed)
+    stop.settle(all_ran=running.queue.is_over)
+    left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
+    bounds.settle(stop, left=0 if running.queue.is_over and not running.has_work else left)
     return Ended(plan, outcome, stop, tuple(running.source.found()))
+
+
+def _gone(results: ResultStore, n_committed: int) -> StoreError:
+    """What is true of a store that was deleted, or moved, while its driver ran."""
+    if isinstance(results.storage, FolderStorage):  # what drivers made again is in the way of whoever puts it back
+        for name in _MADE_AGAIN:
+            shutil.rmtree(results.storage.folder / name, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            results.storage.folder.rmdir()
+    lost = f"the {counted(n_committed, 'trial')} committed there {'is' if n_committed == 1 else 'are'} lost"
+    return StoreError(
+        f"{results.address}: the store is gone; it was deleted or moved while this driver ran. Unless it is put back, "
+        f"{lost if n_committed else 'all that was written there is lost'}. Put it back and run the same command to "
+        "resume; without it the same command starts anew."
+    )
 
 
 def _run(running: Running, bounds: Bounds, began: float) -> None:
     if not running.has_work:
         what = "every trial of this sweep is" if running.plan.runs_all else "all trials that this sweep needs are"
         say(f"nothing to do: {what} complete in the store.")
+        running.stop.signals.ended(to_commit=False)
         return
     for driver in running_drivers(running.results.storage):
         if driver.token != running.membership.token:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 
@@ -43,6 +43,7 @@ class Running:
     stop: StopRequest
     source: SharedSource
     queue: TrialQueue
+    committed: set[str] = field(default_factory=set)
 
     @classmethod
     def of(
@@ -58,6 +59,7 @@ class Running:
         """A launch of at most `most` trials of a plan that is up to date. Close it, also after an error."""
         # Drivers that start at different trials of a list rarely want the same one; a single one keeps the order.
         start = int(membership.token, 16) / 16**16 if membership.others() else 0.0
+        membership.check_store = results.check_there
         decides = source_of(plan, results, before_write=membership.check, start=start)
         source = SharedSource(decides, results, membership, plan.attempts)
         queue = TrialQueue(source, {}, plan.sweep.limits, most=most, again=source.again)
@@ -100,7 +102,7 @@ class Running:
             self.results,
             before_commit=self.membership.check,
             committed=watch.flushed,
-            over=self.source.committed,
+            over=self._over,
             may_compact=self.membership.is_first,
             keeps_weights=self.plan.sweep.keep == "weights",
         )
@@ -114,18 +116,28 @@ class Running:
         self.source.settled = settled
         display.chances, display.announce = self.source.chances, self.membership.announce
         try:
-            if self.cluster.address == "inline":
-                self._inline(self.queue, listener, display)
-            else:
-                self._on_ray(self.queue, listener, display, watch)
-        finally:
+            try:
+                if self.cluster.address == "inline":
+                    self._inline(self.queue, listener, display)
+                else:
+                    self._on_ray(self.queue, listener, display, watch, recorder)
+            finally:
+                self.stop.ended(all_ran=self.queue.is_over)
+        finally:  # also if a signal cuts off what stands above
+            with self.stop.signals.committing():
+                recorder.flush()
             recorder.close()
+
+    def _over(self, attempts: dict[str, int]) -> None:
+        self.committed.update(attempts)
+        self.source.committed(attempts)
 
     def _inline(self, queue: TrialQueue, listener: Listener, display: LiveDisplay) -> None:
         from orchestrator.execution.inline import run_inline
 
         sweep = self.plan.sweep
-        with self.stop.on_signals(say), display:
+        self.stop.signals.running(lambda: queue.is_over)
+        with display:
             run_inline(
                 queue,
                 listener,
@@ -137,7 +149,22 @@ class Running:
                 stop=self.stop,
             )
 
-    def _on_ray(self, queue: TrialQueue, listener: Listener, display: LiveDisplay, watch: Watch) -> None:
+    def _desert(self, recorder: Recorder, watch: Watch, error: Exception) -> None:
+        """End the process from a thread, as a call of Ray never returns, and keep all that an orderly end would."""
+        try:
+            recorder.flush()
+            watch.over(error)
+            self.membership.leave()
+        except Exception as also:
+            say(f"error: {also}")
+        finally:
+            stderr.show_cursor()
+            say(f"error: {error}")
+            os._exit(1)
+
+    def _on_ray(
+        self, queue: TrialQueue, listener: Listener, display: LiveDisplay, watch: Watch, recorder: Recorder
+    ) -> None:
         from orchestrator.ray_backend.cluster import local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
         from orchestrator.ray_backend.jobs import job_metadata
@@ -148,9 +175,10 @@ class Running:
         one_each = sweep.resources.cpus == 1 and not sweep.resources.gpus and where.concurrency is None
         each_works = one_each and len(self.plan.ahead) >= (os.cpu_count() or 1)
         ray = own_cluster if where.address == "auto" else partial(local_cluster, preload=each_works)
-        # Signals after Ray, which installs its own SIGTERM handler.
-        with ray(job_metadata(sweep.name, self.results.address)) as cluster, self.stop.on_signals(say):
+        with ray(job_metadata(sweep.name, self.results.address)) as cluster:
+            self.stop.signals.running(lambda: queue.is_over)
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
+            from orchestrator.ray_backend.lost_nodes import ending_without_nodes
             from orchestrator.ray_backend.trainable import WorkerSettings
 
             slots = slots_for(cluster, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
@@ -167,5 +195,7 @@ class Running:
             )
             # What the end of a launch shows takes half a second to import, while this process has nothing else to do.
             threading.Thread(target=import_module, args=("orchestrator.analysis.answer",), daemon=True).start()
-            with display, watch.exporting():
+            desert = partial(self._desert, recorder, watch)
+            with display, watch.exporting(), ending_without_nodes(self.stop.signals.interrupt, desert):
                 run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)
+                self.stop.ended(all_ran=queue.is_over)

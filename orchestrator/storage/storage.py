@@ -158,13 +158,34 @@ class FolderStorage(Storage):
 
     def _listed(self) -> dict[str, int]:
         found = {}
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.folder) as entries:
-            for entry in entries:
-                if not entry.name.startswith("."):
-                    with contextlib.suppress(FileNotFoundError):
-                        if entry.is_file():
-                            found[entry.name] = entry.stat().st_size
+        try:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.folder) as entries:
+                for entry in entries:
+                    if not entry.name.startswith("."):
+                        with contextlib.suppress(FileNotFoundError):
+                            if entry.is_file():
+                                found[entry.name] = entry.stat().st_size
+        except PermissionError as error:
+            raise StoreError(f"{self}: cannot be read ({error.strerror}). Make it readable first.") from error
         return found
+
+    def odd(self) -> list[str]:
+        """What is neither a file nor a folder, nor leads to one: pipes, sockets, devices, links to nowhere."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.folder) as entries:
+            return sorted(entry.name for entry in entries if not (entry.is_file() or entry.is_dir()))
+        return []
+
+    def move(self, name: str, target: FolderStorage) -> None:
+        """Move whatever has this name, if anything, with its mode; a link is moved itself. Raises StoreError."""
+        try:
+            target.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).rename(target.folder / name)
+            for folder in (target.folder, self.folder):
+                _flush_names(folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"{self}/{name}: cannot be moved ({error.strerror}). Move it out by hand.") from error
 
     def folders(self) -> list[str]:
         """The names of the folders inside."""

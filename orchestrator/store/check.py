@@ -18,18 +18,19 @@ from pathlib import Path
 from safetensors import SafetensorError, deserialize
 
 from orchestrator.claims import running_drivers
+from orchestrator.config.quantities import counted
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.open_storage import open_storage
-from orchestrator.storage.storage import Storage
+from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.check_records import check_recorded_weights
 from orchestrator.store.check_rows import check_rows
 from orchestrator.store.contents import TableContents, read_contents
 from orchestrator.store.decisions import decoded_decisions, is_decision, newest_plan
-from orchestrator.store.names import CHECKPOINTS, WRONG_DIGEST, is_intact, promised
+from orchestrator.store.names import CHECKPOINTS, WRONG_DIGEST, is_intact, promised, proven_reads
 from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_plan
 from orchestrator.store.report import Counted, Report
 from orchestrator.store.results import MARKER, check_marker, holds_rows
-from orchestrator.store.schema import TABLES, State
+from orchestrator.store.schema import ALL_TABLES, TABLES, State
 from orchestrator.store.specs import checked_spec
 from orchestrator.store.weights import FILE as WEIGHTS_FILE
 from orchestrator.store.weights import WEIGHTS, weights_of
@@ -46,7 +47,7 @@ def check_store(store: str | Path | Storage) -> Report:
         ConfigError: not a valid address.
         StoreError: no store there, a store of a newer version, or a storage that does not answer.
     """
-    storage = store if isinstance(store, Storage) else open_storage(store)
+    storage = proven_reads(store if isinstance(store, Storage) else open_storage(store))
     marker_problem = _marker_problem(storage)  # first: it may not be a store
     report = Report(storage.address, read_contents(storage))
     if marker_problem:
@@ -59,6 +60,12 @@ def check_store(store: str | Path | Storage) -> Report:
     states = _states(report.tables, plans)
     checkpoints = _check_checkpoints(storage, states, report)
     weights = _check_weights(storage, report)
+    _check_odd(storage.inner, report)
+    if storage.repeated:
+        report.notes.append(
+            f"{counted(len(storage.repeated), 'object')} were read wrongly at first and then rightly: the line or a "
+            f"disk flips bits, the store is not at fault. The first: {storage.repeated[0]}"
+        )
     quarantined = _n_files(storage.at(QUARANTINE))
     if quarantined:
         report.notes.append(
@@ -76,6 +83,16 @@ def check_store(store: str | Path | Storage) -> Report:
         quarantined=quarantined,
     )
     return report
+
+
+def _check_odd(storage: Storage, report: Report) -> None:
+    """Find what has the place of a file and is none; it is never opened."""
+    if not isinstance(storage, FolderStorage):
+        return
+    sweeps = [(SWEEPS, name) for name in storage.at(SWEEPS).folders()]
+    for folders in [(), *((name,) for name in (*ALL_TABLES, CHECKPOINTS, WEIGHTS)), *sweeps]:
+        for name in storage.at("/".join(folders)).odd():
+            report.remove_file(folders, name, "neither a file nor a folder", "it is never opened")
 
 
 def _marker_problem(storage: Storage) -> str | None:
@@ -203,7 +220,7 @@ def _check_weights(storage: Storage, report: Report) -> int:
         if not WEIGHTS_FILE.fullmatch(name):
             report.notes.append(f"{WEIGHTS}/{name}: not the weights of a trial; it is ignored.")
         elif wrong := _file_problem(folder, name):
-            report.remove_file((WEIGHTS,), name, wrong, "`export-model` trains its trial again")
+            report.remove_file((WEIGHTS,), name, wrong, "`export model` trains its trial again")
     names = weights_of(storage)
     check_recorded_weights(report, names)
     return len(names)

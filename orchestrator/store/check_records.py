@@ -89,7 +89,7 @@ def check_recorded_weights(report: Report, names: Mapping[str, Collection[str]])
         wanted = of_columns(row).get(WEIGHTS, NOTHING)
         if wanted.rows and not any(wanted.digest in name for name in names.get(trial_id, ())):
             wrong = f"the weights of attempt {row['attempt']} are not there"
-            report.lose(trial_id, n, WEIGHTS, wrong, "`export-model` trains it again", NOTHING)
+            report.lose(trial_id, n, WEIGHTS, wrong, "`export model` trains it again", NOTHING)
 
 
 def _pairs(rows: pa.Table) -> Iterator[Any]:

@@ -26,7 +26,7 @@ from functools import cached_property
 from typing import Any
 
 from orchestrator.storage.storage import Storage
-from orchestrator.store.names import stamp_of, stamped
+from orchestrator.store.names import read_intact, stamp_of, stamped
 from orchestrator.store.plans import (
     DECODING_ERRORS,
     SweepPlan,
@@ -193,8 +193,7 @@ def recorded(folder: Storage, names: Iterable[str] | None = None) -> list[Decisi
     """
 
     def read(name: str) -> list[Decision]:
-        with folder.open(name) as file:
-            return decoded_decisions(f"{folder}/{name}", file.read())
+        return decoded_decisions(f"{folder}/{name}", read_intact(folder, name).to_pybytes())
 
     for left in reversed(range(_READS)):
         wanted = sorted(filter(is_decision, folder.files() if names is None else names))

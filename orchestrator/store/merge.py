@@ -21,6 +21,7 @@ from orchestrator.storage.storage import Storage
 from orchestrator.store.check_records import Pair
 from orchestrator.store.contents import COMMIT_ORDER, COMPUTED, TableContents, latest, read_contents
 from orchestrator.store.decisions import join_decisions, recorded
+from orchestrator.store.names import WRONG_DIGEST, is_intact, proven_reads
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.plans import is_plan
 from orchestrator.store.results import MARKER, ResultStore, mark
@@ -79,7 +80,8 @@ def merge(source: ResultStore, target: ResultStore) -> Merged:
 
 def _tables(storage: Storage) -> dict[str, pa.Table]:
     """All rows, one per key, as readers use them."""
-    return {name: latest(_intact(storage, name, table), KEYS[name]) for name, table in read_contents(storage).items()}
+    contents = read_contents(proven_reads(storage)).items()
+    return {name: latest(_intact(storage, name, table), KEYS[name]) for name, table in contents}
 
 
 def _intact(storage: Storage, name: str, table: TableContents) -> pa.Table:
@@ -211,7 +213,15 @@ def _add_weights(source: Storage, target: Storage, trial_ids: set[str]) -> None:
             if trial_id in trial_ids and name not in there:
                 if not target.exists(MARKER):
                     mark(target)
-                target.at(WEIGHTS).write(name, source.at(WEIGHTS).read(name))
+                _copy(source.at(WEIGHTS), target.at(WEIGHTS), name)
+
+
+def _copy(source: Storage, target: Storage, name: str) -> None:
+    """Copy an object. Raises StoreError: it is not what the digest in its name says; it may be a link to anything."""
+    content = proven_reads(source).read(name)
+    if not is_intact(name, content):
+        raise StoreError(f"{source}/{name}: {WRONG_DIGEST}. Run `permafrost store repair` on that store first.")
+    target.write(name, content)
 
 
 def _add_plans(source: Storage, target: Storage) -> int:
@@ -224,7 +234,7 @@ def _add_plans(source: Storage, target: Storage) -> int:
             if name not in there and is_plan(name):
                 if not target.exists(MARKER):
                     mark(target)
-                ours.write(name, theirs.read(name))
+                _copy(theirs, ours, name)
                 n += 1
         if decided := recorded(theirs):
             join_decisions(ours, alone=True, others=decided)

@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.storage import Storage
 from orchestrator.store.encoding import decoded_bytes, encoded, rewritten
-from orchestrator.store.names import WRONG_DIGEST, is_intact, stamp_of, stamped
+from orchestrator.store.names import WRONG_DIGEST, is_intact, proven_reads, read_intact, stamp_of, stamped
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY, unusable
 from trials.errors import StoreError
 
@@ -121,7 +121,7 @@ class PartFolder:
         """
         for old in list(_runs(self.sizes(), min(PART_BYTES, self.storage.largest_bytes or PART_BYTES))):
             try:
-                contents = self.storage.each(self.storage.read, old)
+                contents = self.storage.each(proven_reads(self.storage).read, old)
             except FileNotFoundError:  # another process is compacting
                 return
             parts = zip(old, contents, strict=True)
@@ -131,8 +131,7 @@ class PartFolder:
             self.storage.each(self.storage.delete, old)
 
     def _read_part(self, name: str, trial_id: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        with self.storage.open(name) as file:
-            return self.decoded(name, file.read_buffer(), trial_id, columns)
+        return self.decoded(name, read_intact(self.storage, name), trial_id, columns)
 
     def decoded(
         self, name: str, content: pa.Buffer, trial_id: str | None = None, columns: Sequence[str] | None = None

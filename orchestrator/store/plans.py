@@ -16,7 +16,7 @@ from typing import Any
 
 from orchestrator.storage.errors import BrokenError
 from orchestrator.storage.storage import Storage
-from orchestrator.store.names import WRONG_DIGEST, is_intact, stamp_of, stamped
+from orchestrator.store.names import WRONG_DIGEST, is_intact, read_intact, stamp_of, stamped
 
 SWEEPS = "sweeps"
 
@@ -77,8 +77,7 @@ def read_plan(folder: Storage, name: str) -> SweepPlan:
     """Read a plan. Raises BrokenError."""
     path = f"{folder}/{name}"
     try:
-        with folder.open(name) as file:
-            return decoded_plan(path, file.read())
+        return decoded_plan(path, read_intact(folder, name).to_pybytes())
     except OSError as error:
         raise broken_plan(path, error) from error
 

@@ -1,5 +1,8 @@
 """Repair a store: broken files and rows are moved to `<store>/quarantine/<time>/`; nothing is deleted.
 
+A wrong read moves nothing: reads prove themselves (`storage/proven_reads.py`), two checks have to agree, and what is
+written is read back before an original goes.
+
 A completed trial that has lost something no longer counts as completed: its row is moved too, so that the next launch
 runs it again. Only predictions, contributions and weights may be lost: then its row records that there are none. A part
 that loses rows is written again without them, and the old part is moved.
@@ -12,17 +15,18 @@ written before the old one is moved, and each file is copied before its original
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from orchestrator.storage.proven_reads import ProvenReads
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.check import QUARANTINE, check_store, completed_ids, planned_labels
 from orchestrator.store.contents import READ_ORDER, TableContents
-from orchestrator.store.names import stamp_of
+from orchestrator.store.names import proven_reads, stamp_of
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.report import Finding, Report, StoredFile
 from orchestrator.store.results import MARKER, mark
@@ -55,13 +59,13 @@ class Repaired:
     left: list[Finding] = field(default_factory=list)
 
 
-def repair(storage: Storage) -> Repaired:
-    """Repair a store that nobody writes to.
+def repair(store: Storage, *, apply: bool = True) -> Repaired:
+    """Repair a store that nobody writes to; without `apply` find out what would be done, and write nothing.
 
     Raises:
         StoreError: no store there, files of a newer version, or the storage cannot be read or written.
     """
-    done = Repaired()
+    done, storage = Repaired(), proven_reads(store)
     for _ in range(_ROUNDS):
         report = check_store(storage)
         if report.newer:
@@ -71,47 +75,57 @@ def repair(storage: Storage) -> Repaired:
             )
         if not report.needs_repair:
             break
+        if check_store(storage).removals_as_json() != report.removals_as_json():
+            raise StoreError(f"{storage}: two checks in a row differ. Nothing was changed for them. Try again.")
+        _refuse_links(storage, report)
+        if not apply:
+            _note(report, done)
+            break
         _carry_out(storage, report, done)
     else:
         raise AssertionError(f"{storage}: still broken after {_ROUNDS} rounds: {report.removals_as_json()}")
-    completed, labels = completed_ids(report.tables), planned_labels(storage)
+    completed, labels = completed_ids(report.tables) - done.trials.keys(), planned_labels(storage)
     done.again = {i: labels.get(i, i) for i in [*labels, *done.trials] if i not in completed}
-    done.left = report.findings
+    done.left = [] if report.needs_repair else report.findings
     return done
 
 
-def quarantine(storage: Storage, files: Sequence[StoredFile]) -> None:
-    """Move files to the quarantine. Raises StoreError."""
-    folder = _new_quarantine(storage, {file.path: file.why for file in files})
-    for file in files:
-        _move(storage, file, folder)
-
-
-def _new_quarantine(storage: Storage, why: object) -> Storage:
+def _new_quarantine(storage: ProvenReads, why: object) -> ProvenReads:
     folder = storage.at(QUARANTINE).at(datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ"))
     folder.write("why.json", (json.dumps(why, indent=1) + "\n").encode())
     return folder
 
 
-def _carry_out(storage: Storage, report: Report, done: Repaired) -> None:
-    folder = _new_quarantine(storage, report.removals_as_json())
-    done.folders.append(str(folder))
+def _note(report: Report, done: Repaired) -> None:
+    """Add what a repair by a report does."""
     done.trials |= report.trials
     done.losses |= {i: lost for i, lost in report.losses.items() if i not in report.trials}
-    moved = []
+    for name in READ_ORDER:
+        done.rows[name] = done.rows.get(name, 0) + len(report.rows.get(name, {}))
+        done.files += [f"{name}/{part}" for part in _changed_parts(report, name)]
+    done.files += [file.path for file in report.files]
+    done.files += [MARKER] if report.marker else []
+
+
+def _changed_parts(report: Report, name: str) -> list[str]:
+    """The parts of a table that lose rows, or rows of which change."""
+    changed = report.amended.keys() if name == "trials" else set[int]()
+    return sorted({report.tables[name].part_of(n) for n in report.rows.get(name, {}).keys() | changed})
+
+
+def _carry_out(storage: ProvenReads, report: Report, done: Repaired) -> None:
+    folder = _new_quarantine(storage, report.removals_as_json())
+    done.folders.append(str(folder))
+    _note(report, done)
     for name in READ_ORDER:  # trials first
-        numbers, table = report.rows.get(name, {}), report.tables[name]
-        done.rows[name] = done.rows.get(name, 0) + len(numbers)
-        changed = report.amended.keys() if name == "trials" else set[int]()
-        if changed:
+        table = report.tables[name]
+        if name == "trials" and report.amended:
             table = replace(table, rows=_amended(table.rows, report))
-        for part in sorted({table.part_of(n) for n in numbers.keys() | changed}):
-            _write_without(storage.at(name), name, part, table, set(numbers))
-            moved.append(StoredFile((name,), part, "some of its rows"))
-            _move(storage, moved[-1], folder)
+        for part in _changed_parts(report, name):
+            _write_without(storage.at(name), name, part, table, set(report.rows.get(name, {})))
+            _move(storage, StoredFile((name,), part, "some of its rows"), folder)
     for file in report.files:
         _move(storage, file, folder)
-    done.files += [file.path for file in (*moved, *report.files)]
     if report.marker:
         _move(storage, StoredFile((), MARKER, "broken"), folder)
         mark(storage)
@@ -138,26 +152,25 @@ def _write_without(storage: Storage, name: str, part: str, table: TableContents,
         folder.write(table.rows.take(rest).replace_schema_metadata(folder.schema.metadata), stamp_of(part) + 1)
 
 
-def _move(storage: Storage, file: StoredFile, quarantine: Storage) -> None:
-    """Move a file to the quarantine: copy, then delete."""
+def _move(storage: ProvenReads, file: StoredFile, quarantine: ProvenReads) -> None:
+    """Move a file to the quarantine. A folder gives it another name; an object is copied, and deleted once the copy
+    reads as the original does.
+    """
+    here, there = file.folder_in(storage.inner), file.folder_in(quarantine.inner)
+    if isinstance(here, FolderStorage) and isinstance(there, FolderStorage):
+        here.move(file.name, there)
+        return
     source, target = file.folder_in(storage), file.folder_in(quarantine)
-    try:
-        content = source.read(file.name)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        _rename(source, file.name, target, error)
-        return
-    target.write(file.name, content)
-    source.delete(file.name)
+    with contextlib.suppress(FileNotFoundError):
+        target.write(file.name, source.read(file.name))
+        source.delete(file.name)
 
 
-def _rename(source: Storage, name: str, target: Storage, error: OSError) -> None:
-    """Move a file that the disk cannot read."""
-    try:
-        if not (isinstance(source, FolderStorage) and isinstance(target, FolderStorage)):
-            raise error
-        target.folder.mkdir(parents=True, exist_ok=True)
-        (source.folder / name).rename(target.folder / name)
-    except OSError as last:
-        raise StoreError(f"{source}/{name}: cannot be moved ({last}). Move it out of the store by hand.") from last
+def _refuse_links(storage: ProvenReads, report: Report) -> None:
+    """Raise StoreError if a folder that a repair would write to is a link, perhaps to a place of somebody else's."""
+    if isinstance(storage.inner, FolderStorage):
+        tables = [(name,) for name in (*report.rows, *(["trials"] if report.amended else []))]
+        for folders in [(QUARANTINE,), *tables, *(file.folders for file in report.files)]:
+            for n in range(len(folders)):
+                if (path := storage.inner.folder.joinpath(*folders[: n + 1])).is_symlink():
+                    raise StoreError(f"{path}: is a link, and a repair does not leave the store. Put the folder there.")

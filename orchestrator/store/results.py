@@ -23,7 +23,7 @@ from orchestrator.storage.open_storage import open_storage
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.contents import latest
 from orchestrator.store.decisions import Decision, DecisionLog, join_decisions, newest_plan, recorded
-from orchestrator.store.names import CHECKPOINTS
+from orchestrator.store.names import CHECKPOINTS, proven_reads
 from orchestrator.store.parts import PartFolder, is_part
 from orchestrator.store.plans import SWEEPS, SweepPlan, is_plan, newest_stamp, read_plan, write_plan
 from orchestrator.store.schema import ALL_TABLES, KEYS, SCHEMA_VERSION, State
@@ -182,6 +182,22 @@ class ResultStore:
             raise StoreError(f"{sweep!r} is not a valid name of a sweep, as a folder has this name.")
         return self.storage.at(SWEEPS).at(sweep)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was deleted or moved: its marker, which nothing of ours deletes, and all rows are not there."""
+        try:
+            self.storage.read(MARKER)
+        except FileNotFoundError:
+            return not holds_rows(self.storage)
+        except (OSError, StoreError):  # of which nothing is known
+            return False
+        return False
+
+    def check_there(self) -> None:
+        """Raise StoreError if a folder is gone, which the next commit would create again. Asks no remote storage."""
+        if not self.storage.exists(MARKER) and self.is_gone:
+            raise StoreError(f"{self.address}: the store is gone.")
+
     def create(self) -> None:
         """Write the store's marker, if it does not exist."""
         if not self.storage.exists(MARKER):
@@ -244,7 +260,10 @@ def check_marker(storage: Storage) -> None:
         return BrokenError(path, wrong, "Run `permafrost store repair`" if is_ours else "Give another folder")
 
     try:
-        content = json.loads(storage.read(MARKER).decode("utf-8"))
+        try:
+            content = json.loads(storage.read(MARKER).decode("utf-8"))
+        except ValueError:  # perhaps only this read was wrong
+            content = json.loads(proven_reads(storage).read(MARKER).decode("utf-8"))
         known, version = content["format"] == FORMAT, int(content["schema_version"])
     except FileNotFoundError:
         raise broken("is not there") from None

@@ -12,7 +12,7 @@
     schedule: asha              # which cells continue; or `racing: true`, or a `goal`
     seeds: [0, 1, 2]            # replicates of every cell; init_seed and order_seed in `space` add more
     checkpoint: auto            # when running trials save checkpoints: {epochs: 1}, {minutes: 10}, or off
-    keep: weights               # store the trained tensors of each trial's best epoch, for `export-model`
+    keep: weights               # store the trained tensors of each trial's best epoch, for `export model`
     predictions: auto           # stored predictions: of tagging up to a size, or `all`, or `none`
     watch: {log: sweep.jsonl}   # JSON log, notifications, trackers: see `notification_spec`
 

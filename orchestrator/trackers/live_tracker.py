@@ -82,7 +82,7 @@ class LiveTracker(Listener):
 
     @property
     def _export(self) -> str:
-        words = ("export-to", self._target.name, *self._target.options, "--sweep", self._sweep)
+        words = ("export", self._target.name, *self._target.options, "--sweep", self._sweep)
         return script_command(*words, "--store", self._results.address)
 
     def started(self, spec: TrialSpec, attempt: int) -> None:

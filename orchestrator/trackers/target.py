@@ -18,7 +18,7 @@ class TrackerTarget:
 
     Attributes:
         name: Its key under `watch`.
-        options: Those of `permafrost export-to NAME` that lead to it.
+        options: Those of `permafrost export NAME` that lead to it.
         open: Imports its package, which takes seconds, and connects; its argument is the name of the sweep.
     """
 

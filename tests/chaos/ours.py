@@ -92,7 +92,8 @@ class Ours:
 
 def store_tool(word: str, store: Path, folder: Path) -> list[str]:
     """`permafrost store verify` (what it complains of) or `repair` (what it did); a line each."""
-    words = [str(Path(sys.executable).with_name("permafrost")), "store", word, "--store", str(store), "--json"]
+    apply = ["--apply"] if word == "repair" else []
+    words = [str(Path(sys.executable).with_name("permafrost")), "store", word, "--store", str(store), "--json", *apply]
     done = subprocess.run(words, cwd=folder, env=base_environment(folder), capture_output=True, text=True, check=False)
     try:
         told = json.loads(done.stdout)

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import dashboards.cli  # noqa: F401  (its commands join those of the orchestrator)
+from orchestrator.commands.app import COMMANDS as SINGLE
 from orchestrator.commands.app import GROUPS, load_command
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.sweep import load_sweep
@@ -28,6 +29,7 @@ OTHERS = {
     "openssl": "its output goes to kubectl",
     "kubectl": "needs Kubernetes; tests/docker/test_manifests.py checks the manifests",
     "sbatch": "needs Slurm; tests/deploy/test_slurm_script.py submits the same script",
+    "nginx": "tests/dashboards/serving/test_proxy.py runs it with the same file",
     "hf": "needs the hub and an account",
     "export": "sets variables for a cluster of several machines",
     ".": "activates an environment",
@@ -47,10 +49,12 @@ def name_of(words: list[str]) -> str:
 def parsed(words: list[str]) -> dict[str, Any]:
     """The options of a `permafrost` command as its own parser reads them; nothing runs."""
     name, *arguments = words[1:]
-    command = load_command(name)
     if name in GROUPS:
-        name, *arguments = arguments
-        command = command.commands[name]
+        inner, *arguments = arguments
+        full_name = f"{name} {inner}"
+        command = load_command(full_name) if full_name in SINGLE else load_command(name).commands[inner]
+    else:
+        command = load_command(name)
     options: dict[str, Any] = command.make_context(name, [*arguments]).params
     return options
 

@@ -62,7 +62,7 @@ class Exported:
 
     def export(self, name: str, out: Path, *words: str) -> Result:
         trial_id = self.rows[name]["trial_id"]
-        return run("export-model", "--trial", trial_id, "--store", self.store.root, "-o", out, *words)
+        return run("export", "model", "--trial", trial_id, "--store", self.store.root, "-o", out, *words)
 
     def model(self, name: str) -> Path:
         return self.folder / "models" / name
@@ -235,7 +235,7 @@ def test_a_folder_that_holds_something_is_not_written_to(exported: Exported, tmp
 
 
 def test_a_trial_that_is_not_in_the_store_is_refused(exported: Exported, tmp_path: Path) -> None:
-    done = run("export-model", "--trial", "xyz", "--store", exported.store.root, "-o", tmp_path / "new")
+    done = run("export", "model", "--trial", "xyz", "--store", exported.store.root, "-o", tmp_path / "new")
     assert done.exit_code == 5
     assert "no trial 'xyz'" in done.stderr
     assert not (tmp_path / "new").exists()
@@ -256,7 +256,7 @@ def test_every_kind_of_trial_comes_out_the_same_to_the_bit(name: str, exported: 
 @pytest.mark.slow
 def test_the_command_works_in_a_process_of_its_own(exported: Exported, tmp_path: Path, permafrost: Command) -> None:
     trial_id = exported.rows["ner"]["trial_id"]
-    made = permafrost("export-model", "--trial", trial_id[:8], "--store", exported.store.root, "-o", "my-tagger")
+    made = permafrost("export", "model", "--trial", trial_id[:8], "--store", exported.store.root, "-o", "my-tagger")
     assert made.returncode == 0, made.stderr
     assert str(tmp_path / "my-tagger") in made.stdout
 

@@ -38,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
 
 def export(store: ResultStore, trial_id: str, out: Path) -> str:
     """Export a model; what the command said."""
-    words = ["export-model", "--trial", trial_id, "--store", str(store.root), "-o", str(out)]
+    words = ["export", "model", "--trial", trial_id, "--store", str(store.root), "-o", str(out)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     return done.stderr

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from orchestrator.store import ResultStore, open_store
+from orchestrator.store.check import check_store
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.end_to_end.conftest import BUNDLED, SMALL, TIMES, Command, environment, printed_commands, run_here, run_in
 from tests.examples import first
@@ -94,6 +95,15 @@ def launch_in(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 def launched(long_sweep: Path) -> Iterator[subprocess.Popen[str]]:
     """A launch under way."""
     with launch_in(long_sweep.parent) as process:
+        yield process
+
+
+@pytest.fixture
+def launched_for_ever(long_sweep: Path) -> Iterator[subprocess.Popen[str]]:
+    """A launch that does not end by itself."""
+    with launch_in(
+        long_sweep.parent, "--set", "space.optim.epochs=[9000]", "--set", "checkpoint={epochs: 1}"
+    ) as process:
         yield process
 
 
@@ -252,6 +262,25 @@ def test_a_trial_whose_worker_goes_is_finished_by_another_with_the_same_rows(
     permafrost("launch", "--sweep", "long.yaml", "--store", "alone", "--cluster", "inline", *one_seed)
     assert rows_without_times(store, "attempt") == rows_without_times(open_store(tmp_path / "alone"), "attempt")
     assert store.storage.at("checkpoints").is_free()  # but for what a killed worker was writing
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("name", first(2, ["raylet", "gcs_server"] * 3))
+def test_a_launch_whose_ray_dies_ends_in_words_and_keeps_everything(
+    name: str, launched_for_ever: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    wait_until(lambda: sum(n_rows(tmp_path / "store").values()) >= 2, launched_for_ever)
+    before = sum(n_rows(tmp_path / "store").values())
+    children = ["pgrep", "-P", str(launched_for_ever.pid), "-f", f"/{name}"]
+    victim = subprocess.run(children, capture_output=True, text=True, check=True).stdout.split()[0]
+    subprocess.run(["kill", "-9", victim], check=True)
+    out, err = launched_for_ever.communicate(timeout=30)
+    assert launched_for_ever.returncode == 1, err
+    assert f"error: the local Ray is gone: its process {name} was killed by signal 9" in err
+    assert (out, "Traceback" in err, "\x1b" in err) == ("", False, False)
+    assert sum(n_rows(tmp_path / "store").values()) >= before
+    assert check_store(tmp_path / "store").ok
+    assert not list((tmp_path / "store" / "drivers").glob("*"))
 
 
 @pytest.mark.cluster  # what is counted is tested in test_packing

@@ -50,6 +50,7 @@ OTHER: dict[str, Any] = {
     "data.held_out": 0.1,
     "data.source": "ud:other@1.0",
     "data.sizes": (300, 10, 0),
+    "data.notes": ("a note",),
     "model.pickle": True,
     "data.format": "other",
     "data.fingerprint": "e" * 64,
@@ -70,7 +71,8 @@ OTHER: dict[str, Any] = {
     "freeze.rule": "gradient_norm",
 }
 NO_IDENTITY = {
-    "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "model.name",
+    "data.name", "data.train", "data.dev", "data.test", "data.mismatched", "data.source", "data.sizes", "data.notes",
+    "model.name",
     "model.path", "freeze.strategy",
     "optim.embedding_updates",  # as the embeddings of `FULL` never learn
 }  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trials.datasets.columns_reader import Blocks, column_blocks, is_numbered, usual_width
+from trials.datasets.columns_reader import Blocks, column_blocks, header_line, is_numbered, usual_width
 from trials.datasets.schemes import is_span_tag, meant_tag
 from trials.datasets.text_file import read_lines
 from trials.errors import ConfigError
@@ -65,12 +65,16 @@ def guess_positions(path: Path, given: Columns | None) -> tuple[Columns, list[st
     columns = given or Columns()
     if columns.tokens is not None and columns.tags is not None:
         return columns, []
-    blocks = column_blocks(read_lines(path), columns.tags if isinstance(columns.tags, int) else -1)
+    lines = read_lines(path)
+    blocks = column_blocks(lines, columns.tags if isinstance(columns.tags, int) else -1)
     width, notes = usual_width(blocks), list[str]()
+    if header := header_line(lines):
+        notes.append(f"the first line names the columns ({', '.join(header)}) and is no sentence")
     first = 0
     if given is None and width == 2 and _tag_comes_first(blocks):
         return Columns(tokens=1, tags=0), [
-            "each line has the tag first, and then the word (--words and --tags for others)"
+            *notes,
+            "each line has the tag first, and then the word (--words and --tags for others)",
         ]
     if columns.tokens is None and width > 2 and is_numbered(blocks):
         first = 1

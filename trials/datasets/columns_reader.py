@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile
 from pathlib import Path
@@ -23,7 +23,12 @@ from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns
 
 DOCUMENT = "-DOCSTART-"  # a line of its own between the documents of CoNLL-2003
+_range = re.compile(r"\d+[-.]\d+")
 _gaps = re.compile("[ \t]+")
+_HEADER = frozenset((  # names of columns, where a first line holds nothing else
+    "id", "index", "word", "words", "token", "tokens", "form", "text", "lemma", "tag", "tags", "label", "labels", "pos",
+    "upos", "xpos", "chunk", "ner", "ner_tag", "ner_tags", "bio", "iob",
+))  # fmt: skip
 _note = re.compile("#+ ")  # how a comment starts that may have as many columns as a line of a word
 _surely_tag = re.compile("#|O|[BIESLU]-.+")  # the Penn Treebank's own tag of the word "#", and tags of spans
 
@@ -50,9 +55,9 @@ Blocks = list[list[ColumnLine]]
 def read_columns(path: Path, columns: Columns, first: int | None = None) -> list[Sentence]:
     """The sentences of a column file, or its first ones; `columns.tokens` and `columns.tags` are positions.
 
-    `-DOCSTART-` lines are skipped, and so are comments before a sentence's first word. A comment starts with `#`, as a
-    word may; it is a comment if its number of columns differs from that of most lines, or, where a space follows the
-    `#`, if what it has in place of a tag occurs as a tag nowhere else.
+    `-DOCSTART-` lines are skipped, and so are a first line that names the columns, and comments before a sentence's
+    first word. A comment starts with `#`, as a word may; it is one if its number of columns differs from that of most
+    lines, or, where a space follows the `#`, if what it has in place of a tag occurs as a tag nowhere else.
 
     Raises:
         DataError: the file is unreadable or not UTF-8; names it.
@@ -79,7 +84,24 @@ def _position(path: Path, key: str, value: str | int | None, default: int) -> in
 
 def column_blocks(lines: Iterable[str], tag: int = -1) -> Blocks:
     """The lines of words between blank lines and document starts, without comments; `tag` is the tags' position."""
-    return _without_comments(list(_blocks(lines)), tag)
+    return _without_header(_without_comments(list(_blocks(lines)), tag), tag)
+
+
+def header_line(lines: Sequence[str]) -> list[str]:
+    """The names of the columns, where the first line holds them; none where it does not."""
+    cells = _gaps.split(next((line for line in lines if line.strip()), "").strip().lower())
+    return cells if len(cells) > 1 and set(cells) <= _HEADER else []
+
+
+def _without_header(blocks: Blocks, tag: int) -> Blocks:
+    if not blocks or not header_line([blocks[0][0].text]):
+        return blocks
+    first = blocks[0][0].cells
+    place = tag if -len(first) <= tag < len(first) else -1
+    others = (line.cells for block in blocks for line in block if line is not blocks[0][0])
+    if any(cells[place] == first[place] for cells in others if -len(cells) <= place < len(cells)):
+        return blocks  # it occurs as a tag
+    return [block for block in ([*blocks[0][1:]], *blocks[1:]) if block]
 
 
 def usual_width(blocks: Blocks) -> int:
@@ -99,7 +121,7 @@ def is_numbered(blocks: Blocks) -> bool:
             len(numbers) > 0 and numbers == [str(int(numbers[0]) + i) for i in range(len(numbers))]
             for numbers in counted
         )
-        and all(re.fullmatch(r"\d+([-.]\d+)?", line.cells[0]) for block in blocks for line in block)
+        and all(line.cells[0].isdigit() or _range.fullmatch(line.cells[0]) for block in blocks for line in block)
     )
 
 
@@ -142,7 +164,8 @@ class _File:
     Attributes:
         word, tag: Positions of the word and its tag.
         width: Number of columns of most lines.
-        varies: Whether sentences differ in it, as in CoNLL-2009, where each predicate adds a column.
+        varies: Whether the words are numbered. Then sentences may differ in it, as in CoNLL-2009, where each predicate
+            adds a column; and a line numbered 3-4 or 5.1 is no word.
     """
 
     path: Path
@@ -152,11 +175,13 @@ class _File:
     varies: bool
 
     def sentence(self, block: list[ColumnLine]) -> Sentence:
+        counted = [line for line in block if not (self.varies and self.word > 0 and _range.fullmatch(line.cells[0]))]
         own = {len(line.cells) for line in block}
         file = replace(self, width=own.pop()) if self.varies and len(own) == 1 else self
         convert_all(file._check, block)
-        words, tags = ([line.cells[place] for line in block] for place in (self.word, self.tag))
-        return Sentence(tuple(words), tuple(tags), f"{self.path}:{block[0].number}", word_lines=True)
+        words, tags = ([line.cells[place] for line in counted] for place in (self.word, self.tag))
+        is_each = len(counted) == len(block)
+        return Sentence(tuple(words), tuple(tags), f"{self.path}:{counted[0].number}", word_lines=is_each)
 
     def _check(self, line: ColumnLine) -> None:
         n = len(line.cells)

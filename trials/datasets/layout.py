@@ -26,7 +26,7 @@ FORMATS = {
 # Suffixes of files that are taken where no file has one of the others.
 MORE_FORMATS = {
     ".json": "jsonl", ".ndjson": "jsonl", ".tab": "tsv", ".conllx": "columns", ".conll09": "columns", ".ner": "columns",
-    ".bioes": "columns", ".iobes": "columns", ".bilou": "columns", ".tags": "columns",
+    ".bioes": "columns", ".iobes": "columns", ".bilou": "columns", ".bmes": "columns", ".tags": "columns",
 }  # fmt: skip
 TABLES = ("tsv", "csv", "jsonl", "parquet")
 _CLEAR = 0.95  # of a file's lines fit a format: it is that
@@ -95,7 +95,7 @@ def layout_of(
 
 
 def _is_readable(path: str) -> bool:
-    if path.endswith(".parquet"):
+    if path.endswith(".parquet") or not Path(path).is_file():
         return False
     try:
         read_lines(Path(path))

@@ -23,7 +23,7 @@ from trials.settings import Scheme
 
 Written = Literal["iob1", "iob2", "bioes", "io"]
 OUTSIDE = "O"
-WRITTEN_AS = {"L": "E", "U": "S"}  # BILOU's letters for what BIOES calls end and single
+WRITTEN_AS = {"L": "E", "U": "S", "M": "I"}  # the letters of BILOU, and of BMES, for those of BIOES
 
 
 class Tag(NamedTuple):
@@ -124,7 +124,7 @@ def meant_tag(tag: str) -> str | None:
     """The span tag that a slip like `B_ORG`, `b-org` or `0` stands for; None if it stands for none."""
     if tag in ("0", "o", "\u041e"):  # zero, a small letter, a Cyrillic one
         return OUTSIDE
-    match = re.fullmatch(r"([BIESLUbieslu])[-_:. \u2010-\u2015](.+)", tag)
+    match = re.fullmatch(r"([BIESLUMbieslum])[-_:. \u2010-\u2015](.+)", tag)
     return f"{match[1].upper()}-{match[2]}" if match and not is_span_tag(tag) else None
 
 
@@ -132,7 +132,7 @@ def _parse(tag: str) -> Tag | None:
     prefix, dash, kind = tag.partition("-")
     if tag == OUTSIDE:
         return Tag(OUTSIDE, "")
-    return Tag(WRITTEN_AS.get(prefix, prefix), kind) if prefix in set("BIESLU") and dash and kind else None
+    return Tag(WRITTEN_AS.get(prefix, prefix), kind) if prefix in set("BIESLUM") and dash and kind else None
 
 
 def _parts(sentences: Sequence[Sentence], scheme: Scheme) -> dict[str, Tag]:

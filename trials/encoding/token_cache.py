@@ -75,7 +75,7 @@ def _n_bytes(encoded: EncodedCorpus) -> int:
 def _write(folder: Path, encoded: EncodedCorpus) -> None:
     """Write all files, the description last: a folder without it is incomplete."""
     with locked(folder / ".lock"):
-        if _read(folder) is not None:
+        if _read(folder, say=lambda what: None) is not None:
             return
         for path in folder.iterdir():
             if path.name not in (".lock", "boot"):
@@ -103,7 +103,7 @@ def _digest(folder: Path, name: str, array: np.ndarray) -> int:
     return fast_digest(array.data, folder.name, name, array.dtype.str, array.shape)
 
 
-def _read(folder: Path) -> EncodedCorpus | None:
+def _read(folder: Path, say: Callable[[str], None] = note) -> EncodedCorpus | None:
     """The corpus in a folder; None if it is incomplete, or not what was written."""
     try:
         meta = read_checked_json(folder / _META, folder.name)
@@ -111,10 +111,10 @@ def _read(folder: Path) -> EncodedCorpus | None:
     except FileNotFoundError as error:
         if error.filename == str(folder / _META):  # it is still being written
             return None
-        note(f"cache: {error.filename} is gone; the corpus is encoded anew.")
+        say(f"cache: {error.filename} is gone; the corpus is encoded anew.")
         return None
     except (OSError, EOFError, ValueError) as error:
-        note(f"cache: {reason(error)}; the corpus is encoded anew.")
+        say(f"cache: {reason(error)}; the corpus is encoded anew.")
         return None
     splits = [_split(arrays, name) for name in SPLITS]
     return EncodedCorpus(tuple(meta["labels"]), tuple(meta["names"]), meta["pad_id"], *splits)

@@ -13,7 +13,7 @@ from trials.errors import ConfigError, DataError, unknown
 from trials.settings import Columns, DataSpec, Files, First, Frozen, HeldOut, Scheme
 from trials.sources.cache import FetchedCorpus, Progress, no_progress
 from trials.sources.class_folders import find_class_folders, write_class_folders
-from trials.sources.split_files import Splits, absolute, in_folder, unused_notes
+from trials.sources.split_files import NoDevSplitError, Splits, absolute, in_folder, unused_notes
 from trials.starter import BUNDLED_TREEBANKS, treebank_path
 
 HELD_OUT = 0.1  # of train, where one file is all there is
@@ -156,6 +156,7 @@ class DataDraft(Frozen):
         if self.held_out is not None and dev:
             raise DataError(f"{self.name or found.name}: has a dev split. Leave `held_out` out.")
         every = (*train, *dev, *test, *mismatched)
+        digest = fingerprint(train, dev, test, mismatched)  # refuses what is no plain file before anything is read
         layout = layout_of(train, self.format or found.format, self.columns, task_columns, every)
         return DataSpec(
             name=self.name or found.name,
@@ -164,7 +165,7 @@ class DataDraft(Frozen):
             test=test,
             mismatched=mismatched,
             format=layout.format,
-            fingerprint=fingerprint(train, dev, test, mismatched),
+            fingerprint=digest,
             columns=layout.columns,
             scheme=self.scheme,
             first=self.first,
@@ -209,7 +210,7 @@ class DataDraft(Frozen):
             if (classes := find_class_folders(folder)) is None:
                 raise
             if "dev" not in classes.splits and self.held_out is None:
-                raise DataError(
+                raise NoDevSplitError(
                     f"{folder}: has a folder for each class and none for dev. Let a share of train serve as dev: "
                     "`held_out: 0.1`."
                 ) from error

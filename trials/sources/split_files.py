@@ -25,6 +25,10 @@ class Splits(NamedTuple):
     mismatched: Files = ()
 
 
+class NoDevSplitError(DataError):
+    """A corpus without a dev split; a share of train may serve as one."""
+
+
 def files_in(folder: Path) -> list[Path]:
     """The files of a folder whose suffix is that of a corpus format, by name. Raises DataError."""
     inside = _plain(folder)
@@ -128,7 +132,8 @@ def _only(folder: Path, split: str, found: Sequence[Path]) -> Files:
     words = ", ".join(word for rank in SPLIT_WORDS.get(split, ()) for word in rank if word != split)
     known = f" ({words} mean it too)" if not found and words else ""
     options = f"(--{split} FILE, repeated for several)" if split in SPLITS[:3] else ""
-    raise DataError(
+    kind = NoDevSplitError if split == "dev" and not found else DataError
+    raise kind(
         f"{folder}: needs one file with {split!r} in its name, found {names}{known}. Rename them, or give the files as "
         f"`train`, `dev` and `test`, several in a list {options}".rstrip()
         + (", or let a share of train serve as dev: `held_out: 0.1`." if split == "dev" and not found else ".")

@@ -9,8 +9,11 @@ from pathlib import Path
 
 from trials.datasets.broken_lines import BrokenLines, BrokenLinesError
 from trials.datasets.column_evidence import TagEvidence
+from trials.datasets.columns_reader import DOCUMENT
 from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, fingerprint, item_words, load_corpus
+from trials.datasets.schemes import OUTSIDE
 from trials.datasets.table_reader import label_cells
+from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 from trials.escaping.untrusted_text import quoted
 from trials.settings import DataSpec, Files
@@ -74,6 +77,8 @@ def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
     tags = Counter(tag for sentence in sentences for tag in sentence.tags)
     if task.score != "span_f1" and TagEvidence.of(tags).are_spans:
         yield "the tags look like those of spans; with `task: ner` (--task ner) whole spans are scored."
+    if task.score == "span_f1" and set(tags) == {OUTSIDE}:
+        yield f"all {total:,} words have the tag {OUTSIDE}, so there is no span to find."
     longest = max(len(sentence.forms) for sentence in sentences)
     breaks = "there are no blank lines between sentences" if len(sentences) == 1 else "blank lines are missing"
     if longest >= _LONG or (len(sentences) == 1 and total >= 100):
@@ -82,13 +87,11 @@ def _odd(task: Task, data: DataSpec, items: Sequence[Item]) -> Iterator[str]:
 
 
 def labelled(task_name: str, data: DataSpec) -> DataSpec:
-    """A corpus of texts without its splits that have no labels, with a note on each.
+    """A corpus without its splits that have no labels, with a note on each.
 
     Raises:
         DataError: dev has none, or a file cannot be read.
     """
-    if TASKS[task_name].head != "text" or data.columns.label is None:
-        return data
     hidden = {split: reason for split in ("dev", "test", "mismatched") if (reason := _why_unlabelled(data, split))}
     if "dev" in hidden:
         raise DataError(
@@ -107,12 +110,15 @@ def labelled(task_name: str, data: DataSpec) -> DataSpec:
 
 
 def _why_unlabelled(data: DataSpec, split: str) -> str | None:
-    """Why a split of texts has no labels; None if it has some, or is broken in another way."""
+    """Why a split has no labels; None if it has some, or is broken in another way."""
     paths: Files = getattr(data, split)
     label = data.columns.label
-    if not paths:
+    if not paths or (data.format != "columns" and label is None):
         return None
     try:
+        if data.format == "columns":
+            lines = [line for path in paths for line in read_lines(Path(path)) if line.strip() and DOCUMENT not in line]
+            return "each line has one column" if lines and all(len(line.split()) == 1 for line in lines) else None
         rows = [row for path in paths for row in label_cells(Path(path), data.format, label, data.columns)]
         if rows == [None]:
             return f"there is no column {label!r}"

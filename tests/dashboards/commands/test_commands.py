@@ -24,9 +24,9 @@ def _run(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize("command", ["launch", "status", "dashboard", "report", "paper", "export"])
+@pytest.mark.parametrize("command", ["launch", "status", "dashboard", "report", "paper", "export figure"])
 def test_every_commands_help_opens_with_two_examples(command: str) -> None:
-    code, said = _run(command, "--help")
+    code, said = _run(*command.split(), "--help")
     assert code == 0
     assert said.count(f"permafrost {command}") >= 2
 
@@ -54,8 +54,8 @@ def test_a_folder_with_something_else_is_not_reported_into(store: str, tmp_path:
     [
         (("report", "--sweep", "gone"), 5, "has no sweep 'gone'"),
         (("report", "--cost", "money"), 2, "--cost: 'money' is not one of"),
-        (("export", "nothing"), 2, "no such figure"),
-        (("export", "overview-failures"), 5, "No trial failed"),
+        (("export", "figure", "nothing"), 2, "no such figure"),
+        (("export", "figure", "overview-failures"), 5, "No trial failed"),
     ],
 )
 def test_a_mistake_ends_with_its_public_code_and_words(

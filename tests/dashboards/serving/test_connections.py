@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,7 +16,7 @@ import pytest
 from dashboards.serving import connections
 from dashboards.serving.access import Access
 from dashboards.serving.server import Listening
-from tests.dashboards.serving.visitors import TOKEN, ask, small_app
+from tests.dashboards.serving.visitors import TOKEN, ask, changed_to, small_app
 from tests.examples import first
 
 HALF = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
@@ -43,9 +46,17 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
-def wait_until_closed(connection: socket.socket, sending: bytes = b"") -> None:
+def wait_until_closed(connection: socket.socket, sending: bytes = b"", *, reading: bool = False) -> None:
     until = time.monotonic() + DEADLINE_S
     while not is_closed(connection):
+        while reading:  # what came before it was closed
+            try:
+                if not connection.recv(1 << 20):
+                    return
+            except BlockingIOError:
+                break
+            except ConnectionError:
+                return
         assert time.monotonic() < until
         time.sleep(0.02)
         if sending:
@@ -81,19 +92,103 @@ def test_a_body_that_does_not_come_meets_its_deadline(monkeypatch: pytest.Monkey
         assert ask(server.url).status == 200
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MAX_WAITING", 3), ("MAX_CONNECTIONS", 3)])
+def callback(value: str) -> bytes:
+    """The request for a callback."""
+    body = json.dumps(changed_to(value)).encode()
+    head = "POST /_dash-update-component HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def opened_slowly(stack: ExitStack, url: str, n: int, sent: bytes) -> list[socket.socket]:
+    """Connections that have sent these bytes and take little of what they get."""
+    place, found = (urlsplit(url).hostname or "", urlsplit(url).port or 0), []
+    for _ in range(n):
+        found.append(stack.enter_context(socket.socket()))
+        found[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        found[-1].settimeout(DEADLINE_S)
+        found[-1].connect(place)
+        found[-1].sendall(sent)
+    return found
+
+
+HUGE = callback("huge")  # its answer is more than sockets hold that nobody reads
+ATTACKS = {
+    "half of the headers": HALF,
+    "half of a body": callback("1")[:-1],
+    "a body of chunks": callback("1").partition(b"Content-Length")[0] + b"Transfer-Encoding: chunked\r\n\r\n9\r\n",
+    "no reading": HUGE,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
 def test_of_too_many_connections_those_that_wait_longest_are_closed(
-    limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+    attack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, limit, most)
-    with Listening(small_app(), Access(port=0)) as server, opened(server.url, most + 2, HALF) as half:
-        for each in half[:2]:
-            wait_until_closed(each)
-        assert not any(map(is_closed, half[2:]))
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
+    with Listening(small_app(), Access(port=0)) as server, ExitStack() as stack:
+        first_three = opened_slowly(stack, server.url, 3, ATTACKS[attack])
+        if attack == "no reading":
+            for each in first_three:
+                assert each.recv(1)  # its answer has begun
+        later = opened_slowly(stack, server.url, 2, HALF)
+        for each in first_three[:2]:
+            wait_until_closed(each, reading=True)
+        assert not any(map(is_closed, later))
 
 
-def test_more_visitors_of_one_proxy_than_may_wait_are_all_answered() -> None:
-    n = connections.MAX_WAITING + 10
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_reader_is_answered_beside_more_connections_of_an_attack_than_may_be(
+    attack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if attack == "no reading":
+        monkeypatch.setattr(connections, "MAX_CONNECTIONS", 50)  # each takes memory here
+    with Listening(small_app(), Access(port=0)) as server, ExitStack() as stack:
+        opened_slowly(stack, server.url, connections.MAX_CONNECTIONS + 44, ATTACKS[attack])
+        for path in ("/", "/_dash-layout", "/_dash-dependencies"):
+            began = time.monotonic()
+            assert ask(server.url, path).status == 200
+            assert time.monotonic() - began < 10.0
+
+
+def test_an_answer_that_nobody_takes_meets_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "RESPONSE_S", 0.2)
+    close, closed = connections._BoundedServer._close, threading.Event()
+
+    def close_and_tell(*details: Any) -> None:
+        close(*details)
+        closed.set()
+
+    monkeypatch.setattr(connections._BoundedServer, "_close", close_and_tell)
+    with Listening(small_app(), Access(port=0)) as server, ExitStack() as stack:
+        (slow,) = opened_slowly(stack, server.url, 1, HUGE)
+        assert closed.wait(DEADLINE_S)
+        assert sum(len(piece) for piece in iter(lambda: slow.recv(1 << 20), b"")) < 6_000_000
+        assert ask(server.url).status == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:abc", "127.0.0.1:", "[::1", "[::1]:x", "a b", "a,b", ":", "\x00", "ü"])
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_a_host_that_is_none_is_refused_and_the_connection_does_not_stay(host: str, token: str | None) -> None:
+    odd = b"GET / HTTP/1.1\r\nHost: " + host.encode() + b"\r\nConnection: close\r\n\r\n"
+    with Listening(small_app(), Access(port=0, token=token)) as server, opened(server.url, 1, odd) as (one,):
+        assert one.recv(12) in (b"HTTP/1.1 400", b"HTTP/1.1 401")
+        while one.recv(1000):
+            pass
+
+
+def test_a_request_that_our_own_code_fails_at_is_answered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connections._Container, "environ", lambda self, request: 1 // 0)
+    with Listening(small_app(), Access(port=0)) as server:
+        assert ask(server.url).status == 500
+    assert caplog.messages == ["a request had no answer"]
+
+
+def test_many_visitors_of_one_proxy_are_all_answered() -> None:
+    n = 74
     with Listening(small_app(), Access(port=0)) as server:
         place = (urlsplit(server.url).hostname or "", urlsplit(server.url).port or 0)
         with ExitStack() as stack:

@@ -37,7 +37,7 @@ def small_app() -> dash.Dash:
         if value == "13":
             raise ValueError("a secret of the server")
         time.sleep(3600 if value == "slow" else 0)
-        return f"value {value}" * (5000 if value == "long" else 1)
+        return f"value {value}" * {"long": 5_000, "huge": 600_000}.get(value, 1)
 
     app.clientside_callback("function (value) { return value; }", Output("kept", "data"), Input("in", "value"))
     return app

@@ -45,8 +45,12 @@ def store(storage: Storage) -> ResultStore:
     return found
 
 
-def command(*words: object) -> Result:
-    return CliRunner().invoke(app, ["store", *map(str, words)])
+def command(*words: object, group: str = "store") -> Result:
+    return CliRunner().invoke(app, [group, *map(str, words)])
+
+
+def export_tables(*words: object) -> Result:
+    return command("tables", *words, group="export")
 
 
 # --- verify and repair
@@ -79,7 +83,7 @@ def test_verify_as_json_is_one_object(store: ResultStore) -> None:
     assert found["counted"]["parts"] == dict.fromkeys(TABLES, 2) | dict.fromkeys(UNOWNED, 0)
 
 
-@pytest.mark.parametrize("words", [["verify"], ["verify", "--json"], ["repair"], ["compact"], ["gc"], ["export", "x"]])
+@pytest.mark.parametrize("words", [["verify"], ["verify", "--json"], ["repair"], ["compact"], ["gc"]])
 def test_where_there_is_no_store_the_exit_code_is_3(words: list[str], tmp_path: Path) -> None:
     done = command(*words, "--store", tmp_path / "none")
     assert (done.exit_code, done.stdout) == (3, "")
@@ -89,7 +93,11 @@ def test_where_there_is_no_store_the_exit_code_is_3(words: list[str], tmp_path: 
 
 def test_repair_tells_what_it_moved_and_what_runs_again(store: ResultStore) -> None:
     name = spoil(store.storage, "tags")
-    done = command("repair", "--store", store.address)
+    listed = command("repair", "--store", store.address)
+    assert (listed.exit_code, command("verify", "--store", store.address).exit_code) == (1, 1)
+    assert f"would move {name}\n" in listed.stdout
+    assert listed.stdout.endswith("nothing was changed. Add --apply to do this.\n")
+    done = command("repair", "--store", store.address, "--apply")
     assert done.exit_code == 0, done.output
     assert f"moved {name}\n" in done.stdout
     assert f"trial {FIRST.trial_id} no longer counts as completed: the per-tag table of dev counts 0" in done.stdout
@@ -100,7 +108,7 @@ def test_repair_tells_what_it_moved_and_what_runs_again(store: ResultStore) -> N
 
 def test_repair_says_with_its_exit_code_that_something_is_left(store: ResultStore) -> None:
     store.append("trials", [trial("0123456789abcdef", state="failed", spec="{}")])
-    done = command("repair", "--store", store.address, "--json")
+    done = command("repair", "--store", store.address, "--apply", "--json")
     assert done.exit_code == 1
     assert [finding["place"] for finding in json.loads(done.stdout)["left"]] == ["trial 0123456789abcdef"]
 
@@ -177,14 +185,14 @@ def test_gc_leaves_a_store_alone_that_has_to_be_repaired(store: ResultStore) -> 
 
 def test_the_quarantine_is_no_garbage(store: ResultStore) -> None:
     spoil(store.storage, "epochs")
-    command("repair", "--store", store.address)
+    command("repair", "--store", store.address, "--apply")
     assert find_garbage(store.storage, time.time() + 10 * OLD_S) == []
 
 
 # --- Beside a driver
 
 
-@pytest.mark.parametrize("words", [("repair",), ("compact",), ("gc", "--yes")])
+@pytest.mark.parametrize("words", [("repair", "--apply"), ("compact",), ("gc", "--yes")])
 def test_a_store_that_a_driver_writes_to_is_left_alone(littered: Path, words: tuple[str, ...]) -> None:
     storage = FolderStorage(littered)
     with running(storage, "small"):
@@ -220,7 +228,7 @@ def test_while_a_store_is_repaired_no_driver_starts(store: ResultStore) -> None:
 
 @pytest.fixture
 def exported(real: Real, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    done = command("export", tmp_path / "out", "--format", request.param, "--store", real.store)
+    done = export_tables(tmp_path / "out", "--format", request.param, "--store", real.store)
     assert done.exit_code == 0, done.output
     assert f"{tmp_path / 'out' / 'epochs'}.{request.param}  5 rows\n" in done.stdout
     return tmp_path / "out"
@@ -268,14 +276,14 @@ def test_parquet_has_all_types(exported: Path, real: Real) -> None:
 
 def test_what_is_no_number_is_null_in_json_lines(tmp_path: Path) -> None:
     ResultStore(tmp_path / "store").append("epochs", [epoch(dev_loss=float("nan"), step_losses=[float("inf"), 1.0])])
-    assert command("export", tmp_path / "out", "--format", "jsonl", "--store", tmp_path / "store").exit_code == 0
+    assert export_tables(tmp_path / "out", "--format", "jsonl", "--store", tmp_path / "store").exit_code == 0
     row = json.loads((tmp_path / "out" / "epochs.jsonl").read_text())
     assert (row["dev_loss"], row["step_losses"]) == (None, [None, 1.0])
 
 
 def test_nothing_is_written_over(store: ResultStore, tmp_path: Path) -> None:
     (tmp_path / "tags.csv").write_text("mine")
-    done = command("export", tmp_path, "--store", store.address)
+    done = export_tables(tmp_path, "--store", store.address)
     assert (done.exit_code, (tmp_path / "tags.csv").read_text()) == (4, "mine")
     assert f"{tmp_path / 'tags.csv'}: already exists. Give another folder." in done.stderr
 

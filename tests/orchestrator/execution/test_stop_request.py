@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 
 from orchestrator.commands.stop import stop as stop_command
 from orchestrator.execution import stop_request as stop_module
-from orchestrator.execution.stop_request import StopRequest, ask_to_stop, leaving_on_sigterm
+from orchestrator.execution.stop_request import StopRequest, ask_to_stop
 from orchestrator.store import ResultStore
 
 
@@ -64,7 +65,7 @@ def test_a_sweep_that_nobody_runs_cannot_be_stopped_whatever_its_name(store: Res
 
 
 def test_what_sigterm_cuts_off_may_fail_in_its_own_way_and_the_block_still_ends_by_the_signal() -> None:
-    with pytest.raises(SystemExit) as ended, leaving_on_sigterm():  # noqa: PT012
+    with pytest.raises(SystemExit) as ended, StopRequest().signals.handled(print):  # noqa: PT012
         try:
             signal.raise_signal(signal.SIGTERM)
         except SystemExit as cut:
@@ -73,5 +74,43 @@ def test_what_sigterm_cuts_off_may_fail_in_its_own_way_and_the_block_still_ends_
 
 
 def test_an_error_without_sigterm_stays_what_it_is() -> None:
-    with pytest.raises(AttributeError), leaving_on_sigterm():
+    with pytest.raises(AttributeError), StopRequest().signals.handled(print):
         raise AttributeError("of its own")
+
+
+def test_a_signal_that_a_library_has_swallowed_ends_the_block_before_the_first_trial() -> None:
+    stop = StopRequest()
+    with pytest.raises(KeyboardInterrupt), stop.signals.handled(print):  # noqa: PT012
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        stop.signals.running(lambda: False)
+
+
+def test_sigterm_is_sigterm_also_where_the_launch_has_gone_on_meanwhile() -> None:
+    stop = StopRequest()
+    with pytest.raises(SystemExit), stop.signals.handled(print):  # noqa: PT012
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except SystemExit as cut:
+            stop.ended(all_ran=False)
+            raise AttributeError("partially initialized module") from cut
+
+
+@pytest.mark.parametrize(("left", "code"), [(True, 130), (False, 1)])
+def test_a_signal_while_trials_run_is_the_reason_of_the_end_if_any_trial_is_left(left: bool, code: int) -> None:
+    stop, said = StopRequest(), list[str]()
+    with stop.signals.handled(said.append):
+        stop.signals.running(lambda: False)
+        signal.raise_signal(signal.SIGINT)
+        stop.ended(all_ran=not left)
+    assert (stop.asked, stop.exit_code, len(said)) == (left, code, 1)
+
+
+def test_only_the_third_signal_does_not_wait_for_a_storage_that_does_not_answer() -> None:
+    stop, said = StopRequest(), list[str]()
+    with pytest.raises(KeyboardInterrupt), stop.signals.handled(said.append):  # noqa: PT012
+        stop.signals.running(lambda: True)
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+        assert said[-1].startswith("Saving the last trials first.")
+        signal.raise_signal(signal.SIGINT)

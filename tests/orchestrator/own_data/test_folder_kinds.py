@@ -208,6 +208,17 @@ KINDS: dict[str, Kind] = {
         sizes=(60,),
         options={"scheme": "io"},
     ),
+    "BMES": Kind(
+        {
+            "train.char.bmes": lines(
+                [[[f"a{i}", "B-NAME"], ["b", "M-NAME"], ["c", "E-NAME"], ["d", "O"]] for i in range(60)]
+            ),
+            "test.char.bmes": lines([[["e", "S-NAME"], ["f", "O"]]] * 2),
+        },
+        task="ner",
+        format="columns",
+        sizes=(62,),
+    ),
     # --- Columns that are not the words
     "a running number, words, parts of speech and spans": Kind(
         {"train.txt": lines(numbered([[[w, "NNP", "I-NP", t] for w, t in rows] for rows in ner(60)]), " ")},
@@ -241,6 +252,37 @@ KINDS: dict[str, Kind] = {
         format="columns",
         columns={"tokens": 1, "tags": 2},
         sizes=(60,),
+    ),
+    "a first line that names the columns": Kind(
+        {name: "Token\tNER\n" + text for name, text in NER.items()},
+        **IS_WORDS,
+        notes=["the first line names the columns (token, ner) and is no sentence"],
+    ),
+    "numbered words with ranges": Kind(
+        {
+            "train.iob2": lines(
+                [
+                    [["1-2", f"im{i}", "_", "_"], ["1", f"in{i}", "O", "-"], ["2", "Ada", "B-PER", "-"]]
+                    for i in range(60)
+                ]
+            )
+        },
+        task="ner",
+        format="columns",
+        columns={"tokens": 1, "tags": 2},
+        sizes=(60,),
+    ),
+    "a test split of words without tags": Kind(
+        {**NER, "test.tsv": "Ada\nsees\n\nYork\n"},
+        task="ner",
+        format="columns",
+        sizes=(40, 8, 0),
+        notes=["test is left out, as it has no labels: each line has one column (test.tsv)"],
+    ),
+    "a test split of nothing but O": Kind(
+        {**NER, "test.tsv": lines([[["Ada", "O"], ["sees", "O"]]] * 6)},
+        **IS_WORDS,
+        notes=["test: all 12 words have the tag O, so there is no span to find"],
     ),
     "the tag before the word": Kind(
         {"train.bio": lines([[row[::-1] for row in rows] for rows in ner(60)])},
@@ -583,6 +625,30 @@ def test_a_folder_is_understood_or_refused_with_its_true_cause(name: str) -> Non
     assert [words for words in kind.notes if words not in "\n".join(found.lines)] == [], found.lines
     again = Lookup(offline=True).data(DataDraft.model_validate(found.data), found.task)
     assert again.content() == found.spec.content()  # a sweep file reads the same
+
+
+def test_a_changed_text_is_another_corpus_and_the_same_texts_are_converted_once() -> None:
+    folder = written(REVIEWS)
+    first = DataDraft(folder=str(folder), held_out=0.1).resolve()
+    stamp = Path(first.train[0]).stat().st_mtime_ns
+    again = DataDraft(folder=str(folder), held_out=0.1).resolve()
+    assert (again, Path(again.train[0]).stat().st_mtime_ns) == (first, stamp)
+    (folder / "train/pos/0_0.txt").write_text("Quite another film.", encoding="utf-8")
+    assert DataDraft(folder=str(folder), held_out=0.1).resolve().fingerprint != first.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b" \n", "neg/0_0.txt: the text is empty"), (b"caf\xe9", "neg/0_0.txt:1: not UTF-8 text")]
+)
+def test_a_text_that_cannot_be_read_is_named_by_its_own_file(content: bytes, said: str) -> None:
+    (written(REVIEWS) / "train/neg/0_0.txt").write_bytes(content)
+    with pytest.raises(PermafrostError, match=said):
+        guess_corpus(ChooseOptions(data="data"), Lookup(offline=True))
+
+
+def test_classes_without_a_dev_split_are_refused_in_a_sweep_file_with_the_way_out() -> None:
+    with pytest.raises(PermafrostError, match=r"has a folder for each class and none for dev\. .* `held_out: 0\.1`"):
+        DataDraft(folder=str(written(REVIEWS))).resolve()
 
 
 # --- Whatever is written is read back

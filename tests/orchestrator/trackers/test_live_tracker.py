@@ -68,7 +68,7 @@ def test_what_an_earlier_launch_completed_is_not_sent_and_that_is_said(
     at_launch = [*said]
     tracker.over(lambda: ())
     start = f"watch.mlflow: {words} that the store has already will not be sent. Send all with:\n  "
-    command = "export-to mlflow --uri http://host --sweep tiny --store "
+    command = "export mlflow --uri http://host --sweep tiny --store "
     assert [(line.startswith(start), command in line) for line in at_launch] == ([(True, True)] if words else [])
 
 
@@ -100,7 +100,7 @@ def test_a_tracker_that_stays_down_is_named_once_and_at_the_end_with_the_command
     first, last = told(Listed(broken=10**9), tmp_path, monkeypatch)
     assert "The sweep continues" in first
     assert "5 of 5 trials and the summary were not sent (ConnectionError: no route to //***@host at all)" in last
-    assert last.endswith(f" export-to mlflow --uri http://host --sweep tiny --store {tmp_path / 'results'}")
+    assert last.endswith(f" export mlflow --uri http://host --sweep tiny --store {tmp_path / 'results'}")
 
 
 def test_a_tracker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def watch(uri: str, experiment: str) -> WatchSpec:
 
 def exported(tracked: Tracked, experiment: str, *, uri: str | None = None) -> tuple[int, str]:
     """The exit code and output of an export to an experiment."""
-    words = ["export-to", "mlflow", "--uri", uri or tracked.uri, "--experiment", experiment]
+    words = ["export", "mlflow", "--uri", uri or tracked.uri, "--experiment", experiment]
     done = CliRunner().invoke(app, [*words, "--store", str(tracked.folder / "results")])
     return done.exit_code, done.stdout + done.stderr
 
@@ -151,7 +151,7 @@ def test_a_real_sweep_is_tracked_by_all_three_as_its_store_is_exported(
     assert "watch." not in capsys.readouterr().err
     assert exported(Tracked(tmp_path, tracked.uri), "again")[0] == 0
     assert content(tracked, "again") == content(tracked, "real")
-    words = ["export-to", "tensorboard", "--dir", str(tmp_path / "again"), "--store", str(tmp_path / "results")]
+    words = ["export", "tensorboard", "--dir", str(tmp_path / "again"), "--store", str(tmp_path / "results")]
     assert CliRunner().invoke(app, words).exit_code == 0
     files = {path: path.read_bytes() for path in (tmp_path / "live").rglob("*tfevents*")}
     assert files == {path: (tmp_path / "again" / path.relative_to(tmp_path / "live")).read_bytes() for path in files}
@@ -189,7 +189,7 @@ def test_a_server_that_is_down_is_told_once_and_named_with_the_command_that_send
     assert first.startswith("watch.mlflow: MlflowException: API request")
     assert "5 of 5 trials and the summary were not sent" in last
     command = last.rpartition("\n")[2].split()
-    words = command[command.index("export-to") :]
+    words = command[command.index("export") :]
     words[words.index("--uri") + 1] = tracked.uri
     assert CliRunner().invoke(app, words).exit_code == 0
     assert runs(tracked, "down").keys() == {"sweep", *(spec.trial_id for spec in SPECS)}

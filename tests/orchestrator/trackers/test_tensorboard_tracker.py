@@ -29,7 +29,7 @@ def tracked(folder: Path) -> Path:
 
 
 def export(store: Path, folder: Path) -> None:
-    done = CliRunner().invoke(app, ["export-to", "tensorboard", "--dir", str(folder), "--store", str(store)])
+    done = CliRunner().invoke(app, ["export", "tensorboard", "--dir", str(folder), "--store", str(store)])
     assert (done.exit_code, done.stdout) == (0, "wrote 5 trials of tiny to tensorboard\n")
 
 

@@ -16,7 +16,7 @@ from tests.orchestrator.trackers.offline_run import OfflineRun, read_offline_run
 from tests.orchestrator.trackers.tracked_sweep import BROKEN, COMPLETE, DIVERGED, RETRIED, SPECS, STOPPED, run_tracked
 
 WATCH = WatchSpec.model_validate({"wandb": {"project": "freezing", "mode": "offline"}})
-OPTIONS = ["export-to", "wandb", "--project", "freezing", "--mode", "offline", "--store"]
+OPTIONS = ["export", "wandb", "--project", "freezing", "--mode", "offline", "--store"]
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,6 @@ def test_online_without_a_key_asks_nobody(folder: Path, tmp_path: Path, monkeypa
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    done = CliRunner().invoke(app, ["export-to", "wandb", "--project", "x", "--store", str(folder / "results")])
+    done = CliRunner().invoke(app, ["export", "wandb", "--project", "x", "--store", str(folder / "results")])
     assert done.exit_code == 2
     assert "no API key. Set WANDB_API_KEY" in done.stderr

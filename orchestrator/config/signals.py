@@ -1,0 +1,130 @@
+"""Ctrl-C and SIGTERM during a launch: what they do depends on how far it is, and none is lost or cuts off a commit."""
+
+from __future__ import annotations
+
+import atexit
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Literal, NoReturn
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
+_ends_with_command = False
+
+
+def end_with_command() -> None:
+    """Say that this process ends with its command, so that no signal changes how the command has ended.
+
+    The handler of a launch stays up to then; while Python ends, signals are ignored.
+    """
+    global _ends_with_command
+    _ends_with_command = True
+    for number in NUMBERS:
+        atexit.register(signal.signal, number, signal.SIG_IGN)
+
+
+class Signals:
+    """The handler of a launch.
+
+    Before the first trial a signal ends the block `handled` at once, with KeyboardInterrupt or SystemExit (of which
+    `console.reported` makes the exit codes). While trials run it is a request to stop. Once they have ended it changes
+    nothing: their rows are committed, and what was found is shown. A second signal ends the block, during the commit
+    after it; a third one does not wait for the commit.
+    """
+
+    def __init__(self, ask: Callable[[int], bool]) -> None:
+        """`ask` takes a request by its number; False if the sweep is being stopped already."""
+        self._ask = ask
+        self._say: Callable[[str], None] = lambda line: None
+        self._is_over: Callable[[], bool] = lambda: False
+        self._stage: Literal["before", "running", "committing", "ended"] = "before"
+        self._came = self._is_told = False
+        self._error: Exception | None = None
+        self._due: int | None = None  # what ends the block once the rows are committed
+        self._leaving: int | None = None  # what was raised for
+
+    @contextmanager
+    def handled(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Handle signals in the block, and in a process that ends with its command up to its end."""
+        self._say = say
+        before = {number: signal.getsignal(number) for number in NUMBERS}
+        self._install()
+        try:
+            yield
+            self._say = lambda line: None  # whoever comes now is too late to be told anything
+        except Exception as error:  # of a library that was cut off in the middle of its import, for instance
+            if self._leaving is not None:
+                self._leave(self._leaving, error)
+            raise
+        finally:
+            if not _ends_with_command:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+    def running(self, is_over: Callable[[], bool]) -> None:
+        """Trials run from now on, until `is_over`. Takes the signals back from a library that has taken them."""
+        self._is_over, self._stage = is_over, "running"
+        self._install()
+        if self._leaving is not None:  # a library has swallowed what was raised
+            self._leave(self._leaving)
+
+    def ended(self, *, to_commit: bool = True) -> None:
+        """No trial runs any more; `committing` follows, or there is nothing to commit."""
+        self._stage = "committing" if to_commit else "ended"
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """The block commits the last rows. What wanted to interrupt it is raised after it."""
+        try:
+            yield
+        finally:
+            self._stage = "ended"
+        if self._due is not None:
+            self._leave(self._due)
+
+    def interrupt(self, error: Exception) -> None:
+        """Have the main thread raise an error, from a thread, unless no trial runs any more."""
+        self._error = error
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def _install(self) -> None:
+        for number in NUMBERS:
+            signal.signal(number, self._handle)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            if self._stage == "running" and not self._is_over():
+                self._stage = "committing"
+                raise error
+            return
+        if self._stage == "before":
+            self._leave(number)
+        first, self._came = not self._came, True
+        if self._stage == "running":
+            if not self._is_over():
+                if self._ask(number):
+                    self._say(
+                        "Stopping: running trials continue to their next evaluation. Press Ctrl-C again to stop now."
+                    )
+                    return
+                self._stage = "committing"  # in the blocks that what is raised leaves
+                self._leave(number)
+            self._stage = "committing"
+        if first:
+            self._say("The trials have ended: saving and showing their results. Press Ctrl-C again to leave now.")
+        elif self._stage == "committing" and not self._is_told:
+            self._is_told = True
+            self._due = number if self._leaving is None else None
+            self._say("Saving the last trials first. Press Ctrl-C again to leave without them.")
+        else:
+            self._leave(number)
+
+    def _leave(self, number: int, cause: Exception | None = None) -> NoReturn:
+        self._leaving, self._due = number, None
+        if number == signal.SIGTERM:
+            raise SystemExit(number) from cause
+        raise KeyboardInterrupt from cause

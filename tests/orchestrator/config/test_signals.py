@@ -1,0 +1,36 @@
+"""A process that ends with its command: the exit code of the command stays, whatever signal comes while Python ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import signal, sys
+from orchestrator.config.signals import Signals, end_with_command
+
+class Last:
+    def __del__(self, send=signal.raise_signal):
+        send({number})
+
+end_with_command()
+last = Last()
+signals = Signals(lambda number: True)
+with signals.handled(print):
+    signals.running(lambda: True)
+    signals.ended()
+    with signals.committing():
+        pass
+{after}
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("number", [2, 15])
+@pytest.mark.parametrize("after", ["", "signal.raise_signal({number})"])
+def test_a_signal_between_the_end_of_a_command_and_that_of_its_process_changes_nothing(number: int, after: str) -> None:
+    program = PROGRAM.format(number=number, after=after.format(number=number))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "", "")
