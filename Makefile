@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STORE ?= results
+SWEEP_OPTIONS ?=
 GPU_OUT ?= gpu
 PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
 COVER := --cov --cov-append --cov-report= --cov-fail-under=0
@@ -17,7 +18,7 @@ help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17
 
 sweep: .venv/sweep ## run the starter sweep: real freezing trials on two small treebanks; ends with its report
-	$(BIN)/permafrost launch --store $(STORE)
+	$(BIN)/permafrost launch --store $(STORE) $(SWEEP_OPTIONS)
 	$(BIN)/permafrost report $(STORE) starter --no-pictures --no-answers
 
 dashboard: .venv/sweep ## browse the results
@@ -32,7 +33,7 @@ test-slow: .venv/ready ## the long tests too, and all examples of those that dra
 test-cluster: .venv/ready ## sweeps on Ray: several machines, lost workers, autoscaling, Prometheus; 25 minutes
 	$(BIN)/python -m pytest -m cluster
 
-test-browser: .venv/ready ## every promise of the dashboard in a Chromium (apt install chromium)
+test-browser: .venv/ready ## every promise of the dashboard in a Chromium, behind a proxy too (apt install chromium nginx-light)
 	$(BIN)/python -m pytest -m browser
 
 test-deploy: .venv/ready .venv/servers/ready ## the cpu image built and run, compose.yaml as a whole, Ray with TLS, sweeps on Slurm; run as root; installs Debian packages

@@ -1,9 +1,12 @@
-"""What every test shares: the same examples for property tests each time, and a node's cache of its own."""
+"""What every test shares: the same examples for property tests each time, a cache and a working folder of its own."""
 
 from __future__ import annotations
 
+import gc
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -15,8 +18,23 @@ from tests.examples import examples
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A name that is no path is looked up: no test leaves the machine, and one that should not ask is refused at once.
 os.environ["HF_ENDPOINT"] = os.environ["PERMAFROST_UD_URL"] = "http://127.0.0.1:9"
+# What is imported while tests are collected stays to the end: looking for garbage in it, now and in each test, took an
+# eighth of the CPU time.
+gc.disable()
 settings.register_profile("project", derandomize=True, deadline=None, max_examples=examples(50), database=None)
 settings.load_profile("project")
+CHECKOUT = Path(__file__).parents[1]
+
+
+def pytest_collection_finish() -> None:
+    """Everything is imported."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """Extensions may be ended in order."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,3 +47,29 @@ def node_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["PERMAFROST_CACHE"]
     else:
         os.environ["PERMAFROST_CACHE"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where fixtures of a session or module work: not in the checkout, which stays as it was."""
+    before, there = Path.cwd(), set(_entries(CHECKOUT))
+    folder = tmp_path_factory.mktemp("outside")
+    os.chdir(folder)
+    yield folder
+    os.chdir(before)
+    left = sorted(set(_entries(CHECKOUT)) - there)
+    assert not left, f"a test has left {', '.join(left)} in {CHECKOUT}; let it write to tmp_path or its working folder."
+
+
+@pytest.fixture(autouse=True)
+def working_folder(outside: Path) -> Iterator[Path]:
+    """The working folder of a test: empty, so that nothing depends on what lies where pytest was started."""
+    folder = Path(tempfile.mkdtemp(dir=outside))
+    os.chdir(folder)
+    yield folder
+    os.chdir(outside)
+
+
+def _entries(folder: Path) -> list[str]:
+    """What lies in a folder, without what tools put there: hidden caches and compiled modules."""
+    return [path.name for path in folder.iterdir() if not path.name.startswith((".", "__"))]

@@ -51,6 +51,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_it_is_stored_at_each_evaluation_and_added_up_by_trial(shown: Any) -> None:
     assert len(shown["epochs"]) == 2
     assert min(shown["epochs"]) > 0
@@ -58,12 +59,14 @@ def test_it_is_stored_at_each_evaluation_and_added_up_by_trial(shown: Any) -> No
     assert all("CPU seconds" in about for about in shown["dictionary"])
 
 
+@pytest.mark.slow
 def test_status_the_pages_and_the_metrics_show_it(shown: Any) -> None:
     assert shown["trial"] in shown["status"]
     assert shown["page"]
     assert shown["prometheus"] == "CPU seconds of optimiser steps."
 
 
+@pytest.mark.slow
 def test_what_freezing_saves_of_it_is_paired_by_seed(shown: Any) -> None:
     frozen, baseline = shown["trials"]
     mean, saved = shown["costs"]
@@ -72,6 +75,7 @@ def test_what_freezing_saves_of_it_is_paired_by_seed(shown: Any) -> None:
     assert saved == pytest.approx(100 * (1 - ratio), abs=1e-2)
 
 
+@pytest.mark.slow
 def test_it_is_forecast_and_goes_on_after_an_interruption(shown: Any) -> None:
     assert shown["forecast"] > 0
     assert shown["pilot"] > 0

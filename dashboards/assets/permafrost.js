@@ -2,6 +2,9 @@
 (function () {
   "use strict";
   const skip = () => window.dash_clientside.no_update;
+  // The path below which a proxy shows the dashboard, without the last slash; `path` elsewhere is one below it.
+  const root = JSON.parse(document.getElementById("_dash-config").textContent).requests_pathname_prefix.slice(0, -1);
+  const below = (path) => (path === root || path.startsWith(root + "/") ? path.slice(root.length) || "/" : path);
   // What a new choice makes meaningless.
   const clears = {
     sweep: ["corpus", "model", "setup", "size", "strategy", "metric", "freeze", "level"],
@@ -56,7 +59,7 @@
 
   const request = async (card, state, signal) => {
     const opened = card.querySelector(".place") && card.querySelector('[aria-expanded="true"]') ? "/opened" : "";
-    const address = "/part/" + state.scheme + "/" + card.dataset.part + opened + state.search;
+    const address = root + "/part/" + state.scheme + "/" + card.dataset.part + opened + state.search;
     const answer = await fetch(address, { signal: signal });
     return answer.ok ? answer.json() : null;
   };
@@ -141,7 +144,8 @@
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     permafrost: {
-      state: (path, search, before) => {
+      state: (address, search, before) => {
+        const path = below(address);
         const now = { path: path, search: search || "", scheme: look(search) };
         const same = before && before.path === path && before.search === now.search && before.scheme === now.scheme;
         const repaint = theme(search) !== scheme;
@@ -152,7 +156,7 @@
       },
       links: (path, later, ids) => {
         const search = later && later.search !== undefined && later.path === path ? later.search : window.location.search;
-        return [ids.map((id) => id.link + (search || "")), ids.map((id) => id.link === path)];
+        return [ids.map((id) => root + id.link + (search || "")), ids.map((id) => id.link === path)];
       },
       news: (state, version, rendered) => {
         lastVersion = version;
@@ -215,13 +219,13 @@
           : ids.length === 1 ? "1 trial ticked; tick one to five more to compare them."
           : ids.length > 6 ? ids.length + " trials ticked; at most six can be compared." : ids.length + " trials ticked.";
         const rest = params.toString().replaceAll("%2C", ",");
-        return [words, "/compare" + search, "/trials" + (rest ? "?" + rest : "")];
+        return [words, root + "/compare" + search, root + "/trials" + (rest ? "?" + rest : "")];
       },
       open: (clicks) => {
         const triggered = window.dash_clientside.callback_context.triggered[0];
         const point = triggered && triggered.value && triggered.value.points && triggered.value.points[0];
         const id = point && point.customdata && point.customdata[0];
-        return typeof id === "string" && /^[0-9a-f]{16}$/.test(id) ? "/trial/" + id : skip();
+        return typeof id === "string" && /^[0-9a-f]{16}$/.test(id) ? root + "/trial/" + id : skip();
       },
       age: (ticks, about) => {
         if (!about || !about.last_row) return about && about.words ? about.words : "";

@@ -28,6 +28,14 @@ def dashboard(
     trusted_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Host name that visitors use; repeatable.")
     ] = None,
+    url_prefix: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Path below which a proxy shows it, e.g. /permafrost.",
+            show_default="X-Forwarded-Prefix of a proxy on this machine",
+        ),
+    ] = "",
     debug: DebugOption = False,
 ) -> None:
     """Browse the results of a store in a browser, live while a sweep runs.
@@ -45,7 +53,9 @@ def dashboard(
         from dashboards.serving.access import read_access
         from dashboards.serving.server import serve
 
-        access = read_access(host=host, port=port, token_file=token_file, trusted_hosts=tuple(trusted_host or ()))
+        access = read_access(
+            host=host, port=port, token_file=token_file, trusted_hosts=tuple(trusted_host or ()), url_prefix=url_prefix
+        )
         frames = Frames(results := open_store(store))
         page = "" if sweep is None else f"?{urlencode({'sweep': chosen_sweep(results, sweep).name})}"
         frames.refresh()

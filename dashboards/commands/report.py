@@ -63,13 +63,16 @@ def report(
     with reported(debug=debug):
         from dashboards.data.frames import Frames
         from dashboards.data.page_query import PageQuery
+        from dashboards.report.sections import require_sweep
         from dashboards.report.write import write_report
 
         if cost is not None and cost not in COSTS:
             raise ConfigError(f"--cost: {cost!r} is not one of {', '.join(COSTS)}.")
         frames = Frames(open_store(store))
-        name = sweep or next(iter(frames.refresh().sweeps), "")
-        folder = out or Path("report") / (name or "empty")
+        snapshot = frames.refresh()
+        name = sweep or next(iter(snapshot.sweeps), "")
+        require_sweep(snapshot, name)
+        folder = out or Path("report") / name
         is_report = (folder / "report.html").exists()
         if folder.exists() and not is_report and (not folder.is_dir() or any(folder.iterdir())):
             raise RefusedError(f"{folder} already exists and holds no report. Choose another folder with -o.")
@@ -80,7 +83,7 @@ def report(
             written = write_report(frames, query, folder, pictures=pictures, progress=progress)
         if written.no_pictures:
             say(f"No SVG, PDF and PNG: {written.no_pictures}")
-        if answers and name:
+        if answers:
             _say_answers(frames.store, name, tolerance, cost)
         say(f"{len(written.files)} files in {folder}{replaced}; open:")
         print(written.html.resolve())

@@ -58,9 +58,7 @@ def sections(
     Raises:
         NothingMatchedError: the store has no such sweep, or it has no trial.
     """
-    if query.sweep not in snapshot.sweeps:
-        known = ", ".join(snapshot.sweeps) or "none"
-        raise NothingMatchedError(f"{snapshot.address}: has no sweep {query.sweep!r}. It has: {known}.")
+    require_sweep(snapshot, query.sweep)
     selections = [
         select(snapshot, setup)
         for corpus in _each(snapshot, query, "corpus")
@@ -111,3 +109,10 @@ def _section(
         parts=tuple((part, found) for part, found in drawn if not found.why_empty),
         empty=tuple((part.title, found.why_empty) for part, found in drawn if found.why_empty),
     )
+
+
+def require_sweep(snapshot: Snapshot, name: str) -> None:
+    """Raise NothingMatchedError if the store has no sweep of this name."""
+    if name not in snapshot.sweeps:
+        known = ", ".join(snapshot.sweeps) or "none"
+        raise NothingMatchedError(f"{snapshot.address}: has no sweep {name!r}. It has: {known}.")

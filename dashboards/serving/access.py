@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dashboards.serving.url_prefix import SYNTAX, cleaned
 from orchestrator.config.secret_file import read_secret_file
 from trials.errors import ConfigError, RefusedError
 
@@ -39,9 +40,11 @@ class Access:
         port: 0 takes any free port.
         token: What a visitor must present; None needs a loopback address.
         trusted_hosts: Further names in `Host` headers, besides the loopback names and `host`.
+        url_prefix: The path below which visitors find it, as `/user/ana/proxy/8050`; empty for what a proxy on this
+            machine says, see `url_prefix.enter`.
 
     Raises:
-        ConfigError: an invalid port, name or token; all problems are reported together.
+        ConfigError: an invalid port, name, token or prefix; all problems are reported together.
         RefusedError: an address that other machines can reach, without a token.
     """
 
@@ -49,6 +52,7 @@ class Access:
     port: int = DEFAULT_PORT
     token: str | None = field(default=None, repr=False)
     trusted_hosts: tuple[str, ...] = ()
+    url_prefix: str = ""
 
     def __post_init__(self) -> None:
         problems = [
@@ -65,6 +69,8 @@ class Access:
                 f"token: it has {len(self.token)} characters; {SHORTEST_TOKEN} to {LONGEST_TOKEN} visible ASCII "
                 "characters are needed, and no space."
             )
+        if cleaned(self.url_prefix) is None:
+            problems.append(f"url prefix: {self.url_prefix!r} is not one; {SYNTAX}.")
         if problems:
             raise ConfigError(problems)
         if self.token is None and not self.on_loopback:
@@ -100,6 +106,7 @@ def read_access(
     port: int = DEFAULT_PORT,
     token_file: Path | None = None,
     trusted_hosts: tuple[str, ...] = (),
+    url_prefix: str = "",
     environ: Mapping[str, str] = os.environ,
 ) -> Access:
     """The access from options and environment; a token file takes precedence over the variable.
@@ -111,7 +118,7 @@ def read_access(
     token = environ.get(TOKEN_VARIABLE) or None
     if token_file is not None:
         token = read_secret_file(token_file, name="token file", most_bytes=LONGEST_TOKEN + 3)
-    return Access(host=host, port=port, token=token, trusted_hosts=trusted_hosts)
+    return Access(host=host, port=port, token=token, trusted_hosts=trusted_hosts, url_prefix=url_prefix)
 
 
 def _name(text: str) -> bool:

@@ -17,6 +17,7 @@ from werkzeug.wrappers import Request, Response
 from dashboards.serving.access import Access
 from dashboards.serving.headers import cache_control, with_fixed
 from dashboards.serving.token import Token, WrongTries, login_page, redirect_page
+from dashboards.serving.url_prefix import enter
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -40,6 +41,7 @@ class Gate:
         environ["HTTP_HOST"] = environ.get(
             "HTTP_HOST", ""
         ).lower()  # names have no case, but Flask compares as it stands
+        enter(environ, self._access.url_prefix)
         request = Request(environ)
         path = request.path.removeprefix(self._prefix)
 
@@ -105,9 +107,11 @@ class Gate:
         """Sets the cookie and redirects to the same address without the token."""
         pairs = parse_qsl(request.query_string.decode("latin-1"), keep_blank_values=True)
         query = urlencode([(name, value) for name, value in pairs if name != "token"])
-        path = "/" + quote(request.path.lstrip("/\\"))  # `//name` would lead to another server
+        path = quote(request.path.lstrip("/\\"))  # `//name` would lead to another server
+        path = f"{request.script_root}/{path}"
         answer = Response(redirect_page(f"{path}?{query}" if query else path), mimetype="text/html")
-        answer.set_cookie(self._cookie_name(request), token.cookie, httponly=True, samesite="Strict")
+        below = request.script_root or "/"  # not to who else is served at this origin
+        answer.set_cookie(self._cookie_name(request), token.cookie, path=below, httponly=True, samesite="Strict")
         return answer
 
     def _cookie_name(self, request: Request) -> str:
@@ -146,7 +150,8 @@ def _login(request: Request, message: str) -> Response:
     if "text/html" in request.headers.get("Accept", ""):
         answer = Response(login_page(message), status=401, mimetype="text/html")
     else:
-        answer = _words(401, f"{message} Send 'Authorization: Bearer TOKEN', or open /?token=TOKEN in a browser.")
+        place = f"{request.script_root}/?token=TOKEN"
+        answer = _words(401, f"{message} Send 'Authorization: Bearer TOKEN', or open {place} in a browser.")
     answer.headers["WWW-Authenticate"] = 'Bearer realm="permafrost"'
     return answer
 

@@ -21,6 +21,7 @@ from dashboards.serving.access import Access
 from dashboards.serving.callback_requests import refuse_forged
 from dashboards.serving.gate import CALLBACK, MAX_BODY_BYTES, Gate
 from dashboards.serving.headers import COMPONENTS, fixed_headers
+from dashboards.serving.url_prefix import prefixed
 from trials.escaping.untrusted_text import escaped
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ def secured(app: dash.Dash, access: Access, *, debug: bool = False) -> Flask:
     if not access.on_loopback:
         # On loopback it would only cost time (4.8 MB of Plotly: 0.2 s); `ssh -C` compresses a tunnel.
         flask.after_request(_compressing(prefix + COMPONENTS))
+    flask.after_request(prefixed)  # runs before what was registered above
     headers = fixed_headers(app.csp_hashes(), on_loopback=access.on_loopback)
     flask.wsgi_app = Gate(flask.wsgi_app, access, prefix=prefix, headers=headers)  # type: ignore[method-assign]
     return flask

@@ -50,6 +50,7 @@ class Listening:
     """
 
     def __init__(self, app: dash.Dash, access: Access, *, debug: bool = False) -> None:
+        _refuse_own_addresses(app.server, access.url_prefix)
         self._socket = _bound(access)
         try:
             flask = secured(app, access, debug=debug)
@@ -59,7 +60,8 @@ class Listening:
         except BaseException:
             self._socket.close()
             raise
-        self.url = f"http://{_shown_host(access)}:{self._socket.getsockname()[1]}/"
+        below = access.url_prefix.removesuffix("/")
+        self.url = f"http://{_shown_host(access)}:{self._socket.getsockname()[1]}{below}/"
         self._flask = flask
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._answer()), name="dashboard", daemon=True)
@@ -90,7 +92,7 @@ class Listening:
 def serve(app: dash.Dash, access: Access, *, page: str = "", debug: bool = False) -> int:
     """Serve until Ctrl-C (exit code 130) or SIGTERM (143); print the address of a page. Raises ConfigError."""
     with _stopped_by_signal() as stopped, Listening(app, access, debug=debug) as server:
-        if access.port and not server.url.endswith(f":{access.port}/"):
+        if access.port and f":{access.port}/" not in server.url:
             say(f"Port {access.port} is in use.")
         say(f"The dashboard is at {server.url}{page}" + (" and needs its token." if access.token else ""))
         if not access.on_loopback:
@@ -145,6 +147,13 @@ def _warm(flask: Flask, access: Access, prefix: str) -> None:
         answer = client.get(prefix + path, base_url="http://127.0.0.1", headers=headers)
         if answer.status_code != 200:
             raise RuntimeError(f"the dashboard's first page failed: {answer.status}: {answer.get_data(as_text=True)}")
+
+
+def _refuse_own_addresses(flask: Flask, prefix: str) -> None:
+    """Raise ConfigError for a prefix that looks like what a proxy leaves of an address."""
+    ours = {rule.rule.split("/")[1] for rule in flask.url_map.iter_rules()}
+    if prefix and prefix.split("/")[1] in ours - {""}:
+        raise ConfigError(f"url prefix: {prefix!r} begins as an address of the dashboard itself; choose another path.")
 
 
 def _bound(access: Access) -> socket.socket:

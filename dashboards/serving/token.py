@@ -102,6 +102,7 @@ def redirect_page(path: str) -> str:
 def _page(body: str, head: str = "") -> str:
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">{head}<title>Permafrost</title>'
+        '<link rel="icon" href="data:,">'  # or the browser asks the origin for one, which need not be ours
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
         f"<body><main><h1>Permafrost</h1>{body}</main></body></html>"
     )

@@ -143,7 +143,8 @@ def answer_rows(selection: Selection, asked: RowsRequest) -> dict[str, Any]:
     page = rows.iloc[max(start, 0) : max(end, 0)].copy()
     page["id"] = page["trial_id"]
     page["picked"] = page["trial_id"].isin(selection.query.trials)
-    page["trial_id"] = [f"[{markdown(trial_id)}](/trial/{quote(trial_id, safe='')})" for trial_id in page["trial_id"]]
+    # Relative to /trials, wherever that is.
+    page["trial_id"] = [f"[{markdown(trial_id)}](trial/{quote(trial_id, safe='')})" for trial_id in page["trial_id"]]
     page["state"] = page["state"].str.replace("_", " ")
     page["squares"] = [getattr(name, "squares", "") for name in page["freeze"]]
     page["heard"] = [getattr(name, "heard", "") for name in page["freeze"]]

@@ -18,7 +18,7 @@ from orchestrator.config.notebook_output import ShownInCell, notebook_output
 from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
+from orchestrator.own_data.corpus_guess import guess_corpus
 from orchestrator.own_data.corpus_lines import corpus_lines
 from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
@@ -27,7 +27,6 @@ from orchestrator.own_data.sweep_file import (
     refuse_edited,
     refuse_others,
     size_in,
-    sweep_name,
     sweep_text,
     train_name,
     training_text,
@@ -120,10 +119,12 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     bounds.check(where.prices)
     results = open_store(asked.store, must_exist=False)
     folder = _folder(asked, results)
-    _check(asked, folder)
+    asked.check()
+    named_model(asked.model)  # a name that cannot be one, before the data are read
     with download_progress() as progress:
         lookup = Lookup(offline=asked.offline, progress=progress)
         question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question)
+        _refuse_files(asked, folder, question)
         path = folder / f"{question.name}.yaml"
         if path.exists():
             question = _sized(question, lookup, size_in(path))
@@ -173,22 +174,20 @@ def write_question(options: ChooseOptions) -> Path:
         ConfigError, DataError, ModelError, MissingError: As `choose`.
     """
     options.check()
-    path = Path(options.out or "") / f"{sweep_name(draft_of(options).model_dump())}.yaml"
-    if path.exists():
-        raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
     with download_progress() as progress:
         question = question_of(options, Lookup(offline=options.offline, progress=progress))
+    path = Path(options.out or "") / f"{question.name}.yaml"
+    if path.exists():
+        raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
     write_sweep(path, sweep_text(question))
     return path
 
 
-def _check(asked: ChooseOptions, folder: Path) -> None:
-    """Raise ConfigError, MissingError or RefusedError for whatever can be known before anything is read or run."""
-    asked.check()
-    named_model(asked.model)
+def _refuse_files(asked: ChooseOptions, folder: Path, question: Question) -> None:
+    """Raise RefusedError, before anything runs, for a folder or file that would be overwritten."""
     if asked.export is not None:
         refuse_folder(Path(asked.export))
-    refuse_others(folder, sweep_name(draft_of(asked).model_dump()), asked.question)
+    refuse_others(folder, question.name, asked.question)
 
 
 def _as_before(asked: ChooseOptions, folder: Path) -> ChooseOptions:

@@ -38,10 +38,9 @@ def export_model(
         RefusedError: The folder already exists.
         ModelError: The folder cannot be written, or the stored weights cannot be read.
     """
-    folder = Path(out)
-    refuse_folder(folder)
-    results = open_store(store)
+    folder, results = Path(out), open_store(store)
     spec, row = find_trial(results, trial)
+    refuse_folder(folder)
     weights = find_weights(results.storage, spec.trial_id)
     from trials.export import export_model as write_model
     from trials.export import load_trained

@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore
+from tests.conftest import CHECKOUT
 from tests.end_to_end.conftest import Command
 from tests.small_sweeps import POS, launched, write_bank, write_entities, write_reviews
 from tests.trials.conftest import save_tiny_model
@@ -203,7 +204,7 @@ def test_a_licence_that_nobody_states_is_said_to_be_unknown(exported: Exported) 
 def test_no_file_names_a_folder_of_this_machine(name: str, exported: Exported) -> None:
     for path in exported.model(name).iterdir():
         assert str(exported.folder).encode() not in path.read_bytes(), path.name
-        assert str(Path.cwd()).encode() not in path.read_bytes(), path.name
+        assert str(CHECKOUT).encode() not in path.read_bytes(), path.name
 
 
 def test_a_licence_may_be_given_and_an_empty_folder_used(exported: Exported, tmp_path: Path) -> None:

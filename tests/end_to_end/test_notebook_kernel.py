@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -52,7 +50,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
 
 
 async def run(client: NotebookClient, interrupt_after: Callable[[], bool]) -> None:
-    kernel = asyncio.create_task(client.async_execute(env=os.environ | {"PYTHONPATH": str(Path.cwd())}))
+    kernel = asyncio.create_task(client.async_execute())
     while not (kernel.done() or interrupt_after()):
         await asyncio.sleep(0.05)
     manager: Any = client.km

@@ -88,7 +88,11 @@ def test_a_search_that_was_cut_goes_on_as_if_it_had_not_been(folder: Path, here:
 
 @pytest.mark.parametrize(
     ("text", "cluster"),
-    [(TPE, "inline"), (ASHA, "inline"), pytest.param(BOTH, "local", marks=pytest.mark.cluster)],
+    [
+        pytest.param(TPE, "inline", marks=pytest.mark.slow),  # in threads: orchestrator/search/test_shared_search.py
+        pytest.param(ASHA, "inline", marks=pytest.mark.slow),
+        pytest.param(BOTH, "local", marks=pytest.mark.cluster),
+    ],
     ids=["tpe", "asha", "both on Ray"],
 )
 def test_two_launches_of_a_search_share_it_and_decide_once(

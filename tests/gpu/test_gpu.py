@@ -103,7 +103,7 @@ def test_a_part_that_needs_what_is_absent_is_skipped_with_its_reason(tmp_path: P
 @pytest.mark.parametrize(
     ("code", "budget_s", "status", "reason"),
     [
-        ("os._exit(3)", 100.0, "failed", "its process ended with exit code 3"),
+        pytest.param("os._exit(3)", 100.0, "failed", "its process ended with exit code 3", marks=pytest.mark.slow),
         pytest.param(
             "raise RuntimeError('no kernel')", 100.0, "failed", "RuntimeError: no kernel", marks=pytest.mark.slow
         ),
@@ -181,6 +181,7 @@ def wait_long() -> dict[str, Any]:
     return {}
 
 
+@pytest.mark.slow  # processes that import torch
 def test_results_are_in_the_order_of_the_jobs() -> None:
     with workers(2) as pool:
         found = pool.run([(square, {"number": n}) for n in range(5)], seconds=60)
@@ -189,6 +190,7 @@ def test_results_are_in_the_order_of_the_jobs() -> None:
     assert max(result["ready"] for result in both) <= min(result["went"] for result in both)
 
 
+@pytest.mark.slow  # processes that import torch
 def test_a_process_that_dies_is_an_error_and_one_that_hangs_is_ended() -> None:
     with workers(1) as pool, pytest.raises(RuntimeError, match="a worker process died"):
         pool.run([(die, {})], seconds=60)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dashboards.data.selection import Selection
 from dashboards.views.drawing import log_axis
 from dashboards.views.part import compute
 from dashboards.views.registry import PARTS
@@ -29,9 +32,15 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     """Every figure of ten settings at two train sizes, in every look."""
     trials = specs(strategies=(*STRATEGIES, *MORE))
     selection = selected(write_store(tmp_path_factory.mktemp("marks") / "store", trials))
-    drawn = {(part, look): compute(PARTS[part], selection, LOOKS[look]) for part in PARTS for look in LOOKS}
+    once = {name: replace(part, prepare=_always(part.prepare(selection))) for name, part in PARTS.items()}
+    drawn = {(part, look): compute(once[part], selection, LOOKS[look]) for part in PARTS for look in LOOKS}
     return {f"{part} {look}": strictly(each.figure) for (part, look), each in drawn.items()
             if each.figure is not None and not each.why_empty}  # fmt: skip
+
+
+def _always(info: object) -> Callable[[Selection], object]:
+    """Looks differ in what is drawn alone: it is prepared once for all."""
+    return lambda _: info
 
 
 def _mark(trace: dict[str, Any]) -> str:

@@ -32,7 +32,7 @@ def test_only_the_rows_asked_for_come_and_all_are_counted(selection: Selection) 
 
 def test_a_trial_leads_to_its_page(selection: Selection) -> None:
     trial = selection.trials["trial_id"].iloc[0]
-    assert _rows(selection)[0]["trial_id"] == f"[{trial}](/trial/{trial})"
+    assert _rows(selection)[0]["trial_id"] == f"[{trial}](trial/{trial})"
 
 
 def test_rows_are_sorted_as_asked(selection: Selection) -> None:

@@ -69,17 +69,20 @@ def test_answers_read_as_text_and_as_html_without_markup_of_their_data() -> None
 
 
 @pytest.mark.parametrize("command", ["choose", "init"])
-def test_a_sweep_file_of_somebody_else_is_refused_before_anything_is_read(command: str) -> None:
+def test_a_sweep_file_of_somebody_else_is_refused_before_anything_runs(command: str) -> None:
     Path("choose-bank.yaml").write_text("name: choose-bank\n")
     result = CliRunner().invoke(app, [command, "bank"])
     assert (result.exit_code, result.stdout) == (4, "")
-    assert re.match(r"error: \S*choose-bank\.yaml: already exists", result.stderr)  # no line on the data before it
+    assert re.search(r"^error: \S*choose-bank\.yaml: already exists", result.stderr, re.MULTILINE)
+    assert not re.search("pilot|forecast|sweep  ", result.stderr)
     assert Path("choose-bank.yaml").read_text() == "name: choose-bank\n"
 
 
-def test_a_folder_for_the_model_that_holds_something_is_refused_before_anything_is_read() -> None:
+def test_a_folder_for_the_model_that_holds_something_is_refused_before_anything_runs() -> None:
     result = CliRunner().invoke(app, ["choose", "bank", "--export", "bank"])
-    assert (result.exit_code, result.stderr) == (4, "error: bank already exists. Choose a new folder with -o.\n")
+    assert result.exit_code == 4
+    assert result.stderr.endswith("error: bank already exists. Choose a new folder with -o.\n")
+    assert not Path("choose-bank.yaml").exists()
 
 
 @pytest.mark.parametrize(

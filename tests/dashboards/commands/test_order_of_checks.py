@@ -1,0 +1,71 @@
+"""What is asked for by name is looked up before where it goes: the exit code does not depend on what lies there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dashboards.cli import app
+from tests.dashboards.stores import specs, write_store
+
+UNKNOWN = [
+    (("report", "--sweep", "nothing", "-o", "out"), 5),
+    (("report", "--sweep", "nothing"), 5),  # report/nothing
+    (("export", "nothing", "-o", "out"), 2),
+    (("paper", "nothing", "-o", "out"), 2),
+    (("export-model", "--trial", "nothing", "-o", "out"), 5),
+    (("export-to", "tensorboard", "--sweep", "nothing", "--dir", "out"), 5),
+    (("manifests", "kuberay", "--volume", "results", "--sweep", "nothing", "--out", "out"), 3),
+    (("choose", "nothing", "--out", "out"), 3),
+    (("choose", "nothing", "--export", "out"), 3),
+    (("choose", "UD_Naija-NSC-sample", "--model", "nothing", "--export", "out"), 3),
+    (("init", "nothing", "--out", "out"), 3),
+    (("init", "UD_Naija-NSC-sample", "--model", "nothing", "--out", "out"), 3),
+]
+NO_STORE = [
+    ("report", "--sweep", "starter", "-o", "out"),
+    ("export", "depth-strip", "-o", "out"),
+    ("paper", "emekaeze_pos", "-o", "out"),
+    ("export-model", "--trial", "9f2c", "-o", "out"),
+    ("export-to", "tensorboard", "--dir", "out"),
+    ("store", "export", "out"),
+]
+WITHOUT_STORE = ("manifests", "init")
+
+
+def in_the_way(what: str) -> None:
+    """Put a thing where the commands would write."""
+    names = ("choose-nothing.yaml", "choose-UD_Naija-NSC-sample.yaml", "trials.csv", "notes.md")
+    if what == "file":
+        Path("out").write_text("mine")
+        Path("report").write_text("mine")
+    elif what == "folder":
+        for folder in (Path("out"), Path("report/nothing"), Path()):
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                (folder / name).write_text("name: mine\n")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_store(tmp_path_factory.mktemp("store") / "store", specs(seeds=(0,), train_sizes=(200,))).root
+
+
+@pytest.mark.parametrize("what", ["nothing", "file", "folder"])
+@pytest.mark.parametrize(("words", "code"), UNKNOWN)
+def test_an_unknown_name_has_its_exit_code_whatever_lies_there(
+    words: tuple[str, ...], code: int, what: str, store: Path
+) -> None:
+    in_the_way(what)
+    given = () if words[0] in WITHOUT_STORE else ("--store", str(store))
+    done = CliRunner().invoke(app, [*words, *given])
+    assert done.exit_code == code, done.output
+
+
+@pytest.mark.parametrize("what", ["nothing", "file", "folder"])
+@pytest.mark.parametrize("words", NO_STORE)
+def test_a_store_that_is_not_there_comes_before_where_it_goes(words: tuple[str, ...], what: str) -> None:
+    in_the_way(what)
+    assert CliRunner().invoke(app, [*words, "--store", "no-store"]).exit_code == 3

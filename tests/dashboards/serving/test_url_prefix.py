@@ -1,0 +1,129 @@
+"""The dashboard below a path, as it answers a proxy that strips the prefix and one that keeps it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from werkzeug.test import Client
+
+from dashboards.app.app import make_app
+from dashboards.data.frames import Frames
+from dashboards.serving.access import Access
+from dashboards.serving.hardened import secured
+from dashboards.serving.server import Listening
+from dashboards.serving.url_prefix import cleaned
+from tests.dashboards.serving.visitors import LAN, TOKEN, small_app, visitor
+from tests.dashboards.stores import specs, write_store
+from trials.errors import ConfigError
+
+NEAR: dict[str, Any] = {"base_url": "http://127.0.0.1:8050", "environ_base": {"REMOTE_ADDR": "127.0.0.1"}}
+ANA = "/user/an%C3%A4%40x/proxy/8050"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
+    store = write_store(tmp_path_factory.mktemp("below") / "store", specs(seeds=(0, 1), train_sizes=(200,)))
+    return Client(secured(make_app(Frames(store)), Access()))
+
+
+def asked(client: Client, path: str, prefix: str = "") -> str:
+    """The text of an answer; Dash escapes slashes in JSON."""
+    headers = {"X-Forwarded-Prefix": prefix} if prefix else {}
+    return client.get(path, **NEAR, headers=headers).text.replace(r"\u002f", "/")
+
+
+def addresses(text: str) -> set[str]:
+    return set(re.findall(r'"?\b(?:src|href|content|data-export)"?[=:] ?"(/[^"]*)', text))
+
+
+@pytest.mark.parametrize("path", ["/", "/depth", "/_dash-layout", "/_dash-dependencies"])
+def test_every_address_of_an_answer_is_below_the_prefix(client: Client, path: str) -> None:
+    below, at_root = asked(client, path, ANA), asked(client, path)
+    assert addresses(below) == {ANA + address for address in addresses(at_root)}
+    assert below.replace(ANA, "") == at_root
+
+
+def test_the_first_page_asks_for_its_scripts_below_the_prefix(client: Client) -> None:
+    page = asked(client, "/", ANA)
+    assert re.search(rf'"requests_pathname_prefix": ?"{ANA}/"', page)
+    scripts = [address for address in addresses(page) if ".js" in address]
+    assert len(scripts) > 5
+    for script in scripts:
+        with client.get(script, **NEAR, headers={"X-Forwarded-Prefix": ANA}) as answer:
+            assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/part/light/depth-strip", "/export/depth-strip.csv", "/page/depth.html", "/report.html"]
+)
+@pytest.mark.parametrize("sent", [ANA, ""], ids=["kept", "stripped"])
+def test_a_prefix_that_was_set_is_taken_off_where_the_proxy_keeps_it(client: Client, path: str, sent: str) -> None:
+    headers = {"X-Forwarded-Prefix": ANA}
+    assert client.get(sent + path, **NEAR, headers=headers).status_code == 200
+    assert client.get(sent + path, **NEAR, headers=headers).mimetype == client.get(path, **NEAR).mimetype
+
+
+def test_a_file_is_the_same_below_a_path(client: Client) -> None:
+    below = client.get("/page/depth.html", **NEAR, headers={"X-Forwarded-Prefix": ANA})
+    assert below.data == client.get("/page/depth.html", **NEAR).data
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["//evil.example", "/a//b", "/../a", "/a/./b", "a", '/a"onload="x', "/a<b", "/%zz", "/a, /b", "/a?b", "/a#b",
+     "/a\\b", "/a b", "http://evil.example/", "/" + "a" * 600],
+)  # fmt: skip
+def test_what_is_no_prefix_changes_nothing(header: str) -> None:
+    client = visitor()
+    assert client.get("/", **NEAR, headers={"X-Forwarded-Prefix": header}).data == client.get("/", **NEAR).data
+
+
+def test_another_machine_does_not_say_where_the_dashboard_is() -> None:
+    client = visitor(Access(host=LAN, token=TOKEN))
+    headers = {"X-Forwarded-Prefix": "/p", "Authorization": f"Bearer {TOKEN}"}
+    far = client.get("/", base_url=f"http://{LAN}", environ_base={"REMOTE_ADDR": "192.0.2.8"}, headers=headers)
+    assert '"/p/' not in far.text
+    assert '"/p/' in client.get("/", **NEAR, headers=headers).text
+
+
+def test_a_prefix_that_was_set_counts_for_everybody_and_before_the_header() -> None:
+    client = visitor(Access(host=LAN, token=TOKEN, url_prefix="/mine/"))
+    headers = {"X-Forwarded-Prefix": "/p", "Authorization": f"Bearer {TOKEN}"}
+    text = client.get("/mine/", base_url=f"http://{LAN}", headers=headers).text
+    assert '"/mine/_dash' in text
+    assert '"/p/' not in text
+
+
+def test_the_cookie_is_for_the_path_alone_and_the_way_back_is_below_it() -> None:
+    client = visitor(Access(token=TOKEN, url_prefix="/user/ana"))
+    answer = client.get(f"//user/ana/../x?token={TOKEN}", **NEAR)
+    assert 'content="0; url=/user/ana/' in answer.text
+    answer = client.get(f"/user/ana/depth?token={TOKEN}&size=5", **NEAR)
+    assert 'content="0; url=/user/ana/depth?size=5"' in answer.text
+    assert "Path=/user/ana" in answer.headers["Set-Cookie"].split("; ")
+
+
+@pytest.mark.parametrize("prefix", ["p", "/p//q", "/..", "/p?x", "/p q", "https://example.org/p"])
+def test_an_option_that_is_no_prefix_is_refused_with_what_is_one(prefix: str) -> None:
+    with pytest.raises(ConfigError, match=r"url prefix: .*a path like /user/ana/proxy/8050 is needed"):
+        Access(url_prefix=prefix)
+
+
+@pytest.mark.parametrize("prefix", ["/assets/x", "/_dash-layout"])
+def test_a_prefix_that_begins_as_our_own_addresses_is_refused(prefix: str) -> None:
+    with (
+        pytest.raises(ConfigError, match="begins as an address of the dashboard itself"),
+        Listening(small_app(), Access(port=0, url_prefix=prefix)),
+    ):
+        pass
+
+
+def test_the_address_that_is_told_is_below_the_prefix() -> None:
+    with Listening(small_app(), Access(port=0, url_prefix="/p/")) as server:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/p/", server.url)
+
+
+def test_the_root_is_the_empty_prefix() -> None:
+    assert (cleaned("/"), cleaned(""), cleaned("/p/")) == ("", "", "/p")
