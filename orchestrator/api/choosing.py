@@ -18,15 +18,17 @@ from orchestrator.config.notebook_output import ShownInCell, notebook_output
 from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
-from orchestrator.own_data.corpus_guess import guess_corpus
+from orchestrator.own_data.corpus_guess import draft_of, guess_corpus
 from orchestrator.own_data.corpus_lines import corpus_lines
 from orchestrator.own_data.recipe import recipe
 from orchestrator.own_data.sweep_file import (
     Question,
+    asks,
     pins_in,
     refuse_edited,
     refuse_others,
     size_in,
+    sweep_name,
     sweep_text,
     train_name,
     training_text,
@@ -126,15 +128,17 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
         question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question)
         _refuse_files(asked, folder, question)
         path = folder / f"{question.name}.yaml"
-        if path.exists():
+        is_again = asks(path, asked.question)
+        if is_again:
             question = _sized(question, lookup, size_in(path))
             refuse_edited(path, question)
         plan, forecast, question = _fitting(question, path, results, where, asked.max_hours, lookup)
-    if path.exists():
+    if is_again:
         say(f"sweep   as the same command wrote it: {path}")
     else:
+        was = " in place of that of an earlier question; its trials are used again" if path.exists() else ""
         write_sweep(path, sweep_text(question))
-        say(f"sweep   wrote {path}")
+        say(f"sweep   wrote {path}{was}")
     told = {f"note    {question.corpus.spec.name}: {line}" for line in question.corpus.lines}
     for line in plan_lines(plan, results.address, where)[1:]:
         if not line.startswith("data ") and line not in told:
@@ -251,14 +255,15 @@ def _fitting(
     from orchestrator.forecast.plan_forecast import forecast_of
     from orchestrator.forecast.text import forecast_line
 
-    document = Document.read(path) if path.is_file() else Document.of_text(path, sweep_text(question))
+    is_again = asks(path, question.asked)
+    document = Document.read(path) if is_again else Document.of_text(path, sweep_text(question))
     n_train, pilots = 0, Pilots(say)  # the time of a step does not depend on the train size
     for left in reversed(range(_FITS)):
         plan = make_plan(settled(where, declared_sweep(document)), document, results, lookup)
         forecast = forecast_of(plan, results, where, pilots=pilots)
         n_train = max((spec.train_size for spec in plan.trials), default=0)
         took = NEEDED * forecast.wall_s.median if forecast.wall_s is not None else 0.0
-        if path.is_file() or took <= max_hours * HOUR or n_train <= FEWEST or not left:
+        if is_again or took <= max_hours * HOUR or n_train <= FEWEST or not left:
             break
         size = max(FEWEST, _rounded(n_train * SPARE * max_hours * HOUR / took))
         say(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import unicodedata
 from collections.abc import Mapping
@@ -20,6 +21,8 @@ from trials.settings import FreezeSpec
 SEEDS = 10
 _OF_NAMES = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"}  # letters with their marks, and digits
 _ASKED = "# Made by: "
+# With it a later question about the same data may replace the file; whoever edits the file keeps it.
+_SEAL = "# As it was written, if the SHA-256 of all above begins with "
 _WAY_OUT = "Give --out another folder, or delete the file."
 _TRAINS = "# The chosen freeze on the whole train split, its weights kept for `permafrost export model`."
 _COMMENTS = {
@@ -133,14 +136,32 @@ def train_name(name: str) -> str:
 
 
 def refuse_others(folder: Path, name: str, asked: str) -> None:
-    """Check, before anything runs, that the files of a question replace none that another command or person wrote.
+    """Check, before anything runs, that the files of a question replace none that a person wrote or edited.
 
     Raises:
-        RefusedError: A file is there that asks something else, or that trains something else.
+        RefusedError: A file is there that asks something else and is not as `choose` wrote it, or that trains something
+            else.
     """
     for path, first in ((folder / f"{name}.yaml", _ASKED + asked), (folder / f"{train_name(name)}.yaml", _TRAINS)):
-        if path.exists() and _first_line(path) != first:
-            raise RefusedError(f"{path}: already exists and was not written by this command. {_WAY_OUT}")
+        if path.exists() and _first_line(path) != first and not _is_untouched(path):
+            raise RefusedError(
+                f"{path}: already exists and is not as `permafrost choose` wrote it for this question. {_WAY_OUT}"
+            )
+
+
+def asks(path: Path, asked: str) -> bool:
+    """Whether a sweep file is there that `choose` or a person keeps for this question. Raises RefusedError."""
+    return path.exists() and _first_line(path) == _ASKED + asked
+
+
+def _is_untouched(path: Path) -> bool:
+    """Whether a file is as `write_sweep` left it."""
+    text, seal, digest = read_text(path, errors="replace").rpartition(_SEAL)
+    return bool(seal) and digest.strip() == _digest(text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def size_in(path: Path) -> int | None:
@@ -198,6 +219,6 @@ def write_sweep(path: Path, text: str) -> None:
     """Write a sweep file. Raises ConfigError: it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(f"{text}{_SEAL}{_digest(text)}\n", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror}). Give --out another folder.") from error
