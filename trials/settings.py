@@ -13,6 +13,7 @@ from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, look_of, word_of
 from trials.plugins.registry import NOT_LOADED
 
 Positive = Annotated[int, Field(gt=0)]
+MOST_LAYERS = 10_000  # of an encoder; a stored spec with more is not one of ours, and its layers would fill the memory
 Scheme = Literal["auto", "iob1", "iob2", "bioes", "io"]  # how span tags are written; `auto` detects and validates it
 Predictions = Literal["auto", "all", "none"]  # which are stored; `auto`: those of tagging tasks, up to a size
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -117,7 +118,7 @@ class ModelSpec(Frozen):
     path: str
     revision: str
     family: str
-    n_layers: Positive
+    n_layers: Annotated[int, Field(gt=0, le=MOST_LAYERS)]
     n_positions: Positive
     pickle: bool = False
     source: Shown | None = None

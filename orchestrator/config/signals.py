@@ -41,7 +41,7 @@ class Signals:
         self._say: Callable[[str], None] = lambda line: None
         self._is_over: Callable[[], bool] = lambda: False
         self._stage: Literal["before", "running", "committing", "ended"] = "before"
-        self._came = self._is_told = False
+        self._came = self._is_said = False
         self._error: Exception | None = None
         self._due: int | None = None  # what ends the block once the rows are committed
         self._leaving: int | None = None  # what was raised for
@@ -116,8 +116,8 @@ class Signals:
             self._stage = "committing"
         if first:
             self._say("The trials have ended: saving and showing their results. Press Ctrl-C again to leave now.")
-        elif self._stage == "committing" and not self._is_told:
-            self._is_told = True
+        elif self._stage == "committing" and not self._is_said:
+            self._is_said = True
             self._due = number if self._leaving is None else None
             self._say("Saving the last trials first. Press Ctrl-C again to leave without them.")
         else:

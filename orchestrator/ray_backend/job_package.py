@@ -16,6 +16,7 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from trials.datasets.corpus import SPLITS
 from trials.errors import ConfigError, RefusedError
+from trials.escaping.plain_files import digest_of
 from trials.plugins.loading import loaded
 from trials.starter import BUNDLED_TREEBANKS, STARTER
 
@@ -111,7 +112,7 @@ def package_plugins(folder: Path) -> list[str]:
     plugins = loaded()
     for name, path in plugins.files().items():
         target = folder / name
-        if target.exists() and target.read_bytes() != path.read_bytes():
+        if target.exists() and digest_of(target) != digest_of(path):
             raise ConfigError(f"{path}: a plug-in's file has the name of another that the sweep names. Rename it.")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target)

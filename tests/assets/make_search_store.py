@@ -47,7 +47,7 @@ def make(finished: ResultStore, made: ResultStore) -> None:
 
 def key_again(old: ResultStore, made: ResultStore) -> None:
     """Write the one from the other, with the ids that the trials of the sweep have now."""
-    spec, document = load_sweep(Path(SOURCE), [])
+    spec, document = load_sweep(Path(__file__).parents[2] / SOURCE, [])
     now = expand(spec, document, Lookup(offline=True))
     (plan,) = old.sweeps()
     ids: dict[str, str] = {}

@@ -110,7 +110,7 @@ def frozen_layers(strategy: str, n_layers: int, depth: int) -> frozenset[int]:
         layers = frozenset(map(int, rule(n_layers, depth)))
     except Exception as error:  # anything can be wrong with another's code
         raise ValueError(f"{type(error).__name__}: {reason(error)}") from error
-    if len(layers) != depth or not layers <= frozenset(range(n_layers)):
+    if len(layers) != depth or not all(0 <= layer < n_layers for layer in layers):
         raise ValueError(f"it would freeze the layers {sorted(layers)}")
     return layers
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from traceback import extract_tb
 
 from trials.errors import ConfigError, reason
+from trials.escaping import plain_files
 from trials.plugins.import_origins import OURS, pin, place_of
 from trials.plugins.registry import outside_modules
 
@@ -81,7 +82,7 @@ def digest_of(files: dict[str, Path]) -> str:
     """SHA-256 over the names and bytes of files."""
     total = hashlib.sha256()
     for name, path in sorted(files.items()):
-        total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        total.update(f"{name}\0{plain_files.digest_of(path, MOST_BYTES).hex()}\n".encode())
     return total.hexdigest()
 
 

@@ -13,10 +13,10 @@ from tests.dashboards.stores import specs, write_store
 UNKNOWN = [
     (("report", "--sweep", "nothing", "-o", "out"), 5),
     (("report", "--sweep", "nothing"), 5),  # report/nothing
-    (("export", "nothing", "-o", "out"), 2),
+    (("export", "figure", "nothing", "-o", "out"), 2),
     (("paper", "nothing", "-o", "out"), 2),
-    (("export-model", "--trial", "nothing", "-o", "out"), 5),
-    (("export-to", "tensorboard", "--sweep", "nothing", "--dir", "out"), 5),
+    (("export", "model", "--trial", "nothing", "-o", "out"), 5),
+    (("export", "tensorboard", "--sweep", "nothing", "--dir", "out"), 5),
     (("manifests", "kuberay", "--volume", "results", "--sweep", "nothing", "--out", "out"), 3),
     (("choose", "nothing", "--out", "out"), 3),
     (("choose", "nothing", "--export", "out"), 3),
@@ -26,11 +26,11 @@ UNKNOWN = [
 ]
 NO_STORE = [
     ("report", "--sweep", "starter", "-o", "out"),
-    ("export", "depth-strip", "-o", "out"),
+    ("export", "figure", "depth-strip", "-o", "out"),
     ("paper", "emekaeze_pos", "-o", "out"),
-    ("export-model", "--trial", "9f2c", "-o", "out"),
-    ("export-to", "tensorboard", "--dir", "out"),
-    ("store", "export", "out"),
+    ("export", "model", "--trial", "9f2c", "-o", "out"),
+    ("export", "tensorboard", "--dir", "out"),
+    ("export", "tables", "out"),
 ]
 WITHOUT_STORE = ("manifests", "init")
 

@@ -12,6 +12,7 @@ from orchestrator.forecast.work import PrefixLedger, memory_of, nothing_cached, 
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
 from trials.models.load import load_tokenizer
 from trials.prefix.rule import cached_depth
+from trials.sources.local_models import STARTER, ModelDraft, find_model
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 
@@ -57,7 +58,8 @@ def test_expected_padding_is_that_of_drawn_batches() -> None:
 
 
 def test_lengths_are_those_that_the_models_own_tokenizer_gives() -> None:
-    spec = spec_of(lowercase=True)
+    model = find_model(ModelDraft(folder=STARTER))
+    spec = spec_of(lowercase=True).model_copy(update={"model": model})
     items = read_corpus(spec.task, spec.data.model_copy(update={"fingerprint": _fingerprint(spec)})).dev
     tokenizer = load_tokenizer(spec.model, "tokens")
     forms = [[form.lower() for form in getattr(item, "forms")] for item in items]  # noqa: B009

@@ -36,6 +36,7 @@ def test_a_worker_without_a_gpu_hides_those_that_its_ray_lets_it_see(
         "attempt": 1,
         "until": None,
         "worker_slots": 1,
+        "plugins": None,
     }
     IdleTrainable.__new__(IdleTrainable).setup(config)
     assert os.environ[VISIBLE] == visible

@@ -20,13 +20,14 @@ from orchestrator.session.budget import Bounds
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.sweep import SweepSpec
+from orchestrator.sweeps.sweep import Resources, SweepSpec
 from tests.builders import first_attempts, make_record, make_spec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
 SPECS = tuple(make_spec(seed=seed) for seed in range(3))
-PLAN = Plan(SweepSpec(name="tiny"), "tiny.yaml", SPECS, SPECS, first_attempts(SPECS))
+SWEEP = SweepSpec(name="tiny", resources=Resources(gpus=0))
+PLAN = Plan(SWEEP, "tiny.yaml", SPECS, SPECS, first_attempts(SPECS))
 
 
 class Steps:
