@@ -21,7 +21,7 @@ from typing import BinaryIO, TypeVar
 import pyarrow as pa
 
 from trials.errors import StoreError
-from trials.escaping.plain_files import MOST_CONTENT, read_bytes, stamp_of
+from trials.escaping.plain_files import MOST_CONTENT, opened, read_bytes, stamp_of
 
 T = TypeVar("T")
 
@@ -201,8 +201,9 @@ class FolderStorage(Storage):
         return pa.OSFile(str(self.folder / name))
 
     def read(self, name: str) -> bytes:
-        """The file's content."""
-        return read_bytes(self.folder / name, MOST_CONTENT)
+        """The file's content; of one that is being created on a file system without links, what there is so far."""
+        with opened(self.folder / name, MOST_CONTENT) as file:
+            return file.read()
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write a file under a temporary name and rename it; its bytes, and then its name, are flushed to the disk."""
@@ -220,9 +221,7 @@ class FolderStorage(Storage):
                 _link(temporary, path)
                 return True
         with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
-            return (
-                read_bytes(path, MOST_CONTENT) == content
-            )  # of NFS an answer may be lost, and the second says that it exists
+            return self.read(name) == content  # of NFS an answer may be lost, and the second says that it exists
         return False
 
     @contextlib.contextmanager
