@@ -58,7 +58,9 @@ def opened(path: Path | str, most: int = MOST_TEXT) -> Iterator[io.BufferedReade
     stamp_of(path, most)  # before it is opened, as opening a device may already do something
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not _stamp(path, os.fstat(file.fileno()), most).n_bytes and file.read(1):
-            raise NotPlainError(path, "not a regular file")  # of /proc
+            if not os.fstat(file.fileno()).st_size:  # else it has just been written
+                raise NotPlainError(path, "not a regular file")  # of /proc
+            file.seek(0)
         yield file
 
 
