@@ -175,7 +175,7 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], tolerance: float
 
 
 def _points(row: Mapping[str, Any] | None, name: str) -> float | None:
-    return None if row is None or pd.isna(row[name]) else POINTS * float(row[name])
+    return None if row is None or not np.isfinite(row[name]) else POINTS * float(row[name])
 
 
 def _saved(rows: pd.DataFrame, cost: str, setting: Mapping[str, Any] | None) -> float | None:

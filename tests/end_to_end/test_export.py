@@ -1,4 +1,4 @@
-"""From a sweep to a model folder to predictions: `export-model` and `pipeline`, on trials that were really trained.
+"""From a sweep to a model folder to predictions: `export model` and `pipeline`, on trials that were really trained.
 
 Most calls share this process, as an import of torch takes longer than they do; one chain runs as a person runs it.
 """

@@ -79,15 +79,16 @@ def test_what_is_planned_and_checked(run: Run) -> None:
 def test_what_a_store_says(run: Run) -> None:
     run("status", "--store", STORE)
     run("compare", "--study", "emekaeze_pos", "--store", STORE)
-    run("report", SWEEP, "-o", "отчёт", "--no-pictures", "--store", STORE)
+    run("report", STORE, SWEEP, "-o", "отчёт", "--no-pictures")
     run("paper", "emekaeze_pos", "-o", "статья", "--no-pictures", "--store", STORE)
-    run("export", "depth-table", "--url", f"?sweep={SWEEP}", "-o", "таблица.tex", "--store", STORE)
+    run("export", "figure", "depth-table", "--url", f"?sweep={SWEEP}", "-o", "таблица.tex", "--store", STORE)
     assert CORPUS in Path("таблица.tex").read_text(encoding="utf-8")
     run("answer", "--store", STORE, "--sweep", unicodedata.normalize("NFD", SWEEP))  # as a Mac's keyboard writes it
-    run("export-to", "tensorboard", "--dir", "жоба", "--store", STORE)
+    run("export", "tensorboard", "--dir", "жоба", "--store", STORE)
     run("stop", SWEEP, "--store", STORE, code=5)
-    for words in (["verify"], ["compact"], ["gc"], ["repair"], ["export", "таблицы"]):
+    for words in (["verify"], ["compact"], ["gc"], ["repair"]):
         run("store", *words, "--store", STORE)
+    run("export", "tables", "таблицы", "--store", STORE)
     run("store", "merge", STORE, "другой")
     assert [plan.name for plan in open_store("другой").sweeps()] == [SWEEP]
 
@@ -95,7 +96,7 @@ def test_what_a_store_says(run: Run) -> None:
 @pytest.mark.slow
 def test_what_is_made_of_a_trial(run: Run, trial: str) -> None:
     run("reproduce", trial, "--store", STORE)
-    run("export-model", "--trial", trial, "-o", "модель", "--store", STORE)
+    run("export", "model", "--trial", trial, "-o", "модель", "--store", STORE)
     run("layers", "--sweep", f"{SWEEP}.yaml", "--store", STORE)
 
 

@@ -23,6 +23,7 @@ from trials.draft import FreezeDraft
 from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.encoding.token_cache import cached_or_encoded, token_key
 from trials.models.family import MODEL_FAMILIES
+from trials.models.model_files import revision_of
 from trials.settings import DataSpec, FreezeSpec, ModelSpec
 from trials.spec import TrialSpec
 from trials.starter import treebank_path
@@ -98,20 +99,20 @@ class Workload:
         """A random model in a folder, written once."""
         config = AutoConfig.for_model(family, **{MODEL_FAMILIES[family].layers_key: n_layers, **entries})
         content = json.dumps([family, n_layers, entries], sort_keys=True)
-        revision = hashlib.sha256(content.encode()).hexdigest()
-        folder = self.folder / revision[:16]
+        folder = self.folder / hashlib.sha256(content.encode()).hexdigest()[:16]
         if not folder.exists():
             part = folder.with_suffix(".part")
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)
                 AutoModel.from_config(config).save_pretrained(part)
+            (part / "vocab.txt").write_text("[UNK]\n", encoding="utf-8")  # of no use: items are subwords already
             part.replace(folder)
         known = MODEL_FAMILIES[family]
         taken = config.pad_token_id + 1 if known.positions_from_pad else known.first_position
         return ModelSpec(
             name=family,
             path=str(folder),
-            revision=revision,
+            revision=revision_of(folder, pickle=False),
             family=family,
             n_layers=n_layers,
             n_positions=config.max_position_embeddings - taken,

@@ -39,8 +39,12 @@ def ConfigDict(**settings: Any) -> dict[str, Any]:  # noqa: N802 - pydantic's na
     return settings
 
 
-def Field(default: Any = _NOTHING, **bounds: Any) -> Any:  # noqa: N802 - pydantic's name
-    return default
+class Excluded:
+    """Marks a field that is not dumped."""
+
+
+def Field(default: Any = _NOTHING, *, exclude: bool = False, **bounds: Any) -> Any:  # noqa: N802 - pydantic's name
+    return Excluded() if exclude else default
 
 
 def model_validator(*, mode: str) -> Callable[[Any], Any]:
@@ -141,6 +145,7 @@ class BaseModel:
         for name, value in self._values().items():
             inside = exclude.get(name) if isinstance(exclude, Mapping) else None
             is_excluded = exclude is not None and name in exclude and not inside
+            is_excluded |= any(isinstance(mark, Excluded) for mark in get_args(type(self)._hints()[name]))
             is_default = exclude_defaults and value == getattr(type(self), name, _NOTHING)
             if not is_excluded and not is_default and (include is None or name in include):
                 found[name] = _dumped(value, mode, inside)
