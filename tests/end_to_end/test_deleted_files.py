@@ -1,4 +1,4 @@
-"""What is deleted while a sweep runs is told as what it is: a store, a model, a corpus, the cache."""
+"""What is deleted while a sweep runs is reported as what it is: a store, a model, a corpus, the cache."""
 
 from __future__ import annotations
 

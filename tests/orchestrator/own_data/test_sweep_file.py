@@ -119,6 +119,7 @@ def test_a_file_with_a_comment_train_size_or_weights_of_its_own_is_kept(question
     path = tmp_path / "my.yaml"
     write_sweep(path, sweep_text(replace(question, train_size=100, keep_weights=True)) + "# mine\n")
     refuse_edited(path, replace(question, train_size=size_in(path)))
+    assert "\n# mine\n" in path.read_text()
 
 
 def test_a_file_that_was_edited_is_left_to_launch(question: Question, tmp_path: Path) -> None:
