@@ -8,17 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.analysis.cells import by_cell
+from orchestrator.analysis.cells import TRAINING_COST, by_cell
 from orchestrator.analysis.collapse import Collapses, collapses
 from orchestrator.analysis.further import Further
 from orchestrator.analysis.layer_strip import strip_and_word
+from orchestrator.analysis.rows import ROUNDING
+from orchestrator.analysis.savings import CONSTANT, FLOPS
 from orchestrator.analysis.two_way import interval
 from orchestrator.config.quantities import counted, points
 from orchestrator.execution.trial_source import Chances, Order, Verdict
 from orchestrator.search.choose_depth import DepthAnswer, DepthGoal, Known, Losses, Spend, answer, decide, paired
 from orchestrator.search.trial_results import Floats, StoredTrials, TrialProgress, paired_loss
 from orchestrator.store.schema import State
-from orchestrator.sweeps.search_spec import DepthGoalSpec
+from orchestrator.sweeps.search_spec import GoalSpec
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 
@@ -61,14 +63,17 @@ class Depths:
 class DepthSearch:
     """A `Source`; see the module docstring."""
 
-    def __init__(self, spec: DepthGoalSpec, depths: Depths, stored: StoredTrials) -> None:
-        self._depths, self._stored, self._budget = depths, stored, spec.trials
+    def __init__(self, spec: GoalSpec, depths: Depths, stored: StoredTrials) -> None:
+        asked = spec.choose_depth
+        assert asked is not None
+        self._depths, self._stored, self._budget, self._plan = depths, stored, asked.trials, spec.plan
         self._seeds = list(depths.baseline)
         self._goal = DepthGoal(
-            tolerance=spec.tolerance / POINTS,
-            confidence=spec.confidence,
-            min_seeds=spec.min_seeds,
+            tolerance=asked.tolerance / POINTS,
+            confidence=asked.confidence,
+            min_seeds=asked.min_seeds,
             max_seeds=min(len(self._seeds), 100),
+            most_seeds=spec.most_seeds,
         )
         self._ended: dict[str, TrialProgress] = {}  # without results if it failed
         self._records: dict[str, list[EpochRecord]] = {}  # running trial -> its records
@@ -129,7 +134,7 @@ class DepthSearch:
 
     def answer(self) -> DepthAnswer:
         """The answer with the trials so far."""
-        return answer(self._goal, self._losses(), self._seeds)
+        return answer(self._goal, self._losses(), self._seeds, self._worth())
 
     def found(self) -> list[str]:
         """The answer, and the loss of every freeze."""
@@ -172,7 +177,7 @@ class DepthSearch:
             return f"{label} not tested"
         pairs, runs, looks = list(self._pairs(index).values()), self.collapses(index), self._goal.looks
         losses = [loss.mean() for pair in pairs if pair is not None and (loss := paired_loss(*pair)) is not None]
-        ends = f"{points(known.low)} to {points(known.high)}; " if math.isfinite(known.low) else ""
+        ends = f"{points(known.low)} to {points(known.high)}; " if math.isfinite(known.high) else ""
         base = [_sample(known.n, known.n_sentences, "dev")]
         if failed := pairs.count(None):
             base.append(f"{counted(failed, 'pair')} failed")
@@ -185,7 +190,7 @@ class DepthSearch:
 
     def _decision(self) -> Spend | DepthAnswer:
         if self._decided is None:
-            self._decided = decide(self._goal, self._losses(), self._seeds)
+            self._decided = decide(self._goal, self._losses(), self._seeds, self._worth())
         return self._decided
 
     def _next_spec(self) -> TrialSpec | None:
@@ -201,6 +206,21 @@ class DepthSearch:
                     is_left = self._budget is None or len(self._used) < self._budget
                     return spec if is_left else None
         return None
+
+    def _worth(self) -> list[bool]:
+        """Which freezes save enough, of those of which that is known; the others may."""
+        return [self._saved(index) >= self._plan.min_saving - ROUNDING for index in range(len(self._depths.freezes))]
+
+    def _saved(self, index: int) -> float:
+        """Share of the plan's cost that a freeze saves, as of `analysis.savings`; infinite where it is not known."""
+        costs = [self._plan.cost] if self._plan.cost else [FLOPS, *CONSTANT]
+        pairs = [pair for pair in self._pairs(index).values() if pair is not None]
+        for cost in costs:
+            sides = [[_cost(trial, cost) for trial in pair] for pair in pairs]
+            ratios = [math.log(ours / base) for base, ours in sides if ours > 0 and base > 0]
+            if ratios and len(ratios) == len(sides):
+                return -math.expm1(sum(ratios) / len(ratios))
+        return math.inf
 
     def _losses(self) -> list[Losses]:
         """For every freeze, seed -> the loss of its pair, for pairs that have ended."""
@@ -233,6 +253,13 @@ class DepthSearch:
         """How many runs of a freeze collapsed, of those of which it is known."""
         trials = (self._ended.get(spec.trial_id) for spec in self._depths.freezes[index].values())
         return collapses([trial.has_collapsed for trial in trials if trial and trial.has_collapsed is not None])
+
+
+def _cost(trial: TrialProgress, cost: str) -> float:
+    """A cost of a trial, `training_cost_s` with the time of frozen states; 0 where it is not known."""
+    results = trial.results or {}
+    names = ("train_s", "prefix_s") if cost == TRAINING_COST else (cost,)
+    return sum(results.get(name) or 0.0 for name in names)
 
 
 def _sample(n_seeds: int, n_sentences: int | None, split: str) -> str:

@@ -36,10 +36,10 @@ def source_of(
         start: Of a list, the share of the trials that come last instead of first, from 0 to 1.
     """
     sweep = plan.sweep
-    if sweep.goal is not None:
+    if sweep.goal is not None and sweep.goal.choose_depth is not None:
         from orchestrator.search.depth_search import Depths, DepthSearch  # importing scipy takes half a second
 
-        return DepthSearch(sweep.goal.choose_depth, Depths.of(plan.trials), StoredTrials(store))
+        return DepthSearch(sweep.goal, Depths.of(plan.trials), StoredTrials(store))
     if sweep.racing is not None:
         return Race(list(by_cell(plan.trials).values()), sweep.racing, StoredTrials(store))
     if not decides(plan):

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.storage.errors import BrokenError
 from orchestrator.storage.storage import Storage
 from orchestrator.store.names import WRONG_DIGEST, is_intact, read_intact, stamp_of, stamped
@@ -30,6 +31,7 @@ class SweepPlan:
         source: The YAML file it came from.
         trials: (trial_id, spec as JSON values) in the sweep's order.
         decisions: Number of the first decision of its search that it does not include.
+        goal: What the sweep asks, as of `decision_plan.DecisionPlan.as_json`; empty for the defaults.
     """
 
     name: str
@@ -37,6 +39,12 @@ class SweepPlan:
     source: str
     trials: tuple[tuple[str, dict[str, Any]], ...]
     decisions: int = 0
+    goal: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def asks(self) -> DecisionPlan:
+        """What its answers go by."""
+        return DecisionPlan.of_json(self.goal)
 
 
 def is_plan(name: str) -> bool:
@@ -54,7 +62,8 @@ def write_plan(folder: Storage, plan: SweepPlan, *, after_ns: int = 0) -> None:
 def as_json(plan: SweepPlan) -> dict[str, Any]:
     """A plan as its file has it."""
     found = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
-    return found | ({"decisions": plan.decisions} if plan.decisions else {})
+    later = {"decisions": plan.decisions, "goal": plan.goal}
+    return found | {name: value for name, value in later.items() if value}
 
 
 def stamped_plan(folder: Storage, plan: SweepPlan, after_ns: int = 0) -> tuple[int, SweepPlan]:
@@ -104,7 +113,9 @@ def plan_of(found: Any) -> SweepPlan:
     """A plan from JSON values. Raises one of `DECODING_ERRORS`."""
     trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
     decisions = int(found.get("decisions", 0))
-    return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials, decisions)
+    goal = dict(found.get("goal", {}))
+    DecisionPlan.of_json(goal)
+    return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials, decisions, goal)
 
 
 def broken_plan(path: str, error: Exception) -> BrokenError:

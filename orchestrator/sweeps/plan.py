@@ -60,7 +60,7 @@ class Plan:
     def runs_all(self) -> bool:
         """Whether all of them will run, rather than at most these."""
         sweep = self.sweep
-        return sweep.schedule.kind == "none" and sweep.racing is None and sweep.goal is None
+        return sweep.schedule.kind == "none" and sweep.racing is None and not sweep.chooses_depth
 
     @property
     def n_trials(self) -> int:
@@ -84,7 +84,7 @@ class Plan:
     def sweep_plan(self, trials: Iterable[TrialSpec]) -> SweepPlan:
         """Some of its trials as a stored plan."""
         specs = tuple((spec.trial_id, spec.model_dump(mode="json")) for spec in trials)
-        return SweepPlan(self.sweep.name, time.time(), self.source, specs)
+        return SweepPlan(self.sweep.name, time.time(), self.source, specs, goal=self.sweep.decision_plan.as_json())
 
 
 def make_plan(sweep: SweepSpec, document: Document, store: ResultStore, lookup: Lookup) -> Plan:

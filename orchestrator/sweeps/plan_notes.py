@@ -134,7 +134,7 @@ def _dev_notes(sweep: SweepSpec, task: str, data: DataSpec) -> Iterator[str]:
     """Whether dev can resolve the tolerance of a goal."""
     if sweep.goal is None:
         return
-    n, tolerance = _n_labels(task, read_corpus(task, data)), sweep.goal.choose_depth.tolerance
+    n, tolerance = _n_labels(task, read_corpus(task, data)), sweep.goal.plan.tolerance
     finest = 100 * _NORMAL_95 * math.sqrt(DIFFERING / n) if n else math.inf
     if finest > tolerance:
         yield (
