@@ -12,10 +12,9 @@ from dashboards.data.duckdb_mirror import TrialNumbers
 from dashboards.data.spec_columns import SpecReader
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import BrokenPart
+from orchestrator.store.contents import BrokenPart, SweepPlan
 from orchestrator.store.decisions import newest_plan
-from orchestrator.store.follower import Follower
-from orchestrator.store.plans import SweepPlan
+from orchestrator.store.results import Follower
 from orchestrator.store.schema import KEYS, TABLES
 from trials.errors import StoreError
 

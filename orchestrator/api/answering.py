@@ -12,8 +12,7 @@ from orchestrator.analysis.cells import SAVED
 from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import SweepPlan
-from orchestrator.store.specs import planned_specs
+from orchestrator.store.contents import SweepPlan, planned_specs
 from trials.errors import ConfigError, NothingMatchedError
 from trials.escaping.untrusted_text import escaped, html
 from trials.spec import TrialSpec

@@ -27,7 +27,7 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.store import open_store
-from orchestrator.store.specs import planned_specs
+from orchestrator.store.contents import planned_specs
 
 if TYPE_CHECKING:
     from orchestrator.analysis.answer import Answer
