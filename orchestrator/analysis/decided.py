@@ -94,7 +94,7 @@ class Decided:
 
             Of its loss: `cell`, `baseline`, `group`, `freeze`, `n_pairs` (pairs that the interval rests on), `n_run`
             (pairs, collapsed ones included), `n_baseline` (the baseline's completed trials), `n_sentences` (Int64, NA
-            where it is over seeds alone), `loss` (mean), `median`, `std` (over seeds), `low`, `high` (**the** interval;
+            where it is over seeds alone), `n_documents` (Int64, NA where unknown), `loss` (mean), `median`, `std` (over seeds), `low`, `high` (**the** interval;
             NaN where there is none), `why_none` (why; else empty), `so_far` (loss of each seed, a tuple).
 
             Read off the interval: `verdict` (at the plan's tolerance, see `two_way.Verdict`), `difference`
@@ -274,7 +274,7 @@ def loss_table(frame: pd.DataFrame, value: str = "score", plan: DecisionPlan | N
 
 
 OF_LOSSES = (
-    "cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_sentences", "loss", "median", "std", "low", "high",
+    "cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_sentences", "n_documents", "loss", "median", "std", "low", "high",
     "why_none", "so_far", "difference", "method",
 )  # fmt: skip
 
@@ -348,7 +348,18 @@ def _losses_table(of_each: Losses, frame: pd.DataFrame) -> pd.DataFrame:
     cells, first = of_each.cells, frame.drop_duplicates("cell").set_index("cell")
     labels = first["freeze"] if "freeze" in frame.columns else pd.Series("", index=first.index)
     by_seed = [each.mean(axis=1) for each in of_each.values]
-    columns = ["cell", "baseline", "group", "n_pairs", "n_run", "unpaired", "n_baseline", "n_sentences", "median"]
+    columns = [
+        "cell",
+        "baseline",
+        "group",
+        "n_pairs",
+        "n_run",
+        "unpaired",
+        "n_baseline",
+        "n_sentences",
+        "n_documents",
+        "median",
+    ]
     return cells[columns].assign(
         freeze=labels.loc[cells["cell"]].to_numpy(),
         loss=of_each.of.mean,
