@@ -36,7 +36,10 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
 _RENEWED_S = 600.0  # boto3 renews credentials that have less time left, so what it hands out is valid for as long
 _LONGEST_MESSAGE = 400
 # A status that another attempt does not change; S3 answers 400 to a body that came too slowly.
-_PERMANENT = re.compile(r"status code: 4(?!08|09|25|29)\d\d(?!.*RequestTimeout)|Received redirect", re.DOTALL)
+NO_PATH = "invalid path"  # in the message of obstore about a listing with names such as `a//b`
+_PERMANENT = re.compile(
+    rf"status code: 4(?!08|09|25|29)\d\d(?!.*RequestTimeout)|Received redirect|{NO_PATH}", re.DOTALL
+)
 # Of S3, for temporary credentials that have expired (the answer to a HEAD has no words); of boto3 while it renews them.
 _EXPIRED = re.compile(r"ExpiredToken|performing HEAD .*status code: 400|External AWS credential provider", re.DOTALL)
 _SILENCE = re.compile("TimedOut|timed out")

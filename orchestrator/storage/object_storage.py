@@ -19,8 +19,8 @@ from cachetools import LRUCache
 from obstore.exceptions import AlreadyExistsError
 
 from orchestrator.storage.address import Address
-from orchestrator.storage.connection import ACCESS, Connection, Service
-from orchestrator.storage.storage import TEMPORARY_FILE, Storage
+from orchestrator.storage.connection import ACCESS, NO_PATH, Connection, Service
+from orchestrator.storage.storage import LAST, TEMPORARY_FILE, Storage
 from trials.errors import StoreError
 
 if TYPE_CHECKING:
@@ -81,10 +81,39 @@ class ObjectStorage(Storage):
         """The prefix of this name below this one."""
         return ObjectStorage(self._connection, self._root, cache=self._cache, inside=(*self._inside, name))
 
-    def files(self) -> dict[str, int]:
+    def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Name and bytes of each object, but for empty ones, with which other programs mark folders."""
-        found = {_name(one["path"]): one["size"] for one in self._listed()["objects"] if one["size"]}
-        return {name: found[name] for name in sorted(found) if not name.startswith(".")}
+        if (after, before) == ("", LAST):
+            found = {_name(one["path"]): one["size"] for one in self._listed()["objects"]}
+        else:
+            found = self._below(after, before)
+        return _shown(found)
+
+    def inside(self) -> dict[str, dict[str, int]]:
+        """The files of each folder inside, from one listing however many folders there are."""
+        found: dict[str, dict[str, int]] = {}
+        for path, size in self._below("", LAST).items():
+            folder, slash, name = path.partition("/")
+            if slash:
+                found.setdefault(folder, {})[name] = size
+        return {folder: files for folder in sorted(found) if (files := _shown(found[folder]))}
+
+    def _below(self, after: str, before: str) -> dict[str, int]:
+        """Path below this prefix and bytes of each object between two names; no page beyond is asked for."""
+
+        def listed(bucket: Service) -> dict[str, int]:
+            found, start = dict[str, int](), f"{self._path}/".removeprefix("/")
+            for page in bucket.list(self._path, offset=f"{start}{after}" if after else None):
+                for one in page:
+                    if (path := one["path"].removeprefix(start)) >= before:
+                        return found
+                    found[path] = one["size"]
+            return found
+
+        try:
+            return self._ask(listed, "read")
+        except FileNotFoundError:
+            return {}
 
     def folders(self) -> list[str]:
         """The names of the prefixes below this one."""
@@ -170,9 +199,17 @@ class ObjectStorage(Storage):
     def _ask(self, action: Callable[[Service], T], doing: str) -> T:
         def describe(reason: str, is_ours: bool) -> str:
             way_out = f"Access needs {ACCESS[self._root.scheme]}" if is_ours else "Try again when it answers"
+            if NO_PATH in reason:
+                way_out = "Delete that object, whose name is no path"
             return f"{self}: cannot be {doing} ({reason}). What was committed before is intact. {way_out}."
 
         return self._connection.ask(action, describe)
+
+
+def _shown(found: dict[str, int]) -> dict[str, int]:
+    return {
+        name: found[name] for name in sorted(found) if found[name] and "/" not in name and name[:1] not in ("", ".")
+    }
 
 
 def _name(path: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from orchestrator.storage.storage import Storage
+from orchestrator.storage.storage import LAST, Storage
 from trials.errors import StoreError
 
 _NO_ACCESS = [(number, os.strerror(number)) for number in (errno.EACCES, errno.EPERM)]
@@ -36,10 +36,10 @@ class ProvenReads(Storage):
         """The folder of this name inside."""
         return ProvenReads(self.inner.at(name), self._is_right, self.repeated)
 
-    def files(self) -> dict[str, int]:
+    def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Name and size of each object, as two listings in a row have them, or the last one while much is written."""
-        listings = (self.inner.files() for _ in range(READS))
-        return next((a for a, b in itertools.pairwise(listings) if a == b), None) or self.inner.files()
+        listings = (self.inner.files(after, before) for _ in range(READS))
+        return next((a for a, b in itertools.pairwise(listings) if a == b), None) or self.inner.files(after, before)
 
     def folders(self) -> list[str]:
         """The names of the folders inside."""

@@ -26,6 +26,7 @@ from trials.escaping.plain_files import MOST_CONTENT, opened, read_bytes, stamp_
 T = TypeVar("T")
 
 TEMPORARY_FILE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")  # left by a killed writer
+LAST = "\U0010ffff"  # after all names
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)  # of a file system without hard links
 
 
@@ -51,9 +52,10 @@ class Storage(ABC):
         """The folder of this name inside, which need not exist."""
 
     @abstractmethod
-    def files(self) -> dict[str, int]:
-        """Name and size in bytes of each object, in the order of names; empty if the folder does not exist.
+    def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
+        """Name and size in bytes of each object whose name is between these two, in the order of names.
 
+        Empty if the folder does not exist. Of a remote folder only these names are listed, whatever else is there.
         Every object that exists during the whole call is listed. Of one that compaction replaces meanwhile, it or its
         replacement is listed.
         """
@@ -61,6 +63,10 @@ class Storage(ABC):
     @abstractmethod
     def folders(self) -> list[str]:
         """The names of the folders inside, in order."""
+
+    def inside(self) -> dict[str, dict[str, int]]:
+        """The `files` of each folder inside that has any, in order."""
+        return {name: files for name in self.folders() if (files := self.at(name).files())}
 
     @abstractmethod
     def exists(self, name: str) -> bool:
@@ -147,14 +153,14 @@ class FolderStorage(Storage):
         """The folder of this name inside."""
         return FolderStorage(self.folder / name)
 
-    def files(self) -> dict[str, int]:
+    def files(self, after: str = "", before: str = LAST) -> dict[str, int]:
         """Name and size of each file.
 
         A file that is created or deleted while its folder is read may or may not be listed: compaction may add the new
         part behind the reader's position and delete an old one ahead of it. So the folder is read twice: whatever
         replaced a part that vanished during the first reading exists before the second begins.
         """
-        return dict(sorted((self._listed() | self._listed()).items()))
+        return dict(sorted(one for one in (self._listed() | self._listed()).items() if after < one[0] < before))
 
     def _listed(self) -> dict[str, int]:
         found = {}

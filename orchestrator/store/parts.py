@@ -62,7 +62,7 @@ class PartFolder:
 
     def sizes(self) -> dict[str, int]:
         """The size in bytes of each committed part, oldest first."""
-        return {name: size for name, size in self.storage.files().items() if is_part(name)}
+        return {name: size for name, size in self.storage.files("part-", "part.").items() if is_part(name)}
 
     def append(self, rows: Sequence[dict[str, object]]) -> None:
         """Commit rows as a new part. Raises StoreError."""
