@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import itertools
-import os
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -12,7 +11,8 @@ import pyarrow as pa
 from orchestrator.storage.storage import LAST, Storage
 from trials.errors import StoreError
 
-_NO_ACCESS = [(number, os.strerror(number)) for number in (errno.EACCES, errno.EPERM)]
+# Errors of the object itself; others are of this process, its memory, or its line to a file server. None: our own.
+_OF_OBJECT = (errno.EIO, errno.EINVAL, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EFBIG, None)
 READS = 10  # with a third of the reads wrong, one object in 100,000 is wrong in all of them
 
 
@@ -63,7 +63,7 @@ class ProvenReads(Storage):
         """
         seen: list[bytes | tuple[int | None, str]] = []
         for content in self._reads(name):
-            if content in _NO_ACCESS:
+            if isinstance(content, tuple) and content[0] not in _OF_OBJECT:
                 raise StoreError(f"{self}/{name}: cannot be read ({content[1]}). Make it readable first.")
             if isinstance(content, bytes) and self._is_right(name, content):
                 if seen:

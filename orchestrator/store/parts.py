@@ -37,7 +37,7 @@ from orchestrator.storage.storage import Storage
 from orchestrator.store.encoding import decoded_bytes, encoded, rewritten
 from orchestrator.store.names import WRONG_DIGEST, is_intact, proven_reads, read_intact, stamp_of, stamped
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY, unusable
-from trials.errors import StoreError
+from trials.errors import StoreError, is_out_of_memory
 
 T = TypeVar("T")
 
@@ -183,6 +183,8 @@ class PartFolder:
         try:
             yield
         except (OSError, ValueError, pa.ArrowException) as error:
+            if is_out_of_memory(error):  # which says nothing of the part
+                raise MemoryError(str(error)) from error
             raise BrokenError(f"{self.storage}/{name}", f"not a readable Parquet file ({error})") from error
 
     def _upgraded(self, name: str, table: pa.Table, schema: pa.Schema) -> pa.Table:
