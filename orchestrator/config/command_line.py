@@ -15,6 +15,17 @@ import typer
 
 from orchestrator.config.signals import end_with_command
 
+# Where `configs/` is: at the top of a checkout, inside this package in an installed wheel.
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def configs_folder(name: str) -> Path:
+    """A folder of `configs/`: `sweeps`, `clusters` or `published`."""
+    installed = _PACKAGE / "configs"
+    return (installed if installed.is_dir() else _PACKAGE.parent / "configs") / name
+
+
 _MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 LEAST_BYTES = {"": 1 << 30, "torch": 3 << 30, "ray": (8 << 30) + 3 * _MEMORY // 10}
 """Of address space (`ulimit -v`): of a command, and of libraries; Ray maps 30 % of the machine's memory."""
