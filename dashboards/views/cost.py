@@ -11,7 +11,7 @@ import pandas as pd
 
 from dashboards.data.page_query import COSTS
 from dashboards.data.selection import Selection
-from dashboards.views import adaptive, savings, times
+from dashboards.views import adaptive, savings
 from dashboards.views.cells import completed_of, one_device, setting_columns, shown_cells
 from dashboards.views.drawing import (
     cell_colour,
@@ -58,11 +58,6 @@ class Costed(NamedTuple):
 def prepare_pareto(selection: Selection) -> Costed:
     """Scores by the cost that the query names."""
     return _costed(selection, selection.query.cost)
-
-
-def prepare_params(selection: Selection) -> Costed:
-    """Scores by trainable parameters."""
-    return _costed(selection, "trainable_params")
 
 
 def _costed(selection: Selection, cost: str) -> Costed:
@@ -115,11 +110,6 @@ def draw_pareto(info: Costed, look: Look) -> Figure:
         "hoverinfo": "skip",
     }
     return _figure(info, look, [line])
-
-
-def draw_params(info: Costed, look: Look) -> Figure:
-    """A marker per cell."""
-    return _figure(info, look, [])
 
 
 def _figure(info: Costed, look: Look, before: list[dict[str, Any]]) -> Figure:
@@ -232,19 +222,10 @@ PARETO = Part(
     method="Markers are means with 95 % intervals from three seeds on. Training time is optimiser steps and the pass "
     "through the frozen layers. Time, memory and energy are those of one device and of the same conditions there.",
 )
-PARAMS = Part(
-    "cost-params",
-    "Score against trainable parameters",
-    "Mean score of each setting by the number of parameters that it trains, with 95 % intervals from three seeds on.",
-    prepare_params,
-    costed_table,
-    draw_params,
-    why_no_costs,
-)
 VIEW = View(
     "/cost",
     "Cost",
     "What does freezing save?",
-    (PARETO, savings.SAVINGS, adaptive.WHEN, PARAMS, times.TIMES, savings.TABLE),
+    (PARETO, savings.SAVINGS, adaptive.WHEN, savings.TABLE),
     (*SHARED_CONTROLS, "cost"),
 )

@@ -248,12 +248,10 @@ VIEW = View(
     (
         STRIP,
         forest.FOREST,
-        means.BARS,
         means.TABLE,
         published.PUBLISHED,
         variance.VARIANCE,
         factors.STABILITY,
-        factors.EXPECTED,
     ),
     (*SHARED_CONTROLS, "study", "axis"),
 )
