@@ -8,8 +8,8 @@ from itertools import cycle
 from typing import Any
 
 from dashboards.report.paper_tables import Groups, metric_name, scaled, unit
-from dashboards.views.drawing import axis_name, freeze_name, name, panels
-from dashboards.views.theme import LIGHT, Figure, axis, dodge, empty_figure, layout
+from dashboards.views.kit.drawing import axis_name, freeze_name, name, panels
+from dashboards.views.kit.theme import LIGHT, Figure, axis, dodge, empty_figure, layout
 from orchestrator.published.beside import Beside, Number
 from orchestrator.published.exhibit import Exhibit
 from orchestrator.published.our_results import SeedMean, Trial, measure

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views.cells import setting_columns
-from dashboards.views.part import Part
+from dashboards.views.kit.cells import setting_columns
+from dashboards.views.kit.part import Part
 from orchestrator.analysis.stability import instability
 
 MAX_BUDGETS = 40
