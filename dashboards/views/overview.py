@@ -18,7 +18,7 @@ from dashboards.views.kit.theme import STATES, Figure, Look, axis, layout
 from dashboards.views.sweep_list import add_sweep_callbacks, sweep_list
 from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.time_left import TRIAL_COLUMNS, Begun, time_left
+from orchestrator.forecast.pace import TRIAL_COLUMNS, Begun, time_left
 from orchestrator.store.schema import State
 from trials.settings import Seeds
 
