@@ -15,7 +15,7 @@ from tests.calibration.__main__ import main
 from tests.calibration.answers import measure_answers, write
 from tests.calibration.measure import LOOKS, bound_holds, measure, measure_family
 from tests.calibration.worlds import COLLAPSE, WORLDS, Words, exponential
-from tests.examples import first
+from tests.examples import each
 
 SWEEPS = 200
 NAMES = [name for name, world in WORLDS.items() if not (isinstance(world, Words) and world.collapse)]
@@ -25,7 +25,7 @@ def three_errors(rate: float, sweeps: int = SWEEPS) -> float:
     return float(3 * np.sqrt(rate * (1 - rate) / sweeps))
 
 
-@pytest.mark.parametrize("name", first(4, NAMES))
+@each("name", NAMES, quick=4)
 def test_intervals_hold_the_truth_and_verdicts_err_in_at_most_5_percent(name: str) -> None:
     measured = measure(WORLDS[name], SWEEPS, seed=1).two_way
     for rates in measured[:-1]:

@@ -9,6 +9,7 @@ from typer.testing import Result
 
 from tests.builders import write_conllu, write_sweep
 from tests.end_to_end.conftest import BUNDLED, SMALL, Command, Here
+from tests.examples import each
 
 GOOD = "1\ta\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
 
@@ -24,9 +25,7 @@ def check(done: Result, tmp_path: Path, code: int, *said: str) -> None:
     assert not (tmp_path / "store").exists()
 
 
-@pytest.mark.parametrize(
-    ("line", "instead", "code", "said"),
-    [
+@each("line, instead, code, said", [
         ("seeds: [0, 1]", "seeds: [0, 1", 2, ":11: not YAML"),
         ("seeds: [0, 1]", "sedes: [0, 1]", 2, ":10: sedes: unknown 'sedes', did you mean 'seeds'?"),
         ("first_k", "frist_k", 2, ":9: space.freeze[1].strategy: unknown 'frist_k', did you mean 'first_k'?"),
@@ -36,8 +35,7 @@ def check(done: Result, tmp_path: Path, code: int, *said: str) -> None:
         ("UD_Naija-NSC-sample", "UD_Naija-NSC-sampel", 2, "did you mean 'UD_Naija-NSC-sample'?"),
         (BUNDLED, "[{folder: absent}]", 3, "absent. Give the folder that holds"),
         ("lowercase: true", "model: ./absent", 3, "no model folder at"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_a_mistake_in_the_yaml_is_named_with_file_line_and_key(
     line: str, instead: str, code: int, said: str, tmp_path: Path, here: Here
 ) -> None:

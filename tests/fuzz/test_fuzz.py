@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.sweeps.sweep import MAX_TRIALS
-from tests.examples import examples, first
+from tests.examples import each, examples
 from tests.fuzz.__main__ import main
 from tests.fuzz.configurations import Configuration, Configurations
 from tests.fuzz.environments import Environment, Environments
@@ -58,7 +58,7 @@ def test_every_hostile_name_label_and_word_is_shown_escaped_or_refused(tmp_path:
     assert {verdict.word for verdict in found.values()} == {"works", "refused"}
 
 
-@pytest.mark.parametrize("number", first(1, range(12)))
+@each("number", range(12), quick=1)
 def test_in_every_environment_a_command_works_or_is_refused_in_one_line(number: int, tmp_path: Path) -> None:
     environments = Environments(tmp_path, seed=1)
     verdict = environments.try_out(environments.make(number))
@@ -85,16 +85,13 @@ def test_the_same_number_is_the_same_input(configurations: Configurations, files
     assert len({files.make(7 + n * len(files.kinds)).content for n in range(9)}) > 4  # of one kind
 
 
-@pytest.mark.parametrize(
-    ("action", "text"),
-    [
+@each("action, text", [
         (lambda: [][0], "raises IndexError"),
         (lambda: all(True for _ in iter(int, 1)), "hangs"),
         (lambda: _refuse(""), "the message is empty"),
         (lambda: _refuse("Traceback (most recent call last): ..."), "the message holds a traceback"),
         (lambda: _refuse(*["x"] * 100), "100 lines"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_what_is_neither_is_a_finding(action: object, text: str) -> None:
     assert callable(action)
     verdict = judged(action, limit_s=0.2)
@@ -165,7 +162,7 @@ WAS_FOUND = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WAS_FOUND)
+@each("name", WAS_FOUND)
 def test_a_configuration_that_was_a_finding_is_refused(name: str, configurations: Configurations) -> None:
     text, words = WAS_FOUND[name]
     content = text.replace("BANK", str(configurations.folder / "bank")).encode()
@@ -192,7 +189,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("kind", BROKEN)
+@each("kind", BROKEN)
 def test_a_file_that_was_a_finding_is_none(kind: str, files: Files) -> None:
     content, words = BROKEN[kind]
     verdict = files.try_out(BrokenFile(kind, content))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.examples import each
 from tests.gpu.bare import pydantic as stand_in
 from tests.gpu.cards import published_flops
 from tests.gpu.results import Record, read_json, table
@@ -151,8 +152,8 @@ def test_the_table_tells_missed_goals_from_broken_claims(tmp_path: Path) -> None
     assert lines[4].endswith("a claim: not measured, at most 1")
 
 
-@pytest.mark.parametrize(
-    ("name", "tera"),
+@each(
+    "name, tera",
     [("NVIDIA H100 80GB HBM3", 989.5), ("NVIDIA H100 PCIe", 756.5), ("NVIDIA H200", 989.5), ("NVIDIA T4", None)],
 )
 def test_a_card_is_known_by_its_name(name: str, tera: float | None) -> None:

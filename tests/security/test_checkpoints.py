@@ -13,6 +13,7 @@ from safetensors.torch import load, save
 
 from orchestrator.sweeps.sweep import expand, load_sweep
 from tests.builders import write_sweep, write_treebank
+from tests.examples import each
 from trials.draft import Lookup
 from trials.errors import CheckpointError
 from trials.run import run_trial
@@ -79,8 +80,8 @@ def scrambled(tensors: Tensors, name: str) -> None:
     tensors[name].fill_(255)
 
 
-@pytest.mark.parametrize(
-    ("tamper", "name"),
+@each(
+    "tamper, name",
     [
         (smaller, "optimizer/0/exp_avg"),  # a fused kernel would write past its end
         (smaller, "optimizer/3/exp_avg_sq"),
@@ -109,7 +110,7 @@ def test_a_tensor_that_does_not_fit_ends_the_trial_before_it_is_used(
         gone_on(spec, save(tensors))
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"step": 10**400},

@@ -15,6 +15,7 @@ from orchestrator.commands.status_command import status
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
 from tests.builders import expanded, make_spec, write_sweep, write_treebank
+from tests.examples import each
 from tests.fuzz.judging import contents
 from tests.orchestrator.store.rows import prediction, trial
 from trials.errors import ConfigError, PermafrostError
@@ -34,7 +35,7 @@ def store(tmp_path: Path) -> ResultStore:
     return store
 
 
-@pytest.mark.parametrize("name", [*NAMES, "", "a\0b", "-x", "_x", "x" * 81, "a b", "$(id)"])
+@each("name", [*NAMES, "", "a\0b", "-x", "_x", "x" * 81, "a b", "$(id)"])
 def test_a_sweep_of_such_a_name_is_refused(name: str, tmp_path: Path) -> None:
     bank = write_treebank(tmp_path / "bank")
     path = write_sweep(tmp_path / "s.yaml", f"name: {json.dumps(name)}\ntrial: {{data: {{folder: {bank}}}}}\n")
@@ -42,7 +43,7 @@ def test_a_sweep_of_such_a_name_is_refused(name: str, tmp_path: Path) -> None:
         expanded(path)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_corpus_of_such_a_name_is_refused_or_stays_a_word(name: str, tmp_path: Path) -> None:
     bank = write_treebank(tmp_path / "bank")
     data = f"{{folder: {bank}, name: {json.dumps(name)}}}"
@@ -54,8 +55,8 @@ def test_a_corpus_of_such_a_name_is_refused_or_stays_a_word(name: str, tmp_path:
         expanded(path)
 
 
-@pytest.mark.parametrize("trial_id", [*NAMES, "zz", "*", "' OR 1=1"])
-@pytest.mark.parametrize("command", ["reproduce", "export-model"])
+@each("trial_id", [*NAMES, "zz", "*", "' OR 1=1"])
+@each("command", ["reproduce", "export-model"])
 def test_a_trial_of_such_an_id_is_looked_up_and_not_found(
     command: str, trial_id: str, store: ResultStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,7 +72,7 @@ def test_a_trial_of_such_an_id_is_looked_up_and_not_found(
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("trial_id", NAMES)
+@each("trial_id", NAMES)
 def test_predictions_of_such_an_id_are_none(trial_id: str, store: ResultStore) -> None:
     assert len(store.predictions(trial_id)) == 0
 
@@ -91,7 +92,7 @@ def test_a_plan_of_such_a_name_is_shown_and_leads_nowhere(
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["../evil", "../../evil", "/evil", "a/b", "..", ".", ""])
+@each("name", ["../evil", "../../evil", "/evil", "a/b", "..", ".", ""])
 def test_a_plan_of_such_a_name_is_not_written(name: str, store: ResultStore, tmp_path: Path) -> None:
     before = contents(tmp_path)
     with pytest.raises(PermafrostError, match="is not a valid name of a sweep"):
@@ -99,8 +100,8 @@ def test_a_plan_of_such_a_name_is_not_written(name: str, store: ResultStore, tmp
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("trial_id", ["../../../evil", "/evil"])
-@pytest.mark.parametrize(
+@each("trial_id", ["../../../evil", "/evil"])
+@each(
     "read", [ResultStore.trials, ResultStore.epochs, ResultStore.tags, ResultStore.completed_ids, ResultStore.attempts]
 )
 def test_a_trial_of_such_an_id_in_a_store_is_a_value(
@@ -113,7 +114,7 @@ def test_a_trial_of_such_an_id_in_a_store_is_a_value(
     assert {path.split("/")[0] for path in contents(tmp_path)} == {path.split("/")[0] for path in before} == {"inside"}
 
 
-@pytest.mark.parametrize("name", ["../outside.jsonl", "/outside.jsonl", "..", "a/../../outside.jsonl", "train\n.jsonl"])
+@each("name", ["../outside.jsonl", "/outside.jsonl", "..", "a/../../outside.jsonl", "train\n.jsonl"])
 def test_a_manifest_that_leads_out_of_its_folder_is_none(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "corpus"
     folder.mkdir()
@@ -129,6 +130,6 @@ def test_a_manifest_that_leads_out_of_its_folder_is_none(name: str, tmp_path: Pa
     assert read_manifest(folder) is None
 
 
-@pytest.mark.parametrize("name", [*NAMES, "", "a\0", "a\nb", "a\x1b[31m"])
+@each("name", [*NAMES, "", "a\0", "a\nb", "a\x1b[31m"])
 def test_what_is_no_plain_name(name: str) -> None:
     assert is_plain(name) == (name == "%2e%2eevil")

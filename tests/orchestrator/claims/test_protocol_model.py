@@ -17,7 +17,7 @@ from orchestrator.execution.shared_trials import SharedTrials
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import TRIALS, State
-from tests.examples import examples
+from tests.examples import each, examples
 from tests.orchestrator.claims.protocol_model import ENDS, BrokenPromiseError, Model, Rules, every_state, ticked
 from tests.orchestrator.claims.protocol_model import State as ModelState
 from tests.orchestrator.store.rows import trial
@@ -37,7 +37,7 @@ def test_in_no_interleaving_of_three_drivers_does_a_promise_break() -> None:
     assert every_state(Model(3, Rules())) > 100_000
 
 
-@pytest.mark.parametrize("rule", Rules._fields)
+@each("rule", Rules._fields)
 def test_without_any_of_its_rules_a_promise_breaks(rule: str) -> None:
     with pytest.raises(BrokenPromiseError):
         every_state(Model(2, Rules(**{rule: False})))
@@ -120,7 +120,7 @@ def acted(model: Model, state: ModelState, who: int) -> ModelState:
 STOPS = {"look", "claimed", "committed", "leave"}
 
 
-@pytest.mark.parametrize("seed", range(examples(600)))
+@each("seed", range(examples(300)))
 def test_the_code_does_what_the_model_does_in_schedules_of_three_drivers(tmp_path: Path, seed: int) -> None:
     rng, model = random.Random(seed), Model(3, Rules())
     state = model.first()

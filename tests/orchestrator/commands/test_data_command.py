@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from orchestrator.commands.data import app
 from tests.builders import write_conllu, write_sweep, write_treebank
+from tests.examples import each
 from tests.servers import UdServer
 from tests.stand_ins import treebanks
 from trials.errors import ConfigError
@@ -57,8 +58,8 @@ def refusal(*words: str, code: int) -> str:
 # --- Names
 
 
-@pytest.mark.parametrize(
-    ("name", "means"),
+@each(
+    "name, means",
     [
         ("UD_English-EWT-sample", DataDraft(bundled="UD_English-EWT-sample")),
         ("./treebank", DataDraft(folder="./treebank")),
@@ -227,8 +228,8 @@ def test_what_was_understood_can_be_said_otherwise(options: tuple[str, ...], sai
     assert json.loads(data("check", str(tmp_path), *options, "--json").stdout)["examples"][0] == said
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
+@each(
+    "options, said",
     [
         (("--format", "tsvv"), "--format: unknown 'tsvv', did you mean 'tsv'?"),
         (("--scheme", "bio"), "--scheme: unknown 'bio'"),

@@ -10,6 +10,7 @@ from orchestrator.sweeps import this_machine
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.sweep import Resources, SweepSpec
 from orchestrator.sweeps.this_machine import check_room_here, device_line, settled, slots_of
+from tests.examples import each
 from trials.errors import ConfigError
 from trials.hardware.cpu_name import processor_name
 from trials.hardware.machine import CudaGpus, Gpu
@@ -74,8 +75,8 @@ def test_on_a_cluster_auto_is_left_to_its_nodes() -> None:
     assert slots_of(ClusterSpec(address="auto", concurrency=16), Resources(), 0.0) == 16
 
 
-@pytest.mark.parametrize(
-    ("cluster", "resources", "why"),
+@each(
+    "cluster, resources, why",
     [
         (LOCAL, {"gpus": 1}, "resources.gpus: 1: this machine has 0 GPUs that CUDA can use"),
         (LOCAL, {"gpus": "packed"}, "resources.gpus: packed: this machine has 0 GPUs"),

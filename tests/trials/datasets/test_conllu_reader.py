@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.builders import write_conllu
+from tests.examples import each
 from trials.datasets.conllu_reader import read_conllu
 from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, Sentence
 from trials.errors import DataError
@@ -77,7 +78,7 @@ def test_an_empty_file_has_no_sentences(tmp_path: Path) -> None:
     assert read(tmp_path, "") == []
 
 
-@pytest.mark.parametrize("form", ["_", "New York", "10 000", "\u00a0", "a\u2028b", "é", "🐻", '"', "#"])
+@each("form", ["_", "New York", "10 000", "\u00a0", "a\u2028b", "é", "🐻", '"', "#"])
 def test_a_form_is_read_as_it_stands(tmp_path: Path, form: str) -> None:
     assert read(tmp_path, line("1", form, "X")) == [Sentence((form,), ("X",))]
 
@@ -135,14 +136,14 @@ def test_two_spaces_in_a_later_column_do_no_harm(tmp_path: Path) -> None:
     assert read(tmp_path, "1\ta\t_\tDET\t_\t_\t_\t_\t_\tGloss=x  y\n") == [Sentence(("a",), ("DET",))]
 
 
-@pytest.mark.parametrize("number", ["", "x", "_", "-", "1a", "one"])
+@each("number", ["", "x", "_", "-", "1a", "one"])
 def test_a_bad_id_is_named_with_its_line(tmp_path: Path, number: str) -> None:
     message = refusal(tmp_path, line("1", "a", "DET") + line(number, "b", "NOUN"))
     assert message.startswith(f"x.conllu:2: the id is {number!r}; CoNLL-U needs an integer, a range like 3-4")
     assert message.endswith("Fix or delete this line.")
 
 
-@pytest.mark.parametrize("number", ["1-2-3", "3-2", "01", "1.2.3", "\u00b2"])
+@each("number", ["1-2-3", "3-2", "01", "1.2.3", "\u00b2"])
 def test_an_id_that_only_looks_like_one_is_named_with_its_sentence(tmp_path: Path, number: str) -> None:
     message = refusal(tmp_path, line("1", "a", "DET") + "\n" + line(number, "b", "NOUN"))
     assert message.startswith("x.conllu:3: the sentence that starts here is not CoNLL-U: ")
