@@ -78,15 +78,6 @@ def test_every_broken_line_of_a_corpus_is_told_with_the_sweeps_line_and_key(tmp_
     assert done.stderr.count("space.data[0]: ") == 4
 
 
-def test_a_folder_of_something_else_is_not_taken_for_a_store(sweep: Path, tmp_path: Path, here: Here) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    for command in (("launch", "--sweep", sweep), ("status",)):
-        done = here(*command, "--store", "mine")
-        check(done, tmp_path, 3, "contains something other than a Permafrost store", "--store")
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
-
-
 def test_status_of_no_store_says_what_to_do(tmp_path: Path, here: Here) -> None:
     check(here("status", "--store", "store"), tmp_path, 3, "no store there. Run a sweep first")
 

@@ -15,7 +15,6 @@ from tests.builders import write_conllu, write_sweep, write_treebank
 from tests.examples import each
 from tests.servers import UdServer
 from tests.stand_ins import treebanks
-from trials.errors import ConfigError
 from trials.sources.corpus_draft import DataDraft, named_corpus
 
 EWT = "ud:UD_English-EWT@2.16"
@@ -82,12 +81,6 @@ def test_a_name_on_the_command_line_means_a_corpus(
 ) -> None:
     monkeypatch.chdir(Path(__file__).parents[3])
     assert named_corpus(name) == means
-
-
-@pytest.mark.parametrize(("name", "lacks"), [("ud:", "name"), ("ud:@2.16", "name"), ("hub:a/b@", "version")])
-def test_a_name_that_ends_too_early_is_refused(name: str, lacks: str) -> None:
-    with pytest.raises(ConfigError, match=rf"lacks its {lacks}\. Write ud:NAME or hub:OWNER/NAME"):
-        named_corpus(name)
 
 
 # --- Fetch and list

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.examples import each
 from trials.datasets.columns_reader import read_columns
-from trials.datasets.corpus import CORPUS_FORMATS, Sentence
+from trials.datasets.corpus import Sentence
 from trials.errors import DataError
 from trials.settings import Columns
 
@@ -38,10 +38,6 @@ def test_sentences_are_read_in_order_with_their_places(tmp_path: Path) -> None:
     path.write_text("-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\nWhy WRB O\n")
     first = Sentence(("EU", "rejects"), ("B-ORG", "O"), f"{path}:3", word_lines=True)
     assert read_columns(path, Columns()) == [first, Sentence(("Why",), ("O",), f"{path}:6", word_lines=True)]
-
-
-def test_the_reader_is_registered_under_its_formats_name() -> None:
-    assert CORPUS_FORMATS["columns"] is read_columns
 
 
 @each("gap", [" ", "\t", "\t\t", " \t "])

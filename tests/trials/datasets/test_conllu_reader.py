@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.builders import write_conllu
 from tests.examples import each
 from trials.datasets.conllu_reader import read_conllu
-from trials.datasets.corpus import CORPUS_FORMATS, SPLITS, Sentence
+from trials.datasets.corpus import SPLITS, Sentence
 from trials.errors import DataError
 from trials.settings import Columns
 from trials.starter import BUNDLED_TREEBANKS
@@ -44,10 +44,6 @@ def test_sentences_are_read_in_order(tmp_path: Path) -> None:
     path = write_conllu(tmp_path / "x.conllu", [[("Dogs", "NOUN"), ("bark", "VERB")], [("Why", "ADV")]])
     expected = [Sentence(("Dogs", "bark"), ("NOUN", "VERB"), f"{path}:1"), Sentence(("Why",), ("ADV",), f"{path}:4")]
     assert read_conllu(path, Columns()) == expected
-
-
-def test_the_reader_is_registered_under_its_formats_name() -> None:
-    assert CORPUS_FORMATS["conllu"] is read_conllu
 
 
 def test_only_words_with_an_integer_id_are_read(tmp_path: Path) -> None:
@@ -188,11 +184,6 @@ def test_text_that_is_not_utf8_is_named_with_its_byte(tmp_path: Path) -> None:
     message = refusal(tmp_path, b"# text\n" + line("1", "caf", "NOUN").encode().replace(b"caf", b"caf\xe9"))
     rule = "not UTF-8 text (invalid continuation byte at byte 12 of the file). Save it as UTF-8."
     assert message == f"x.conllu:2: {rule}"
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none\.conllu: cannot be read \(No such file or directory\)"):
-        read_conllu(tmp_path / "none.conllu", Columns())
 
 
 def read_or_refused(path: Path) -> tuple[list[Sentence], str]:
