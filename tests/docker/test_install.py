@@ -1,4 +1,4 @@
-"""The one install script: what it refuses. tests/deploy/test_image.py installs by it into an empty root."""
+"""The one install script: what it refuses. tests/lab/deploy/test_image.py installs by it into an empty root."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from orchestrator.store import ResultStore, open_store
 from orchestrator.store.plans import SweepPlan
 from tests.builders import expanded, make_spec, write_sweep, write_treebank
 from tests.examples import each
-from tests.fuzz.judging import contents
+from tests.lab.fuzz.judging import contents
 from tests.orchestrator.store.rows import prediction, trial
 from trials.errors import ConfigError, PermafrostError
 from trials.sources.cache import is_plain, read_manifest, write_manifest

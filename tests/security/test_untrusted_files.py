@@ -19,7 +19,7 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.store import open_store
 from orchestrator.store.schema import SCHEMA_VERSION, VERSION_KEY
 from tests.examples import each
-from tests.fuzz.judging import judged
+from tests.lab.fuzz.judging import judged
 from tests.orchestrator.store.rows import prediction, trial
 from tests.trials.conftest import save_tiny_model
 from trials.datasets.table_reader import read_parquet

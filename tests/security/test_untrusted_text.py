@@ -28,7 +28,7 @@ from orchestrator.store.export import Format, export
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.examples import each, first
-from tests.fuzz.hostile_text import HOSTILE, has_control_character
+from tests.lab.fuzz.hostile_text import HOSTILE, has_control_character
 from tests.orchestrator.store.rows import prediction, tag
 from trials.errors import ConfigError
 from trials.escaping.untrusted_text import (
