@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+WORKING = "working-"  # how the names of tests' working folders begin
 ALL = bool(os.environ.get("PERMAFROST_ALL_EXAMPLES"))
 
 
@@ -34,7 +35,8 @@ def each(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """`parametrize` as one test: every row runs, and the test fails with all rows that do, each with its values.
 
-    A row has a working folder, a `tmp_path` and a `monkeypatch` of its own; all other fixtures are shared by the rows.
+    A row has a working folder, a `tmp_path` and a `monkeypatch` of its own, unless a fixture has changed the working folder;
+    all other fixtures are shared by the rows.
     With `quick`, so many rows are the test of the quick suite, and the others a slow one.
     """
     keys, table = [name.strip() for name in names.split(",")], list(rows)
@@ -74,10 +76,11 @@ def each(
 def _of_its_own(fixtures: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
     own = dict(fixtures)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.chdir(tempfile.mkdtemp(dir=Path.cwd())))
-        if "tmp_path" in own:
-            own["tmp_path"] = own["tmp_path"] / f"row{number}"
-            own["tmp_path"].mkdir()
+        if Path.cwd().name.startswith(WORKING):  # no fixture has gone elsewhere
+            stack.enter_context(contextlib.chdir(tempfile.mkdtemp(prefix=WORKING, dir=Path.cwd())))
+            if "tmp_path" in own:
+                own["tmp_path"] = own["tmp_path"] / f"row{number}"
+                own["tmp_path"].mkdir()
         if "monkeypatch" in own:
             own["monkeypatch"] = stack.enter_context(pytest.MonkeyPatch.context())
         if "capsys" in own:

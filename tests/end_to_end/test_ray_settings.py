@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.conftest import Here
-from tests.examples import each
 
 LONG = "/tmp/" + "x" * 60
 
 
-@each(
-    "cluster, name, value, code, said",
+@pytest.mark.parametrize(
+    ("cluster", "name", "value", "code", "said"),
     [
         ("local", "RAY_AUTH_MODE", "enabled", 2, "RAY_AUTH_MODE='enabled' is neither token nor disabled"),
         ("auto", "RAY_AUTH_MODE", "enabled", 2, "RAY_AUTH_MODE='enabled' is neither token nor disabled"),

@@ -11,7 +11,6 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.ray_backend import job_package as package
 from orchestrator.ray_backend.job_package import our_modules, package_sweep, pinned_packages
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
-from tests.examples import each
 from trials.errors import ConfigError, RefusedError
 
 SWEEP = """
@@ -64,8 +63,8 @@ def test_files_outside_of_this_folder_are_not_sent_but_told(here: Path, tmp_path
         package_sweep(tmp_path, Document.read(here / "s.yaml"), ClusterSpec(), here)
 
 
-@each(
-    "settings, sent",
+@pytest.mark.parametrize(
+    ("settings", "sent"),
     [
         ("trial: {data: {folder: bank}, model: starter, freeze: none, optim: {schedule: linear}}", {"bank"}),
         ("trial: {data: {folder: bank, name: secret}, model: {folder: mine}}", {"bank", "mine"}),
