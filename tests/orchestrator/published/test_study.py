@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.published.study import STUDIES, Published, PublishedNumber, Study, load_study, read_study
+from orchestrator.extras.published.study import STUDIES, Published, PublishedNumber, Study, load_study, read_study
 from tests.examples import each
 from trials.errors import ConfigError
 
