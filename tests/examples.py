@@ -35,7 +35,7 @@ def each(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """`parametrize` as one test: every row runs, and the test fails with all rows that do, each with its values.
 
-    A row has a working folder, a `tmp_path` and a `monkeypatch` of its own, unless a fixture has gone to another folder;
+    A row has a working folder, a `tmp_path` and a `monkeypatch` of its own, unless a fixture has gone elsewhere;
     all other fixtures are shared by the rows.
     With `quick`, so many rows are the test of the quick suite, and the others a slow one.
     """
