@@ -113,18 +113,9 @@ def test_repair_says_with_its_exit_code_that_something_is_left(store: ResultStor
     assert [finding["place"] for finding in json.loads(done.stdout)["left"]] == ["trial 0123456789abcdef"]
 
 
-<<<<<<< HEAD
 def test_it_loads_neither_torch_nor_ray() -> None:
-    code = "import sys, orchestrator.extras.store_care.store_command; print(*{'torch', 'ray', 'transformers'} & set(sys.modules))"
-=======
-def test_it_is_a_program_of_its_own_that_loads_neither_torch_nor_ray(tmp_path: Path) -> None:
-    complete(ResultStore(tmp_path), FIRST)
-    words = [str(Path(sys.executable).with_name("permafrost")), "store", "verify", "--store", str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
     module = "orchestrator.extras.store_care.store_command"
     code = f"import sys, {module}; print(*{{'torch', 'ray', 'transformers'}} & set(sys.modules))"
->>>>>>> main
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == []
 
