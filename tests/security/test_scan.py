@@ -44,13 +44,8 @@ def test_leave_for_a_pickle_is_the_only_way_to_one() -> None:
 
 
 @each("code", [
-        "eval(text)", "exec(text)", "__import__(name)", "os.system('x')", "os.popen('x')", "tempfile.mktemp()",
-        "yaml.load(text)", "yaml.load(text, Loader=yaml.SafeLoader)", "yaml.unsafe_load(text)", "x = yaml.Loader",
-        "import pickle", "from pickle import loads", "import dill", "import joblib", "import shelve, os",
-        "import tarfile", "from zipfile import ZipFile", "subprocess.run(words, shell=True)",
-        "subprocess.run(words, shell=flag)", "torch.load(path)", "torch.load(path, weights_only=False)",
-        "from torch import load", "np.load(path, allow_pickle=True)", "importlib.import_module(name)",
-        "AutoModel.from_pretrained(folder)",
+        "__import__(name)", "compile(text, '', 'exec')", "subprocess.run(words, shell=flag)",
+        "np.load(path, allow_pickle=True)", "importlib.import_module(name)", "AutoModel.from_pretrained(folder)",
         "AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=leave)",
     ])  # fmt: skip
 def test_the_scan_finds(code: str) -> None:
@@ -58,9 +53,9 @@ def test_the_scan_finds(code: str) -> None:
 
 
 @each("code", [
-        "model.eval()", "yaml.safe_load(text)", "torch.load(path, weights_only=True)", "subprocess.run(['git'])",
-        "from pickle import UnpicklingError", "importlib.import_module('datasets')", "np.load(path, mmap_mode='c')",
-        "AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=False)", "json.load(file)",
+        "model.eval()", "re.compile(text)", "subprocess.run(['git'])", "importlib.import_module('datasets')",
+        "np.load(path, mmap_mode='c')",
+        "AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=False)",
     ])  # fmt: skip
 def test_the_scan_lets_pass(code: str) -> None:
     assert dangers(code) == []
