@@ -24,7 +24,7 @@ def fresh(folder: Path, head: Any) -> Any:
     return loaded.model.eval()
 
 
-@each("head", ["tokens", "text"])
+@each("head", ["tokens", "text"], quick=1)
 @each("layer", [2, 1, 4], quick=1)
 @each("family", list(MODEL_FAMILIES))
 @torch.no_grad()

@@ -56,7 +56,7 @@ def train_one_step(spec: TrialSpec, loaded: LoadedModel) -> None:
     train_steps(training, 1)
 
 
-@each("head", HEADS)
+@each("head", HEADS, quick=1)
 @each("family", list(MODEL_FAMILIES))
 def test_the_parts_of_a_family_are_disjoint_and_cover_every_parameter(
     family: str, head: Head, make_trial: TrialMaker
@@ -92,7 +92,7 @@ TEXT_FREEZES: list[dict[str, Any]] = [
 
 
 @each("freeze", TEXT_FREEZES, quick=1)
-@each("family", list(MODEL_FAMILIES))
+@each("family", list(MODEL_FAMILIES), quick=5)
 def test_under_a_head_for_texts_just_the_frozen_parts_are_bit_equal_too(
     family: str, freeze: dict[str, Any], make_trial: TrialMaker, texts: Path
 ) -> None:

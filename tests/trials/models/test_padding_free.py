@@ -96,6 +96,7 @@ def test_twenty_steps_have_the_losses_of_padded_batches(family: str, frozen: str
     assert train_steps(rows, 20) == pytest.approx(train_steps(padded, 20), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_with_dropout_losses_have_the_same_mean(make_trial: TrialMaker) -> None:
     """Not the same numbers, as fewer are drawn: means of 200 draws, within four standard errors."""
     spec = make_trial("bert", dropout=0.3)

@@ -60,7 +60,7 @@ def test_states_that_are_found_give_the_bits_of_states_that_are_computed(
     assert numbers(records_of(spec)) == numbers(computed)
 
 
-@each("step", [12, 8, 15, 6, 7, 13, 18, 20], quick=3)
+@each("step", [12, 8, 15, 6, 7, 13, 18, 20], quick=2)
 def test_a_trial_resumed_after_a_growth_has_the_bits_of_one_that_was_not_interrupted(
     step: int, make_trial: TrialMaker
 ) -> None:

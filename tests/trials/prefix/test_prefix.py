@@ -43,7 +43,7 @@ def test_losses_are_those_without_it(
     assert kept[-1].trainable_params == whole[-1].trainable_params
 
 
-@pytest.mark.parametrize(("family", "depth"), [("ernie", 2), ("megatron-bert", 2), ("convbert", 0)])
+@each("family, depth", [("ernie", 2), ("convbert", 0), ("megatron-bert", 2)], quick=2)
 def test_an_unregistered_family_uses_it_where_the_cut_model_is_the_whole_one(
     family: str, depth: int, make_trial: TrialMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
