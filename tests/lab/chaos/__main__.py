@@ -1,7 +1,6 @@
 """Sweeps on a real cluster under seeded harm, each compared with the uninterrupted one; a JSON line a run.
 
 python -m tests.lab.chaos --runs 50 --seed 0 --out chaos.jsonl
-python -m tests.lab.chaos --runs 50 --seed 0 --subject both      # the same harms against Ray Tune's own restore, too
 python -m tests.lab.chaos --runs 2 --harms gcs_killed,byte_flipped --keep
 python -m tests.lab.chaos --runs 5 --harms machine_killed       # all processes of all nodes at once
 
@@ -26,13 +25,11 @@ from tests.lab.chaos.compare import Tables, read_rows, tables
 from tests.lab.chaos.endure import Endurance, Moment, Told, as_json, is_ok, plan, say, summary
 from tests.lab.chaos.events import HARMS, WHOLE, World, can_be_done
 from tests.lab.chaos.ours import Ours
-from tests.lab.chaos.plain_ray import PlainRay
 from tests.lab.chaos.processes import leave_on_sigterm
-from tests.lab.chaos.subject import Subject, write_work
+from tests.lab.chaos.subject import write_work
 from tests.lab.chaos.wall_clock import WallClock, compiler
 
 CLUSTERS: dict[str, type[Cluster]] = {"auto": Nodes, "local": Local}
-SUBJECTS = ("ours", "plain_ray")
 _DISK_MB = 400
 
 
@@ -44,7 +41,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="a file for the lines, and the summary as its last one")
     parser.add_argument("--cluster", choices=CLUSTERS, default="auto", help="three nodes, or what a launch starts")
-    parser.add_argument("--subject", choices=(*SUBJECTS, "both"), default="ours")
     parser.add_argument(
         "--harms", help=f"all of these in each run, instead of some of: {', '.join(HARMS)}; also {', '.join(WHOLE)}"
     )
@@ -66,30 +62,28 @@ def _all(args: argparse.Namespace, base: Path) -> int:
     possible = [name for name in HARMS if can_be_done(name, cluster, clock=compiler() is not None)]
     say(args.out, {"machine": {"networks": namespaces_allowed(), "left_out": sorted(set(HARMS) - set(possible))}})
     expected = uninterrupted(cluster, sweep, base)
-    subjects = SUBJECTS if args.subject == "both" else (args.subject,)
-    found: dict[str, list[tuple[Told, bool]]] = {name: [] for name in subjects}
+    found: list[tuple[Told, bool]] = []
     for number in range(args.first, args.first + args.runs):
-        for name in subjects:
-            rng = Random(f"{args.seed} {number}")  # anew for each, so that both get the same harms
-            moments = plan(rng, possible)
-            if args.harms:
-                moments = [Moment(harm, m.rows, m.delay_s) for harm, m in _spread(args.harms.split(","), rng)]
-            folder = base / f"{name[0]}{number}"  # short: the paths of Ray's sockets are limited to 107 bytes
-            told = _tried(name, cluster, sweep, expected, folder, moments, rng)
-            found[name].append((told, is_ok(told)))
-            planned = [f"{m.harm} at row {m.rows} + {m.delay_s} s" for m in moments]
-            say(args.out, {"run": number, "subject": name, "planned": planned, **as_json(told, ok=is_ok(told))})
-            if not args.keep:
-                shutil.rmtree(folder, ignore_errors=True)
-    say(args.out, {"summary": {name: summary(runs) for name, runs in found.items()}})
-    return 0 if all(ok for _, ok in found.get("ours", [])) else 1
+        rng = Random(f"{args.seed} {number}")
+        moments = plan(rng, possible)
+        if args.harms:
+            moments = [Moment(harm, m.rows, m.delay_s) for harm, m in _spread(args.harms.split(","), rng)]
+        folder = base / f"o{number}"  # short: the paths of Ray's sockets are limited to 107 bytes
+        told = _tried(cluster, sweep, expected, folder, moments, rng)
+        found.append((told, is_ok(told)))
+        planned = [f"{m.harm} at row {m.rows} + {m.delay_s} s" for m in moments]
+        say(args.out, {"run": number, "planned": planned, **as_json(told, ok=is_ok(told))})
+        if not args.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    say(args.out, {"summary": summary(found)})
+    return 0 if all(ok for _, ok in found) else 1
 
 
 def _tried(
-    name: str, cluster: type[Cluster], sweep: Path, expected: Tables, folder: Path, moments: list[Moment], rng: Random
+    cluster: type[Cluster], sweep: Path, expected: Tables, folder: Path, moments: list[Moment], rng: Random
 ) -> Told:
     try:
-        return run_once(name, cluster, sweep, expected, folder, moments, rng)
+        return run_once(cluster, sweep, expected, folder, moments, rng)
     except (RuntimeError, OSError, subprocess.SubprocessError) as error:
         return Told(broke=f"{type(error).__name__}: {error}")
 
@@ -103,13 +97,12 @@ def _spread(harms: list[str], rng: Random) -> list[tuple[str, Moment]]:
 def uninterrupted(cluster: type[Cluster], sweep: Path, base: Path) -> Tables:
     """The tables of the sweep when nothing happens."""
     kept: list[Tables] = []
-    told = run_once("ours", cluster, sweep, None, base / "u", [], Random(0), kept)
+    told = run_once(cluster, sweep, None, base / "u", [], Random(0), kept)
     assert told.exit_codes == [0], told.log_tail
     return kept[0]
 
 
 def run_once(
-    name: str,
     cluster: type[Cluster],
     sweep: Path,
     expected: Tables | None,
@@ -124,9 +117,7 @@ def run_once(
         moved = any(moment.harm == "clock_jumped" for moment in moments)
         clock = WallClock(folder) if moved else None
         with cluster(folder, clock.environment() if clock else None) as nodes:
-            subject: Subject = (
-                Ours(sweep, folder, disk, expected) if name == "ours" else PlainRay(sweep, folder, disk, expected)
-            )
+            subject = Ours(sweep, folder, disk, expected)
             told = Endurance(World(folder, disk, own_disk, nodes, subject, rng, clock), moments).go()
             if keep is not None:
                 keep.append(tables(read_rows(open_store(disk / "store"))))

@@ -17,8 +17,8 @@ from pathlib import Path
 from random import Random
 
 from tests.lab.chaos.cluster import NOTICED_S, Cluster, Nodes
+from tests.lab.chaos.ours import Ours
 from tests.lab.chaos.processes import Process, end_all, inside, of_kind, send
-from tests.lab.chaos.subject import Subject
 from tests.lab.chaos.wall_clock import WallClock
 
 STOPPED_S = 10.0
@@ -58,7 +58,7 @@ class World:
     disk: Path
     own_disk: bool
     cluster: Cluster
-    subject: Subject
+    subject: Ours
     rng: Random
     clock: WallClock | None = None
 

@@ -20,8 +20,6 @@ from tests.lab.chaos.subject import Verdict
 class Ours:
     """`permafrost launch` of one sweep into one store."""
 
-    name = "ours"
-
     def __init__(self, sweep: Path, folder: Path, disk: Path, expected: Tables | None) -> None:
         """`expected` is None for the uninterrupted run itself."""
         self.store = disk / "store"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-DRIVERS = ("orchestrator.launch", "tests.lab.chaos.plain_ray")
+DRIVERS = ("orchestrator.launch",)
 HELPERS = ("IDLE", "DashboardAgent", "RuntimeEnvAgent", "SPILL", "RESTORE")  # Ray's own, by their titles
 
 

@@ -1,11 +1,9 @@
-"""What the harms are done to: our launch, or plain Ray Tune with the same trials. Both run in the same harness."""
+"""The work that the harms are done to, and what comes of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from tests.builders import write_sweep, write_tagged_treebank
 from tests.lab.chaos.compare import Difference
@@ -75,41 +73,3 @@ class Verdict:
         """Whether nothing was lost, doubled or done again beyond what is promised."""
         counted = (self.finished_again, self.missing, self.duplicate, self.different, self.surplus, self.undetected)
         return not any(counted) and not self.unsound and (most_lost is None or self.lost_intervals <= most_lost)
-
-
-class Subject(Protocol):
-    """One run of one of the two.
-
-    Attributes:
-        name: Which.
-    """
-
-    name: str
-
-    def command(self, cluster: str) -> list[str]:
-        """What starts it, and what goes on with it after an interruption."""
-        ...
-
-    def n_rows(self) -> int:
-        """Evaluations in the results so far; cheap, and whatever state they are in."""
-        ...
-
-    def parts(self) -> list[Path]:
-        """The files of the results that a harm may spoil."""
-        ...
-
-    def spoil(self, part: Path, change: Mapping[int, bytes] | int) -> None:
-        """Write bytes at places of a part, or cut it to a length; and remember whose rows are lost by that."""
-        ...
-
-    def heal(self) -> list[str]:
-        """Before going on after an interruption: do what a person is told to do about spoiled files; what was done."""
-        ...
-
-    def interrupted(self) -> None:
-        """Note what is finished now."""
-        ...
-
-    def judge(self) -> Verdict:
-        """Compare with the uninterrupted run."""
-        ...
