@@ -168,8 +168,9 @@ def export_store_(
     store: StoreOption = DEFAULT_STORE,
     debug: DebugOption = False,
 ) -> None:
-    """Write a compact copy of a store, to be given away: every ended trial and each sweep's newest plan, without
-    weights, checkpoints and the folders of this machine.
+    """Write a compact copy of a store for others, without weights and without the folders of this machine.
+
+    It holds the newest attempt of every ended trial, and each sweep's newest plan.
 
     Examples:
         permafrost export store to-share --store results
