@@ -130,9 +130,9 @@ def export_store(store: ResultStore, folder: Path) -> dict[str, int]:
     }  # fmt: skip
     new = ResultStore(folder)
     for table in (*COMMIT_ORDER, *UNOWNED):
-        owned = [row for row in rows[table] if table in UNOWNED or row["trial_id"] in ended]
-        if owned:
-            new.append(table, owned)
+        rows[table] = [row for row in rows[table] if table in UNOWNED or row["trial_id"] in ended]
+        if rows[table]:
+            new.append(table, rows[table])
     for plan in store.sweeps():
         shown = tuple((trial_id, without_folders(spec)) for trial_id, spec in plan.trials)
         new.add_plan(replace(plan, source=_last_parts(plan.source), trials=shown))
