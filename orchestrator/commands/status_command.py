@@ -34,6 +34,7 @@ from orchestrator.config.console import (
 from orchestrator.config.quantities import counted, points
 from orchestrator.forecast import pace
 from orchestrator.forecast.pace import Unfinished, unfinished_trials
+from orchestrator.own_data.corpus_lines import dev_size
 from orchestrator.session.display import cell_tables
 from orchestrator.session.outcome import earlier_note, follow_store
 from orchestrator.store import ResultStore, open_store
@@ -100,6 +101,9 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
         counts = _counts(plan, cells)
         states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
         stdout.print(f"sweep {plan.name}: {counted(counts['planned'], 'trial')}, {states}")
+        specs = planned_specs(plan)
+        for task, data in dict.fromkeys((spec.task, spec.data) for spec in specs if spec.data.sizes):
+            stdout.print_line(f"data    {data.name}: {dev_size(task, data)}")
         of_sweep = [driver for driver in drivers if driver.holder.sweep == plan.name]
         for driver in of_sweep:
             stdout.print_line(f"driver  {driver}")
@@ -108,7 +112,7 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
         for table in cell_tables(cells):
             stdout.print(table)
         hidden = earlier_note(results, plan, {row["trial_id"] for row in trials})
-        notes = [*cut_off_notes(planned_specs(plan), trials), *_checkpoint_notes(plan, trials)]
+        notes = [*cut_off_notes(specs, trials), *_checkpoint_notes(plan, trials)]
         for note in [*notes, *([hidden] if hidden else [])]:
             stdout.print_line(f"note: {note}")
     stdout.print_line(f"{counted(len(trials), 'trial')} in {results.address}")

@@ -145,7 +145,7 @@ def test_a_bundled_sample_is_counted(server: UdServer) -> None:
     shown = flat(done.stdout)
     assert (done.exit_code, done.stderr) == (0, "")
     assert shown.startswith("UD_English-EWT-sample (conllu, task pos), SHA-256 ")
-    assert "split items words vocabulary one word longest duplicates train 800 " in shown
+    assert "split items documents words vocabulary one word longest duplicates train 800 42 " in shown
     assert "…" not in shown  # all figures fit eighty columns
     assert "PUNCT" in shown
 
