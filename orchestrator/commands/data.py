@@ -23,6 +23,7 @@ from rich.text import Text
 from orchestrator.config.console import (
     DebugOption,
     DevOption,
+    DocumentOption,
     FormatOption,
     JsonOption,
     LabelOption,
@@ -129,6 +130,7 @@ def check(
     text: TextOption = None,
     pair: PairOption = None,
     label: LabelOption = None,
+    document: DocumentOption = None,
     scheme: SchemeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -153,7 +155,7 @@ def check(
             raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
         asked = ChooseOptions(
             data=name or "", task=task, format=format_, words=words, tags=tags, text=text, pair=pair, label=label,
-            scheme=scheme, train=train or (), dev=dev or (), test=test or (),
+            document=document, scheme=scheme, train=train or (), dev=dev or (), test=test or (),
         )  # fmt: skip
         with download_progress() as progress:
             corpora = _corpora(sweep, asked, Lookup(progress=progress))
@@ -242,12 +244,22 @@ def _list_table(corpora: list[FetchedCorpus], new: set[str]) -> Table:
 
 
 def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
-    sizes = {
-        name: (s.items, s.words, s.vocabulary, s.one_word, s.longest, s.repeated) for name, s in report.splits.items()
+    splits = report.splits.values()
+    counts = {
+        "items": [s.items for s in splits],
+        "documents": [s.documents for s in splits],
+        "words": [s.words for s in splits],
+        "vocabulary": [s.vocabulary for s in splits],
+        "one word": [s.one_word for s in splits],
+        "longest": [s.longest for s in splits],
+        "duplicates": [s.repeated for s in splits],
     }
+    if not any(counts["documents"]):  # the corpus does not say
+        del counts["documents"]
+    sizes = dict(zip(report.splits, zip(*counts.values(), strict=True), strict=True))
     bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
     for table in (
-        number_table(("split", "items", "words", "vocabulary", "one word", "longest", "duplicates"), sizes),
+        number_table(("split", *counts), sizes),
         # Of its own, so that the numbers of a large corpus fit 80 columns.
         number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()}),
         _label_table(report),

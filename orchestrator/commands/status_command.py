@@ -34,6 +34,7 @@ from orchestrator.config.console import (
 from orchestrator.config.quantities import counted, points
 from orchestrator.forecast import pace
 from orchestrator.forecast.pace import Unfinished, unfinished_trials
+from orchestrator.own_data.corpus_lines import dev_size
 from orchestrator.session.outcome import follow_store
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan, planned_specs, stored_spec
@@ -103,6 +104,8 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
         counts = _counts(plan, table.cells)
         states = ", ".join(f"{n} {state}" for state, n in counts["states"].items()) or "none ended"
         stdout.print(f"sweep {plan.name}: {counted(counts['planned'], 'trial')}, {states}")
+        for task, data in dict.fromkeys((spec.task, spec.data) for spec in planned_specs(plan) if spec.data.sizes):
+            stdout.print_line(f"data    {data.name}: {dev_size(task, data)}")
         of_sweep = [driver for driver in drivers if driver.holder.sweep == plan.name]
         for driver in of_sweep:
             stdout.print_line(f"driver  {driver}")

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from trials.datasets.corpus import SPLITS, Corpus, Item, Text, item_words
+from trials.datasets.documents import document_indices
 
 # Upper bounds of the histogram's bins, in words.
 LENGTHS = (5, 10, 20, 40, 80)
@@ -23,6 +24,7 @@ class SplitCheck:
         vocabulary: Number of different words.
         one_word: Items of a single word.
         commonest: The most frequent word, and how often it occurs.
+        documents: How many documents the items are of; 0 where the corpus does not say.
     """
 
     items: int
@@ -34,6 +36,7 @@ class SplitCheck:
     vocabulary: int
     one_word: int
     commonest: tuple[str, int]
+    documents: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,4 +89,5 @@ def check_split(items: list[Item]) -> SplitCheck:
         vocabulary=len(words),
         one_word=sum(len(text) == 1 for text in texts),
         commonest=words.most_common(1)[0],
+        documents=len(set(document_indices(items) or ())),
     )
