@@ -212,12 +212,15 @@ def _checked(data: DataSpec, task: str) -> CorpusCheck:
     report = check_corpus(read_corpus(task, data))
     if len(report.splits) > 1 or len(data.train) > 1:
         return report
-    return CorpusCheck({Path(data.train[0]).name: report.splits["train"]}, {}, {})
+    return CorpusCheck({Path(data.train[0]).name: report.splits["train"]}, {}, {}, {})
 
 
 def _as_json(found: _Checked) -> dict[str, object]:
     data, task, lines, report = found
-    shared = {f"{split} in {other}": n for (split, other), n in report.shared.items()}
+    shared, documents = (
+        {f"{split} in {other}": n for (split, other), n in found.items()}
+        for found in (report.shared, report.shared_documents)
+    )
     return {
         "name": data.name,
         "fingerprint": data.fingerprint,
@@ -229,6 +232,7 @@ def _as_json(found: _Checked) -> dict[str, object]:
         "examples": examples(read_corpus(task, data).train),
         **asdict(report),
         "shared": shared,
+        "shared_documents": documents,
     }
 
 
@@ -270,6 +274,9 @@ def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
             total = report.splits[split].items
             items = counted(total, f"{split} item")
             yield Text(f"{n:,} of {items} ({100 * n / total:.1f} %) also {'occurs' if n == 1 else 'occur'} in {other}.")
+    for (split, other), n in report.shared_documents.items():
+        if n:
+            yield Text(f"{counted(n, f'{split} document')} also {'occurs' if n == 1 else 'occur'} in {other}.")
     for split, labels in report.unseen.items():
         if labels:
             names = ", ".join(f"{escaped(label)} ({n})" for label, n in labels.items())
