@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from orchestrator.config.console import reported
+from tests.examples import each
 from trials.errors import ModelError
 
 
@@ -21,17 +22,13 @@ def caused(error: Exception, cause: Exception) -> Exception:
     return error
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+@each("error", [
         MemoryError(), pa.ArrowMemoryError("malloc of size 64 failed"), OSError(errno.ENOMEM, "Cannot allocate memory"),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes"),
         RuntimeError("can't start new thread"), ImportError("libtorch.so: failed to map segment from shared object"),
         RuntimeError("std::bad_alloc"), pa.ArrowException("Failed to launch worker thread: Resource unavailable"),
         caused(ModelError("its weights cannot be loaded"), RuntimeError("can't allocate memory")),
-    ],
-    ids=repr,
-)  # fmt: skip
+    ])  # fmt: skip
 def test_out_of_memory_is_exit_1_in_words(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as exit_, reported(debug=False):
         raise error
