@@ -40,6 +40,7 @@ from orchestrator.config.validation_messages import MAX_MISTAKES, faults, most
 from orchestrator.config.yaml_document import Document, KeyPath, set_path
 from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.hints import with_hint
+from orchestrator.sweeps.named_paths import look_beside
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.samplers import points_of
 from orchestrator.sweeps.search_spec import GoalSpec, RacingKey, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
@@ -255,8 +256,9 @@ def load_sweep(path: Path, settings: list[str]) -> tuple[SweepSpec, Document]:
 
 
 def declared_sweep(document: Document) -> SweepSpec:
-    """The sweep that a document declares, with its plug-ins loaded. Raises ConfigError."""
+    """The sweep that a document declares, with its plug-ins loaded and its paths found. Raises ConfigError."""
     _load_plugins(document)
+    look_beside(document)
     try:
         return SweepSpec.model_validate(document.content)
     except ValidationError as error:
