@@ -48,7 +48,7 @@ class Question:
         tolerance: Acceptable loss in points.
         train_size: Train items to use; None for all.
         keep_weights: Whether to keep the trained weights, for an export without training again.
-        folder: Where its file goes. Its paths are relative to that; those of `corpus` and `model`, to the working folder.
+        folder: Where its file goes. Its paths are relative to that; those of `corpus` and `model`, to where one is.
     """
 
     corpus: CorpusGuess
