@@ -11,7 +11,7 @@ from dashboards.data.selection import Selection
 from dashboards.data.trial_rows import TrialRows
 from orchestrator.analysis.trial_frame import with_sentences
 from orchestrator.store import ResultStore
-from orchestrator.store.evidence import sentences_of
+from orchestrator.store.evidence import documents_of, sentences_of
 from orchestrator.store.schema import CONTRIBUTIONS, KEYS
 
 _readers: WeakKeyDictionary[ResultStore, TrialRows] = WeakKeyDictionary()
@@ -19,8 +19,8 @@ _lock = threading.Lock()
 
 
 def trials_with_sentences(selection: Selection) -> pd.DataFrame:
-    """The trials of a selection with `sentences`, see `trial_frame.with_sentences`; all None for other metrics. Raises
-    StoreError.
+    """The trials of a selection with `sentences` and `documents`, see `trial_frame.with_sentences`; all None for other
+    metrics. Raises StoreError.
 
     Parts of the store that were read for an earlier call are not read again.
     """
@@ -34,4 +34,5 @@ def trials_with_sentences(selection: Selection) -> pd.DataFrame:
             _readers[selection.snapshot.store] = reader
     done = selection.completed
     attempts = dict(zip(done["trial_id"], done["attempt"].astype(int), strict=True))
-    return with_sentences(trials, sentences_of(reader.of(attempts), selection.scored))
+    rows = reader.of(attempts)
+    return with_sentences(trials, sentences_of(rows, selection.scored), documents_of(rows, selection.scored))

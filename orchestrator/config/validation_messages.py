@@ -14,7 +14,7 @@ from trials.errors import unknown
 from trials.escaping.plain_rules import rule_of, together
 from trials.escaping.untrusted_text import quoted
 
-Path = tuple[int | str, ...]
+KeyPath = tuple[str | int, ...]
 
 MAX_VALUE = 200  # characters of a value in a message
 MAX_MISTAKES = 50  # in a message
@@ -34,7 +34,7 @@ class SettingFault(NamedTuple):
         value: What stands there.
     """
 
-    path: Path
+    path: KeyPath
     text: str
     kind: str
     value: object = None
@@ -42,7 +42,7 @@ class SettingFault(NamedTuple):
 
 def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]:
     """What a model has against a document, in its order; a value that fits none of several types is one fault."""
-    groups: dict[Path, list[ErrorDetails]] = {}
+    groups: dict[KeyPath, list[ErrorDetails]] = {}
     for each in error.errors(include_url=False):
         groups.setdefault(_keys_of(each["loc"], model), []).append(each)
     inner = {path[:n] for path in groups for n in range(len(path))}  # where a type fits but for something inside it
@@ -53,7 +53,7 @@ def faults(error: ValidationError, model: type[BaseModel]) -> list[SettingFault]
     ]
 
 
-def _wording_of(path: Path, errors: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
+def _wording_of(path: KeyPath, errors: Sequence[ErrorDetails], model: type[BaseModel]) -> str:
     error = errors[0]
     if error["type"] == "extra_forbidden":
         if (key := ".".join(map(str, path[-2:]))) in _REMOVED:
@@ -70,7 +70,7 @@ def _wording_of(path: Path, errors: Sequence[ErrorDetails], model: type[BaseMode
     return shortened(f"{shown}: {message}" if is_shown else message, 10 * MAX_VALUE)
 
 
-def _keys_of(loc: Path, model: type[BaseModel]) -> Path:
+def _keys_of(loc: KeyPath, model: type[BaseModel]) -> KeyPath:
     """A location of pydantic without its names for the members of a union and for the keys of a mapping."""
     annotation: Any = model
     path: list[int | str] = []
@@ -121,7 +121,7 @@ def most(problems: Iterable[str]) -> list[str]:
     )
 
 
-def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
+def _model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     """The class that validated the mapping at a path."""
     for key in path:
         if isinstance(key, str) and key in model.model_fields:

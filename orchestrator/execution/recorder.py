@@ -205,7 +205,8 @@ def contribution_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> lis
     if not report.contributions:
         return []
     key = {"trial_id": spec.trial_id, "attempt": attempt, "split": report.split}
-    return [{**key, "values": list(report.contributions)}]
+    documents = list(report.documents) or None
+    return [{**key, "values": list(report.contributions), "documents": documents}]
 
 
 def prediction_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:

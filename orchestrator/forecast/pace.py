@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from orchestrator.config.quantities import time_left
+from orchestrator.config.quantities import time_left as time_left_text
 from orchestrator.execution.trial_source import Chances
 from orchestrator.forecast.work import epoch_passes, shape_key
 from trials.record import EpochRecord
@@ -109,7 +109,7 @@ class Pace:
     def time_left(self, now_s: float) -> str:
         """The time to the end as every surface shows it: what is likely and, of a search, the most it may be."""
         likely = None if self.likely is None else self.seconds_to_end(now_s, share=self.likely)
-        return time_left(likely, self.seconds_to_end(now_s, share=self.most))
+        return time_left_text(likely, self.seconds_to_end(now_s, share=self.most))
 
     def seconds_to_end(self, now_s: float, *, share: float = 1.0) -> float | None:
         """Expected seconds to the end if so much of the work not begun is run; None while too little is done.

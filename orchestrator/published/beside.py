@@ -86,7 +86,7 @@ def numbers(study: Study, exhibit: Exhibit, one: Beside, margin: float = MARGIN)
                     result = published.get(epoch) or Published(
                         group=one.group.id, freeze=freeze, metric=metric, at_epoch=epoch, figure=_NOTHING
                     )
-                    yield from _number(study, one, result, cell, margin)
+                    yield from _number_beside(study, one, result, cell, margin)
 
 
 _NOTHING = PublishedNumber(low=0, high=0)  # stands for a number that a study drew but did not print
@@ -136,7 +136,9 @@ def _epochs(exhibit: Exhibit, published: dict[int | None, Published], cell: Sequ
     return sorted(ours | {epoch for epoch in published if epoch is not None})
 
 
-def _number(study: Study, one: Beside, result: Published, cell: Sequence[Trial], margin: float) -> Iterator[Number]:
+def _number_beside(
+    study: Study, one: Beside, result: Published, cell: Sequence[Trial], margin: float
+) -> Iterator[Number]:
     metric = study.metrics[result.metric]
     theirs = None if result.figure is _NOTHING else result.figure
     for column in metric.columns or ("",):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
+from rich.console import Group as Stack
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -27,19 +28,19 @@ def comparison_tables(comparison: Comparison, study: Study) -> Iterator[Renderab
     for sides in _alike([side for side in comparison.sides if not side.detail]):
         title = Text(f"{sides[0].corpus}, {sides[0].train_size:,} train sentences, {sides[0].model}", style="bold")
         tables = [part for side in sides for part in (Text(f"theirs: {side.source}"), _table(side, study))]
-        yield Padding(Group(title, *tables, *_notes(sides)), (1, 0, 0, 0))
+        yield Padding(Stack(title, *tables, *_notes(sides)), (1, 0, 0, 0))
     if any(layer_strip(line.freeze, side.n_layers) for side in comparison.sides for line in side.lines):
         yield Text(LEGEND, style="dim")
     if comparison.refusals:
         refused = [_item(_refused(refusal)) for refusal in comparison.refusals]
-        yield Padding(Group(Text("not compared", style="bold"), *refused), (1, 0, 0, 0))
+        yield Padding(Stack(Text("not compared", style="bold"), *refused), (1, 0, 0, 0))
     hidden = sum(side.detail for side in comparison.sides)
     notes = list(comparison.missing)
     if hidden:
         notes.append(f"{hidden} more table{'s' * (hidden != 1)} repeating these numbers: see --json")
     notes += [f"erratum in the text: {text}" for text in comparison.about_the_text]
     if notes:
-        yield Padding(Group(*map(_item, notes)), (1, 0, 0, 0))
+        yield Padding(Stack(*map(_item, notes)), (1, 0, 0, 0))
 
 
 _PREDICTED = "95 % prediction interval for their number under the variance over our n seeds (and theirs, if published)"

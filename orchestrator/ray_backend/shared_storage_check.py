@@ -31,7 +31,7 @@ def unshared_note(store: Storage) -> str | None:
 
     others = elsewhere(ray.nodes(), ray.get_runtime_context().get_node_id())
     blind = _blind(store.folder, others[:MOST_PROBED]) if others else []
-    return note(store.folder, blind, among=len(others)) if blind else None
+    return unshared_folder_note(store.folder, blind, among=len(others)) if blind else None
 
 
 def elsewhere(nodes: Sequence[Mapping[str, Any]], here: str) -> list[tuple[str, str]]:
@@ -47,7 +47,7 @@ def elsewhere(nodes: Sequence[Mapping[str, Any]], here: str) -> list[tuple[str, 
     return [node for key, node in found.items() if key != mine]
 
 
-def note(folder: Path, blind: Sequence[str], *, among: int) -> str:
+def unshared_folder_note(folder: Path, blind: Sequence[str], *, among: int) -> str:
     """The note that these nodes, by name, do not see a folder."""
     more = f" and {len(blind) - 1} more" if len(blind) > 1 else ""
     verb = "do" if len(blind) > 1 else "does"

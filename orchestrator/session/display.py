@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
+from rich.console import Group as Stack
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -160,7 +161,7 @@ class LiveDisplay(Listener):
         failed = f", {self._failed} failed" if self._failed else ""
         bar = ProgressBar(total=1.0, completed=self._pace.share_done(), width=40)
         head.add_row(bar, f"{self._ended} of {counted(self._total, 'trial')}{failed}", f"ETA {self._eta()}")
-        return Group(head, self._running_table(), self._best_table())
+        return Stack(head, self._running_table(), self._best_table())
 
     def _running_table(self) -> Table:
         table = Table.grid(padding=(0, 2))

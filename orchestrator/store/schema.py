@@ -152,6 +152,11 @@ COLUMNS: dict[str, Columns] = {
             "What each sentence or text contributes to the score, in the order of the corpus; their mean is the "
             "score. Differences between two trials of one seed are what intervals over sentences are made of.",
         ),
+        "documents": (
+            pa.list_(_SHORT),
+            "The document of each, from 0 in the order of the corpus, as sentences of one resemble each other; null "
+            "where the corpus does not say, and in older stores.",
+        ),
     },
     "probes": {
         "probe_id": (
