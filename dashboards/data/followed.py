@@ -11,10 +11,9 @@ import pyarrow as pa
 from dashboards.data.duckdb_mirror import TrialNumbers
 from dashboards.data.spec_columns import SpecReader
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import BrokenPart
+from orchestrator.store.contents import BrokenPart, SweepPlan
 from orchestrator.store.decisions import newest_plan
-from orchestrator.store.follower import Follower
-from orchestrator.store.plans import SweepPlan
+from orchestrator.store.results import Follower
 from orchestrator.store.schema import KEYS, TABLES
 from trials.errors import StoreError
 

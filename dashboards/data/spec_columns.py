@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from orchestrator.analysis.cells import cell_columns, setup_labels
-from orchestrator.store.specs import stored_spec
+from orchestrator.store.contents import stored_spec
 from trials.errors import StoreError
 from trials.settings import Seeds
 from trials.spec import TrialSpec

@@ -20,7 +20,7 @@ from dashboards.views.theme import STATES, Figure, Look, axis, layout
 from dashboards.views.view import View
 from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.time_left import TRIAL_COLUMNS, Begun, time_left
+from orchestrator.forecast.pace import TRIAL_COLUMNS, Begun, time_left
 from orchestrator.store.schema import State
 from trials.settings import Seeds
 

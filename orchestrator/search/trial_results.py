@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from orchestrator.store import ResultStore
 from orchestrator.store.evidence import Contributions, Documents
-from orchestrator.store.follower import Changes, Follower
+from orchestrator.store.results import Changes, Follower
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS
 from trials.errors import StoreError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.ray_backend.shared_storage_check import elsewhere, holds, unshared_folder_note
+from orchestrator.ray_backend.staging import elsewhere, holds, unshared_folder_note
 
 
 def node(name: str, host: str, address: str, *, alive: bool = True) -> dict[str, Any]:
