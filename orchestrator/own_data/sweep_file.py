@@ -111,7 +111,7 @@ def training_text(question: Question, freeze: FreezeSpec) -> str:
     if freeze.is_baseline:
         settings["freeze"] = "none"
     elif not freeze.layers:
-        settings["freeze"] = {"strategy": "first_k", "depth": -1, "embeddings": True}
+        settings["freeze"] = {"strategy": "first_k", "depth": 0, "embeddings": True}
     else:
         settings["freeze"]["embeddings"] = freeze.embeddings
     settings.pop("train_size", None)

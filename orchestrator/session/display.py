@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.analysis.cells import Group, by_cell, cell_label, objective_group, varying_settings
+from orchestrator.analysis.cells import Group, by_cell, cell_label, dropout_of, objective_group, varying_settings
 from orchestrator.analysis.layer_strip import LEGEND, layer_strip, strip_and_word
 from orchestrator.analysis.summary import CellSummary
 from orchestrator.config.console import SafeConsole
@@ -120,6 +120,8 @@ def cell_tables(cells: Sequence[CellSummary]) -> Iterator[RenderableType]:
         yield Padding(Stack(table, *notes, *own), (1, 0, 0, 0))
     if any(layer_strip(cell.spec.freeze.label, cell.spec.model.n_layers) for cell in cells):
         yield Text(LEGEND, style="dim")
+    if any(not cell.spec.freeze.is_baseline for cell in cells):
+        yield Text(dropout_of([cell.spec for cell in cells]), style="dim")
 
 
 def _statistics_table(group: Sequence[CellSummary], varying: Sequence[str]) -> Table:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from orchestrator.store.results import ResultStore
-from orchestrator.store.schema import COLUMNS, SCHEMA_VERSION
+from orchestrator.store.schema import ADDED, COLUMNS, SCHEMA_VERSION
 from trials.errors import RefusedError, StoreError
 from trials.escaping.untrusted_text import csv_cell, json_text
 
@@ -141,7 +141,8 @@ def dictionary() -> str:
 def _lines() -> Iterator[str]:
     yield f"# Columns\n\nOf store version {SCHEMA_VERSION}. `_s` are seconds, `_bytes` bytes, `_j` joules. In CSV a"
     yield "list is JSON; a map has a column a key (`best_metrics.accuracy`), and what is not there is an empty cell.\n"
-    for table, columns in COLUMNS.items():
+    for table, stored in COLUMNS.items():
+        columns = stored | (ADDED if table == "trials" else {})
         yield f"## {table}\n\n{ABOUT[table]}\n\n| column | type | what |\n|---|---|---|"
         for name, (kind, about) in columns.items():
             yield f"| `{name}` | {_type(kind)} | {about} |"

@@ -317,7 +317,8 @@ def expand(sweep: SweepSpec, document: Document, lookup: Lookup) -> list[TrialSp
         if point is None:
             break
         try:
-            specs |= {spec.trial_id: spec for spec in replicates(sweep, point, lookup) if spec.trial_id not in specs}
+            for spec in replicates(sweep, point, lookup):
+                lookup.note_same(specs.setdefault(spec.trial_id, spec).freeze, spec.freeze)
         except (ValidationError, DraftError) as error:
             for text, code in _problems(document, point, error).items():
                 problems.setdefault(text, code)
