@@ -170,7 +170,7 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], tolerance: float
         n_seeds=runs,
         n_sentences=None if sentences.isna().all() else int(sentences.max()),
         further_seeds=found.further_seeds,
-        sentence=f"{found.sentence} {dropout_sentence(with_dropout)}",
+        sentence=found.sentence + ("" if subject is None else f" {dropout_sentence(with_dropout)}"),
         frozen_dropout=with_dropout,
         yaml="" if spec is None else _yaml(spec),
         runner_up=None if found.runner_up is None else str(labels[found.runner_up]),
