@@ -51,10 +51,9 @@ class DecisionPlan:
             least so much are the family whose intervals hold together.
         error: Chance that any setting of the family is recommended which truly loses more, over all looks; likewise
             for claims to the other side.
-        most_seeds: The most seeds that will ever be looked at, 2 or more, fixed before the first look; None for eight, or
-            for as many as the sweep plans if these are more. With eight also where fewer are planned, adding seeds up
-            to eight costs nothing of the promise; who never adds any decides sooner with the number planned.
-
+        most_seeds: The most seeds that will ever be looked at, 2 or more, fixed before the first look; None for
+            eight, or for as many as the sweep plans if these are more. With eight also where fewer are
+            planned, adding seeds up to eight costs nothing of the promise; who never adds any decides sooner with the number planned.
         min_seeds: Seeds at the first look, 2 or more.
 
     Raises:

@@ -68,7 +68,8 @@ def losses(frame: pd.DataFrame, value: str = "score") -> Losses:
     own, baseline = _collapses(frame, pairs.cells["cell"]), _collapses(frame, pairs.cells["baseline"])
     left_out = _left_out(rows, pairs.codes, own)
     columns = {name: rows[name].to_numpy() for name in rows.columns}
-    values, every, medians, counts = [], [], [], []
+    values, every, medians = [], [], []
+    counts: list[_Counts] = []
     for row in range(len(pairs.cells)):
         mine = places[ends[row] : ends[row + 1]]
         mine = mine[np.argsort(columns["seed"][mine], kind="stable")]
@@ -110,7 +111,7 @@ def _losses_of(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], value: st
 
 
 def _documents(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], n: int) -> npt.NDArray[np.int64] | None:
-    """The document of each sentence; None where it is not known, or where all sentences are of one or each of its own."""
+    """The document of each sentence; None where unknown, or where all are of one or each of its own."""
     if "documents" not in columns:
         return None
     known = [each for each in columns["documents"][rows].tolist() if each is not None and len(each) == n]
@@ -121,7 +122,7 @@ def _documents(columns: Mapping[str, Any], rows: npt.NDArray[np.intp], n: int) -
 
 
 def by_document(losses: Floats, documents: npt.NDArray[np.int64]) -> Floats:
-    """(seeds, documents) losses with the mean of (seeds, sentences) ones: sentences of one document resemble each other.
+    """(seeds, documents) losses with the mean of (seeds, sentences) ones: a document's sentences are alike.
 
     The mean over sentences is a ratio of a document's sum to its length, which varies: its linear form takes from each
     sum what the length alone explains.
