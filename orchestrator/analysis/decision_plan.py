@@ -53,7 +53,8 @@ class DecisionPlan:
             for claims to the other side.
         most_seeds: The most seeds that will ever be looked at, 2 or more, fixed before the first look; None for
             eight, or for as many as the sweep plans if these are more. With eight also where fewer are
-            planned, adding seeds up to eight costs nothing of the promise; who never adds any decides sooner with the number planned.
+            planned, adding seeds up to eight costs nothing of the promise; who never adds any decides sooner with the
+            number planned.
         min_seeds: Seeds at the first look, 2 or more.
 
     Raises:
