@@ -195,7 +195,7 @@ def _card(store: ResultStore) -> str:
 def _answer_card(store: ResultStore) -> str:
     selection = selected(store)
     assert selection.sweep is not None
-    return figures_of(answer := answers_of(selection)[0], answer.recommendation.subject or {})
+    return figures_of(answer := answers_of(selection)[0], answer.decided_by.subject or {})
 
 
 _PICKED = f"{RULED[0].trial_id},{RULED[-1].trial_id}"

@@ -42,7 +42,7 @@ def test_a_decided_card_shows_the_strip_the_loss_the_saving_and_the_yaml(tmp_pat
 
 def test_where_all_settings_cost_too_much_the_card_shows_the_one_that_costs_least(tmp_path: Path) -> None:
     answer = _answers(made(tmp_path / "s", COSTLY, trials=specs(seeds=range(5))))[0]
-    row = answer.recommendation.subject
+    row = answer.decided_by.subject
     assert answer.freeze == "none"
     assert row is not None
     assert row["loss"] > 0.01
@@ -73,9 +73,7 @@ def test_crossed_seeds_have_no_command(tmp_path: Path) -> None:
     [(-0.01, 0.005, "within"), (0.02, 0.03, "beyond"), (0.0, 0.02, "across"), (math.nan, math.nan, "across")],
 )
 def test_the_bar_says_on_which_side_of_the_tolerance_the_interval_lies(low: float, high: float, side: str) -> None:
-    bar = interval_bar(
-        {"loss": 0.0 if math.isnan(low) else (low + high) / 2, "low_decides": low, "high_decides": high}, tolerance=1.0
-    )
+    bar = interval_bar({"loss": 0.0 if math.isnan(low) else (low + high) / 2, "low": low, "high": high}, tolerance=1.0)
     assert bar.className == f"interval {side}"
     places = [float(value[:-1]) for child in bar.children for value in (child.style or {}).values()]
     assert all(0 <= place <= 100 for place in places)

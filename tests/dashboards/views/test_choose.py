@@ -112,7 +112,7 @@ def test_the_tolerance_is_a_band_and_a_filled_marker_passes(tmp_path: Path) -> N
     )
     figure = strictly(non_inferiority.draw_non_inferiority(info, LIGHT))
     band = figure["layout"]["shapes"][0]
-    assert (band["type"], band["x0"], band["x1"]) == ("rect", -1.0, 0)
+    assert (band["type"], band["x0"], band["x1"]) == ("rect", 0, 1.0)
     marks = dict(zip(info.table["freeze"], figure["data"][0]["marker"]["symbol"], strict=True))
     assert marks == {
         "first 2": "diamond", "alternating": "diamond-open", "first 4": "diamond-open", "all": "diamond-open",
@@ -121,11 +121,9 @@ def test_the_tolerance_is_a_band_and_a_filled_marker_passes(tmp_path: Path) -> N
 
 def test_a_cell_passes_only_with_its_bound_inside_the_tolerance(tmp_path: Path) -> None:
     info = non_inferiority.prepare_non_inferiority(made(tmp_path / "s", CLEAR, trials=specs(seeds=range(6))))
-    inside = info.table["low_all"] >= -info.tolerance / 100
-    assert (inside == info.table["shown"]).all()
-    assert info.table["shown"].sum() == 2
-    tested = info.table[info.table["tested"]]
-    assert (tested["low_all"] <= tested["low"]).all()
+    inside = info.table["high"] <= info.tolerance / 100
+    assert (inside & info.table["worth_having"] == info.table["qualifies"]).all()
+    assert info.table["qualifies"].sum() == 2
 
 
 def test_what_was_not_tested_says_why(tmp_path: Path) -> None:

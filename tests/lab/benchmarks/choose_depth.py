@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from orchestrator.analysis.looks import PlannedLooks
+from orchestrator.analysis.decision_plan import PlannedLooks
+from orchestrator.analysis.rows import ROUNDING
 from orchestrator.analysis.simultaneous import simultaneous
 from orchestrator.search.choose_depth import DepthAnswer, DepthGoal, decide
 
@@ -125,9 +126,9 @@ def search(
 def fixed(goal: DepthGoal, draws: Floats) -> int:
     """The depth that all seeds of all depths show, at one look: -1 for none."""
     looks = PlannedLooks(goal.max_seeds, goal.max_seeds)
-    said = simultaneous(list(draws), goal.tolerance, error=2 * goal.tail, looks=looks, in_order=True).verdicts
-    shown = [one == "shown to lose at most the tolerance" for one in said]
-    return (shown.index(False) if False in shown else len(shown)) - 1
+    high = simultaneous(list(draws), looks, 1 - goal.confidence).high
+    shown = np.flatnonzero(high <= goal.tolerance + ROUNDING)
+    return int(shown[-1]) if len(shown) else -1
 
 
 class Rates(NamedTuple):

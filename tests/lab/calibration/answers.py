@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from orchestrator.analysis.answer import Answer, answers
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.rows import ROUNDING
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.evidence import evidence
@@ -58,8 +59,8 @@ def _of_batch(world: World, rng: np.random.Generator, sweeps: int, chains: int) 
         with tempfile.TemporaryDirectory() as folder:
             store, specs = write(Path(folder), losses + truth, collapsed)
             fixed = [_answers(store, specs, n, most=n) for n in (3, 5, 10)]
-            looks = [_answers(store, specs, n, most=None) for n in range(LOOKS.first, MOST + 1)]
-        recommended = [[each.recommendation.cell is not None for each in of_n] for of_n in (*fixed, *looks)]
+            looks = [_answers(store, specs, n, most=MOST) for n in range(LOOKS.first, MOST + 1)]
+        recommended = [[each.decided_by.chosen is not None for each in of_n] for of_n in (*fixed, *looks)]
         chosen.append(np.array([*recommended[:3], np.any(recommended[3:], axis=0)], dtype=np.float64))
         covered[:3] = [[_covers(each, truth) for each in of_n] for of_n in fixed]
         covered[3] = [_covers(each, truth) for each in looks[-1]]
@@ -68,12 +69,13 @@ def _of_batch(world: World, rng: np.random.Generator, sweeps: int, chains: int) 
 
 def _answers(store: ResultStore, specs: Sequence[TrialSpec], n: int, most: int | None) -> list[Answer]:
     trials = evidence(store, [spec for spec in specs if spec.seed < n])
-    found = answers(trials.frame, trials.specs, 100 * TOLERANCE, most_seeds=most, saving="trainable_params")
+    plan = DecisionPlan(tolerance=100 * TOLERANCE, cost="trainable_params", min_saving=0.0, most_seeds=most)
+    found = answers(trials.frame, trials.specs, plan)
     return sorted(found, key=lambda answer: answer.corpus)
 
 
 def _covers(answer: Answer, truth: float) -> bool:
-    row = answer.recommendation.candidates.iloc[0]
+    row = answer.decided_by.table.iloc[0]
     return not (row["low"] > truth or row["high"] < truth)
 
 

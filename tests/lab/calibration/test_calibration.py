@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from orchestrator.analysis.answer import answers
-from orchestrator.analysis.looks import tails
-from orchestrator.analysis.two_way import DECIDING, ends, estimate
+from orchestrator.analysis.decision_plan import DecisionPlan
+from orchestrator.analysis.simultaneous import deciding_ends
+from orchestrator.analysis.two_way import estimate
 from orchestrator.store.evidence import evidence
 from tests.examples import each
 from tests.lab.calibration.__main__ import main
@@ -63,12 +64,12 @@ def test_an_answer_from_a_store_has_the_interval_of_the_losses_that_went_in(tmp_
     losses, collapsed = WORLDS["mixed"].draw(np.random.default_rng(6), 4, 5)
     store, specs = write(tmp_path, losses, collapsed)
     trials = evidence(store, specs)
-    found = sorted(answers(trials.frame, trials.specs, saving="trainable_params"), key=lambda answer: answer.corpus)
-    of = estimate(losses[:, 0])
-    low, high = ends(of, tails(of, LOOKS, 0.025), DECIDING)
-    rows = [answer.recommendation.candidates.iloc[0] for answer in found]
-    assert [row["low_decides"] for row in rows] == pytest.approx(low, abs=1e-7)
-    assert [row["high_decides"] for row in rows] == pytest.approx(high, abs=1e-7)
+    plan = DecisionPlan(cost="trainable_params", min_saving=0.0)
+    found = sorted(answers(trials.frame, trials.specs, plan), key=lambda answer: answer.corpus)
+    low, high = deciding_ends(estimate(losses[:, 0]), plan.looks(5), plan.error)
+    rows = [answer.decided_by.table.iloc[0] for answer in found]
+    assert [row["low"] for row in rows] == pytest.approx(low, abs=1e-7)
+    assert [row["high"] for row in rows] == pytest.approx(high, abs=1e-7)
 
 
 @pytest.mark.slow  # make calibration has the rates with one setting too

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
-from orchestrator.analysis.decided import decide, loss_table
-from orchestrator.analysis.decision_plan import DecisionPlan
 
 from orchestrator.analysis.convergence import epochs_to
+from orchestrator.analysis.decided import decide, loss_table
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.pareto import pareto
 from orchestrator.analysis.rows import usable

@@ -12,7 +12,6 @@ from orchestrator.analysis.two_way import verdict
 from tests.orchestrator.analysis.frames import Floats
 from tests.orchestrator.analysis.test_two_way import losses
 
-
 LOOKS = PlannedLooks(3, 8)
 
 

@@ -14,8 +14,10 @@ from tests.dashboards.stores import Invented, specs, write_store
 
 CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.03 if spec.freeze.depth > 2 else 0.001 * spec.freeze.depth))
 FIELDS = [
-    "task", "corpus", "model", "train_size", "setup", "tolerance", "decided", "freeze", "about", "loss", "low", "high",
-    "saved_flops", "saved_time", "collapsed", "n_seeds", "n_sentences", "further_seeds", "sentence", "yaml",
+    "task", "corpus", "model", "train_size", "setup", "tolerance", "cost", "min_saving", "outcome", "decided", "freeze",
+    "about", "loss", "low", "high", "saved", "saved_flops", "saved_time", "collapsed", "runs", "baseline_collapsed",
+    "baseline_runs", "collapse_possible", "loss_all", "n_seeds", "n_sentences", "n_documents", "baseline_learned",
+    "excluded", "further_seeds", "trade_offs", "settings", "sentence", "yaml",
     "runner_up",
 ]  # fmt: skip
 

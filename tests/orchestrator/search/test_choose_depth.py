@@ -11,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from orchestrator.analysis.decided import decide as decide_frame
+from orchestrator.analysis.decision_plan import DecisionPlan
 from orchestrator.analysis.rows import Floats
 from orchestrator.search.choose_depth import DepthAnswer, DepthGoal, Losses, Spend, answer, decide, paired
 from tests.examples import examples
-from tests.lab.benchmarks.choose_depth import TOLERANCE, WORST, World, lognormal, normal, rates, search
+from tests.lab.benchmarks.choose_depth import TOLERANCE, WORST, World, lognormal, normal, rates
+from tests.orchestrator.analysis.frames import trials
 
 GOAL = DepthGoal(TOLERANCE)
 SEEDS = range(10)
@@ -92,35 +95,29 @@ def test_losses_of_which_one_has_no_sentences_are_taken_over_seeds_alone() -> No
     assert answer(GOAL, [losses], SEEDS).known[0].n_sentences is None
 
 
-@given(st.lists(losses_of_a_depth, min_size=1, max_size=4), st.integers(3, 9))
-@settings(deadline=None, max_examples=examples(60))
-def test_a_verdict_stands_whatever_comes_later(depths: list[list[float]], n: int) -> None:
-    before = answer(GOAL, [first(n, losses) for losses in depths], SEEDS)
-    after = answer(GOAL, [first(10, losses) for losses in depths], SEEDS)
-    for early, late in zip(before.known, after.known, strict=True):
-        assert early.verdict in ("not decided", late.verdict)
-        assert late.low >= early.low
-        assert late.high <= early.high
-    assert (-1 if before.chosen is None else before.chosen) <= (-1 if after.chosen is None else after.chosen)
-
-
-@given(losses_of_a_depth, st.sets(st.integers(0, 9)))
-@settings(deadline=None, max_examples=examples(60))
-def test_a_loss_counts_when_all_seeds_before_it_are_in(losses: list[float], done: set[int]) -> None:
-    n = next((seed for seed in SEEDS if seed not in done), 10)
-    scattered = answer(GOAL, [{seed: np.array([losses[seed]]) for seed in sorted(done, reverse=True)}], SEEDS)
-    assert repr(scattered.known) == repr(answer(GOAL, [first(n, losses)], SEEDS).known)  # NaN is not equal to itself
-
-
-@given(st.lists(losses_of_a_depth, min_size=1, max_size=4))
+@given(st.lists(losses_of_a_depth, min_size=1, max_size=4), st.integers(3, 10))
 @settings(deadline=None, max_examples=examples(30))
-def test_a_search_ends_with_the_chain_of_depths_shown(depths: list[list[float]]) -> None:
-    found, spent = search(GOAL, np.asarray(depths)[..., None], np.random.default_rng(0), slots=3)
-    shown = [known.verdict == WITHIN for known in found.known]
-    assert (-1 if found.chosen is None else found.chosen) == (shown.index(False) if False in shown else len(shown)) - 1
-    assert spent <= 10 * len(depths)
-    for known in found.known:
-        assert (known.high <= TOLERANCE + 1e-9) == (known.verdict == WITHIN) or known.low > TOLERANCE
+def test_a_search_reads_the_same_intervals_and_verdicts_as_an_answer(depths: list[list[float]], n: int) -> None:
+    base = [0.9] * n + [np.nan] * (10 - n)
+    scores = {f"first {k + 1}": [0.9 - loss for loss in losses[:n]] for k, losses in enumerate(depths)}
+    padded = {label: found + [np.nan] * (10 - n) for label, found in scores.items()}
+    frame = trials({"none": base} | padded)
+    table = decide_frame(frame, DecisionPlan(tolerance=100 * TOLERANCE)).table
+    found = answer(GOAL, [first(n, losses) for losses in depths], SEEDS)
+    assert [known.high for known in found.known] == pytest.approx(table["high"].tolist(), nan_ok=True)
+    assert [known.low for known in found.known] == pytest.approx(table["low"].tolist(), nan_ok=True)
+    assert [known.verdict for known in found.known] == table["verdict"].tolist()
+
+
+def test_a_candidate_that_stays_undecided_does_not_bar_the_deeper_ones() -> None:
+    wild = [0.02, -0.02, 0.03, -0.03, 0.01, 0.02, -0.02, 0.03, -0.03, 0.01]
+    assert answered([first(10, wild), first(10, SMALL)]).chosen == 1
+
+
+def test_what_is_not_worth_having_is_not_chosen_and_gets_no_seeds() -> None:
+    found = decide(GOAL, [first(3, SMALL), first(10, SMALL)], SEEDS, worth=[False, True])
+    assert isinstance(found, DepthAnswer)
+    assert found.chosen == 1
 
 
 def test_what_is_asked_for_first_is_sure_to_be_needed() -> None:
@@ -189,7 +186,7 @@ def test_equal_losses_are_no_certainty() -> None:
     found = answered([first(10, [0.0] * 10)])
     assert (found.chosen, found.why, found.further) == (None, "no_spread", None)
     known = found.known[0]
-    assert (known.has_spread, known.low, known.high) == (False, -math.inf, math.inf)
+    assert (known.has_spread, math.isnan(known.low), math.isnan(known.high)) == (False, True, True)
 
 
 def test_equal_losses_of_seeds_whose_sentences_differ_are_judged_over_sentences() -> None:
@@ -207,7 +204,7 @@ def test_a_seed_that_failed_is_left_out_and_replaced() -> None:
 def test_a_budget_used_up_is_answered_with_what_is_known() -> None:
     found = answer(GOAL, [first(10, SMALL), first(2, SMALL), {}], SEEDS)
     assert (found.chosen, found.next, found.why) == (0, 1, "open")
-    assert found.known[1].high == math.inf
+    assert math.isnan(found.known[1].high)
     assert math.isnan(found.known[2].mean)
 
 
