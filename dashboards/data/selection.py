@@ -109,17 +109,19 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
     target = "value" if metric in METRICS and METRICS[metric].lowest < 0 else "score"
     is_all = shown is every
     shown = shown.assign(**{target: shown[column]}).reset_index(drop=True)
-    every = shown if is_all else every.assign(**{target: every[column]}).reset_index(drop=True)
+    whole = None if is_all else every.assign(**{target: every[column]}).reset_index(drop=True)
     scored = {"score": "dev", "test_score": "test"}.get(column, "")
     options, notices = chooser.options, tuple(chooser.notices)
-    return Selection(snapshot, sweep, resolved, shown, target, name, options, notices, scored, cost, every)
+    return Selection(snapshot, sweep, resolved, shown, target, name, options, notices, scored, cost, whole)
 
 
 def whole_sweep(selection: Selection, sweep: Sweep | None = None) -> Selection:
     """All trials of the selected sweep, or of another one, by the metric that selects its epochs, on dev."""
     sweep = sweep or selection.sweep
     trials = _no_trials() if sweep is None else sweep.trials
-    return replace(selection, sweep=sweep, trials=trials, column="score", value_name="dev score", scored="dev")
+    return replace(
+        selection, sweep=sweep, trials=trials, every=None, column="score", value_name="dev score", scored="dev"
+    )
 
 
 def of_corpus(selection: Selection) -> Selection:
@@ -135,7 +137,7 @@ def of_corpus(selection: Selection) -> Selection:
     column = _column(query.metric, query.split, str(first["metric"]))
     if column not in trials:
         column = "score"
-    return replace(selection, trials=trials.assign(**{selection.column: trials[column]}))
+    return replace(selection, trials=trials.assign(**{selection.column: trials[column]}), every=None)
 
 
 def state_of(sweep: Sweep) -> str:

@@ -26,7 +26,7 @@ import numpy as np
 from orchestrator.analysis.decision_plan import DecisionPlan, PlannedLooks
 from orchestrator.analysis.further import Further, chances_within, further
 from orchestrator.analysis.rows import Floats
-from orchestrator.analysis.simultaneous import simultaneous
+from orchestrator.analysis.simultaneous import Simultaneous, simultaneous
 from orchestrator.analysis.two_way import Estimate, Verdict, estimate, estimates, verdict
 from orchestrator.search.trial_results import stacked
 
@@ -191,7 +191,10 @@ class _Search:
         values = [paired(one, seeds) for one in losses]
         self._of = estimates(values)
         n_run = np.array([float(len(one)) for one in losses])
-        together = simultaneous(values, goal.looks, 1 - goal.confidence, n_run=n_run, family=self._worth)
+        error = 1 - goal.confidence
+        together = Simultaneous(np.empty(0), np.empty(0), error, "")
+        if values:
+            together = simultaneous(values, goal.looks, error, n_run=n_run, family=self._worth)
         self._tail = together.tail
         self._known = [
             _known(goal, each, *ends)

@@ -49,7 +49,7 @@ def test_a_recommendation_is_a_sentence_with_figures_and_its_condition() -> None
     assert re.match(
         r"Freeze the first 4 of 6 layers: it loses 0\.\d\d points \(loss between -?0\.\d\d and 0\.\d\d; median "
         r"0\.\d\d; 8 seeds, on this dev set\), within 1 point, and saves 67 % of the training FLOPs\. It holds for "
-        r"runs that do not collapse: 0 of 8 runs collapsed; up to 31 % could, 95 % bound\. Bad runs that are rare and no ",
+        r"runs that do not collapse: 0 of 8 runs collapsed; up to 31 % could, 95 % bound\. Bad runs that are rare ",
         answer_sentence(of),
     )
 
