@@ -150,10 +150,10 @@ def test_training_time_and_flops_are_one_number(store: ResultStore, report: Path
 def test_the_difference_to_the_baseline_is_one_number(store: ResultStore, report: Path, freeze: str) -> None:
     row = csv(report, "depth-forest").loc[freeze]
     shown = part(store, "depth-forest").set_index("frozen").loc[freeze]
-    columns = ["difference (points)", "95 % from (points)", "95 % to (points)"]
-    assert shown[columns].tolist() == row[columns].tolist()
+    columns = ["loss (points)", "from (points)", "to (points)"]
+    assert shown[columns].tolist() == pytest.approx(row[columns].tolist(), nan_ok=True)
     means = {cell.spec.freeze.label: cell.score_mean or 0.0 for cell in summary(store)}
-    assert row["difference (points)"] == pytest.approx(100 * (means[freeze] - means["none"]), abs=1e-4)
+    assert row["loss (points)"] == pytest.approx(100 * (means["none"] - means[freeze]), abs=1e-4)
 
 
 def test_the_model_card_says_the_terminals_mean_and_deviation(store: ResultStore) -> None:
@@ -164,15 +164,14 @@ def test_the_model_card_says_the_terminals_mean_and_deviation(store: ResultStore
     cell = next(cell for cell in summary(store) if cell.spec.cell_id == spec.cell_id)
     assert found == (points(cell.score_mean or 0), points(cell.score_std or 0))
     shown = part(store, "depth-forest").set_index("frozen").loc[spec.freeze.label]
-    (cost,) = re.findall(r"over 3 paired seeds: (\S+) points on dev, 95 % interval (\S+) to (\S+)\.", card)
-    names = ("difference (points)", "95 % from (points)", "95 % to (points)")
-    assert [float(each) for each in cost] == [pytest.approx(shown[name], abs=0.006) for name in names]
+    (lost,) = re.findall(r"over 3 paired seeds: it loses (\S+) points on dev \(3 seeds are too few for an int", card)
+    assert float(lost) == pytest.approx(shown["loss (points)"], abs=0.006)
 
 
 def test_the_answer_is_one_object_in_terminal_report_and_dashboard(store: ResultStore, report: Path) -> None:
     query, _ = parse_query("?sweep=made-up")
     (shown,) = answers_of(select(Frames(store).refresh(), query))
-    printed = CliRunner().invoke(app, ["answer", "--store", str(store.root), "--cost", query.cost, "--json"])
+    printed = CliRunner().invoke(app, ["answer", "--store", str(store.root), "--json"])
     assert json.loads(printed.stdout) == [shown.as_json()]
     assert shown.sentence in (report / "report.md").read_text(encoding="utf-8")
     assert shown.sentence in part(store, "choose-answer")["answer"].tolist()

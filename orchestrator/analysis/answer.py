@@ -222,7 +222,7 @@ def _points(row: Mapping[str, Any] | None, name: str) -> float | None:
 
 
 def _saved(rows: pd.DataFrame, cost: str, setting: Mapping[str, Any] | None) -> float | None:
-    """The share that a setting saves of its baseline's; None where it is not known, or not told from none."""
+    """The share that a setting saves of its baseline's; None where it is unknown or, if measured, not shown."""
     if setting is None or cost not in rows.columns:
         return None
     row = savings(rows, [cost]).set_index("cell").loc[setting["cell"]]

@@ -55,7 +55,7 @@ def test_json_has_an_object_for_each_train_size(store: Path) -> None:
     assert (first["n_seeds"], first["n_sentences"], first["yaml"]) == (
         5,
         300,
-        "trial:\n  freeze: {strategy: first_k, depth: 2}\n",
+        "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n",
     )
 
 

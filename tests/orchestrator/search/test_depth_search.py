@@ -13,7 +13,7 @@ from orchestrator.search.simulate import RecordedTrials, recorded_trials, simula
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweeps.search_spec import DepthGoalSpec
+from orchestrator.sweeps.search_spec import DepthGoalSpec, GoalSpec
 from tests.builders import make_record, make_spec
 from tests.orchestrator.search.worlds import nothing_known
 from trials.record import EpochRecord, SplitReport
@@ -47,7 +47,7 @@ def trials(**changes: bool) -> RecordedTrials:
 
 
 def searched(folder: Path, table: RecordedTrials, tolerance: float = 1.0) -> DepthSearch:
-    source = DepthSearch(DepthGoalSpec(tolerance=tolerance), DEPTHS, nothing_known(folder))
+    source = DepthSearch(GoalSpec(choose_depth=DepthGoalSpec(tolerance=tolerance)), DEPTHS, nothing_known(folder))
     simulate(source, table)
     assert source.is_over
     return source
@@ -55,7 +55,7 @@ def searched(folder: Path, table: RecordedTrials, tolerance: float = 1.0) -> Dep
 
 def test_the_chances_of_its_trials_fall_with_depth_and_seed_and_end_with_the_search(tmp_path: Path) -> None:
     """The first pair is certain; of deeper freezes and later seeds less is expected; a budget bounds the sum."""
-    source = DepthSearch(DepthGoalSpec(tolerance=1.0, trials=4), DEPTHS, nothing_known(tmp_path))
+    source = DepthSearch(GoalSpec(choose_depth=DepthGoalSpec(tolerance=1.0, trials=4)), DEPTHS, nothing_known(tmp_path))
     chances = source.chances()
     likely = {(spec.freeze.depth, spec.seed): chance for spec, chance in chances.of_trials}
     assert likely[0, 0] == likely[1, 0] > likely[1, 5] > likely[2, 5]
@@ -113,7 +113,7 @@ def test_a_search_that_finds_trials_in_the_store_gives_the_same_answer(tmp_path:
         recorder.evaluated(spec, table[spec.trial_id][0])
         recorder.ended(spec, State.COMPLETED, None)
     recorder.close()
-    resumed = DepthSearch(DepthGoalSpec(tolerance=1.0), DEPTHS, StoredTrials(store))
+    resumed = DepthSearch(GoalSpec(choose_depth=DepthGoalSpec(tolerance=1.0)), DEPTHS, StoredTrials(store))
     spent = simulate(resumed, table)
     assert resumed.found() == searched(tmp_path, table).found()
     assert resumed.answer() == searched(tmp_path, table).answer()
