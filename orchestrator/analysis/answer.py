@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,8 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """JSON values by name."""
-        return asdict(self, dict_factory=lambda items: {k: v for k, v in items if k not in _NOT_PRINTED})
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NOT_PRINTED}
+        return found | {name: list(found[name]) for name in ("trade_offs", "settings")}
 
 
 def answers(

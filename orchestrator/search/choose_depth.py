@@ -114,7 +114,7 @@ class Known:
         verdict: Read off the interval.
         n: Losses that count.
         mean: The loss; NaN without one.
-        low, high: The interval of the plan (`simultaneous`); NaN where there is none.
+        low, high: The interval of the plan (`simultaneous`); infinite where there is none.
         n_sentences: Sentences that the interval ranges over besides the seeds; None where it is over seeds alone.
         has_spread: Whether the losses differ at all.
     """
@@ -289,8 +289,8 @@ def _known(goal: DepthGoal, values: Floats, low: float, high: float) -> Known:
         verdict=verdict(low, high, goal.tolerance),
         n=n,
         mean=float(values.mean()) if n else math.nan,
-        low=low,
-        high=high,
+        low=low if math.isfinite(high) else -math.inf,
+        high=high if math.isfinite(high) else math.inf,
         n_sentences=values.shape[1] if values.shape[1] > 1 else None,
         has_spread=n > 1 and bool(estimate(values).variance > 0),
     )
