@@ -147,6 +147,8 @@ def _file_name(name: str) -> str:
     name = composed(name)
     if (n_bytes := len(name.encode())) > MOST_NAME_BYTES:
         raise ValueError(f"has {n_bytes} bytes in UTF-8; a file's name with it has room for {MOST_NAME_BYTES}")
+    if hidden := [character for character in name if not character.isprintable()]:
+        raise ValueError(f"has the invisible character U+{ord(hidden[0]):04X}; leave it out")
     return name
 
 
