@@ -245,16 +245,24 @@ def test_sigterm_before_the_first_trial_leaves_in_order(
     assert not list(drivers.glob("*.json"))
 
 
-LAST_MOMENTS = [(6, 0.0), (5, 0.0), (6, 0.2), (6, 0.6), (5, 0.3), (6, 1.2), (4, 0.0)]
+LAST_MOMENTS = [  # the number of trials that are done, and seconds after it was shown
+    (6, 0.0),
+    (5, 0.0),
+    (6, 0.2),
+    (6, 0.6),
+    (5, 0.3),
+    (6, 1.2),
+    (4, 0.0),
+]
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize(("n", "after_s"), first(2, LAST_MOMENTS))
+@pytest.mark.parametrize("moment", first(2, LAST_MOMENTS))
 def test_what_was_shown_as_done_is_stored_whenever_a_signal_comes(
-    n: int, after_s: float, number: signal.Signals, long_sweep: Path, tmp_path: Path
+    moment: tuple[int, float], number: signal.Signals, long_sweep: Path, tmp_path: Path
 ) -> None:
-    shown = set[str]()
+    (n, after_s), shown = moment, set[str]()
     with launch_in(long_sweep.parent, "--set", "space.optim.epochs=[1]") as launched:
         assert launched.stderr is not None
         for line in launched.stderr:
