@@ -13,17 +13,16 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from trials.conflicts import beyond_bounds, conflicts
 from trials.errors import PermafrostError, unknown
 from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, possible_depths
 from trials.model_checks.checked_models import check_model
-from trials.plugins.registry import HINT
+from trials.plugins.loading import HINT
 from trials.settings import DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
 from trials.sources.cache import Progress, forbidden, no_progress
 from trials.sources.corpus_draft import DataDraft, Located, bare_corpus
 from trials.sources.local_models import STARTER, ModelDraft, bare_model, find_model
-from trials.spec import TrialSpec
+from trials.spec import TrialSpec, beyond_bounds, conflicts
 from trials.tasks import TASKS
 from trials.tasks.reading import labelled, read_corpus
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny
 
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 from trials.freeze.rules import ADAPTIVE, FreezingRule, new_rule, stored_rule
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, look_of, word_of
-from trials.plugins.registry import NOT_LOADED
+from trials.plugins.loading import NOT_LOADED
 
 Positive = Annotated[int, Field(gt=0)]
 MOST_LAYERS = 10_000  # of an encoder; a stored spec with more is not one of ours, and its layers would fill the memory

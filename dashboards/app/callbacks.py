@@ -26,7 +26,7 @@ from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
 from dashboards.views.theme import LOOKS
 from dashboards.views.view import PageState, View
 from trials.errors import StoreError
-from trials.escaping.untrusted_text import web_address
+from trials.escaping import web_address
 
 _CHOSEN = (*control.NAMES, "theme")
 _SHOWN_PROBLEMS = 8

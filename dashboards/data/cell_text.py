@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from orchestrator.analysis.layer_strip import FreezeName
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 
 
 def shown(value: object, column: str = "") -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from dashboards.data.cell_text import rows_of
 from orchestrator.analysis.layer_strip import FROZEN, TRAINED, FreezeName
-from trials.escaping.untrusted_text import latex, latex_comment
+from trials.escaping import latex, latex_comment
 
 COLUMN_PT, PAGE_PT = 219.0, 455.0  # of the ACL's style: 7.7 cm and 16 cm
 _SIZES = {r"\small": 9.0, r"\footnotesize": 8.0, r"\scriptsize": 7.0}  # of article at 10 pt

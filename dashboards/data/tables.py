@@ -12,7 +12,7 @@ from dashboards.data.cell_text import rows_of as rows_of
 from dashboards.data.cell_text import shown as shown
 from dashboards.data.latex_tables import as_latex as as_latex
 from orchestrator.analysis.layer_strip import FreezeName
-from trials.escaping.untrusted_text import csv_cell, escaped, markdown
+from trials.escaping import csv_cell, escaped, markdown
 
 FORMATS = {"csv": "text/csv", "md": "text/markdown", "tex": "text/x-tex"}
 

@@ -21,7 +21,7 @@ from dashboards.report.summary import SummaryPage
 from dashboards.views.part import Drawn, Part
 from dashboards.views.theme import PLOTLY_CONFIG, Figure, in_dark
 from orchestrator.analysis.layer_strip import FreezeName
-from trials.escaping.untrusted_text import html
+from trials.escaping import html
 
 MAX_ROWS = 400
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dashboards.data.tables import as_markdown
 from dashboards.report.sections import Section, methods
 from dashboards.report.summary import SummaryPage
-from trials.escaping.untrusted_text import markdown
+from trials.escaping import markdown
 
 MAX_ROWS = 60
 

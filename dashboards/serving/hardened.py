@@ -22,7 +22,7 @@ from dashboards.serving.callback_requests import refuse_forged
 from dashboards.serving.gate import CALLBACK, MAX_BODY_BYTES, Gate
 from dashboards.serving.headers import COMPONENTS, fixed_headers
 from dashboards.serving.url_prefix import prefixed
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trials.escaping.untrusted_text import html
+from trials.escaping import html
 from trials.freeze.strategies import LAYERS, look_of
 
 # For every figure, on a page and in a file. By default plotly.js 4 offers to upload the figure.

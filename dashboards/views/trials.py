@@ -19,7 +19,7 @@ from dashboards.views.drawing import freeze_column
 from dashboards.views.trial_page import trial_page
 from dashboards.views.view import SHARED_CONTROLS, ItemPage, PageState, View
 from orchestrator.analysis.froze import froze_by
-from trials.escaping.untrusted_text import markdown
+from trials.escaping import markdown
 
 GRID = "trials-grid"
 COLUMNS = {

@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple, Self
 
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, possible_depths
 from trials.settings import FreezeSpec
 

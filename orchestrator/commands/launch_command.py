@@ -57,7 +57,7 @@ from orchestrator.sweeps.sweep import MAX_TRIALS, SweepSpec, load_sweep
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.sources.cache import Progress
-from trials.training.steps import steps_an_epoch
+from trials.spec import steps_an_epoch
 
 DEFAULT_SWEEP = configs_folder("sweeps") / "starter.yaml"
 

@@ -34,8 +34,7 @@ from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import ClusterSpec, Prices, slots_of
 from orchestrator.sweeps.plan import Plan
 from trials.record import ACCRUED
-from trials.spec import TrialSpec
-from trials.training.steps import steps_an_epoch
+from trials.spec import TrialSpec, steps_an_epoch
 
 DRAWS, FEWER_DRAWS, MANY_TRIALS = 400, 60, 10_000
 DISK_FACTOR = 1.5  # in both directions: corpora differ in the number of stored predictions

@@ -34,7 +34,7 @@ from orchestrator.ray_backend.trainable import (
     WorkerSettings,
 )
 from orchestrator.store.schema import State
-from trials.cache.set_up import SetUpWork
+from trials.cache.node_cache import SetUpWork
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
 

@@ -29,7 +29,7 @@ from orchestrator.deploy.ray_session import check_client_token
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from trials.datasets.corpus import SPLITS
 from trials.errors import ConfigError, MissingError, RefusedError
-from trials.escaping.plain_files import digest_of
+from trials.escaping import digest_of
 from trials.plugins.loading import loaded
 from trials.starter import BUNDLED_TREEBANKS, STARTER
 

@@ -28,7 +28,7 @@ from ray.job_config import JobConfig
 from orchestrator.execution.events import failure
 from orchestrator.execution.slots import Share
 from orchestrator.ray_backend.staging import StagedPlugins
-from trials.cache.set_up import EVERY_S, SetUpWork, reported_to
+from trials.cache.node_cache import EVERY_S, SetUpWork, reported_to
 from trials.hardware.machine import VISIBLE
 from trials.plugins.import_origins import folders_for_other_processes
 from trials.record import EpochRecord
@@ -36,7 +36,7 @@ from trials.settings import CheckpointTimes, Predictions
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
-    from trials.hardware.worker_memory import MemoryLevel
+    from trials.hardware.device import MemoryLevel
     from trials.training.checkpoint import Checkpoints
 
 
@@ -169,7 +169,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
             os.environ[VISIBLE] = ""  # whatever the settings of its Ray let it see
         import torch
 
-        from trials.hardware.worker_memory import MemoryLevel
+        from trials.hardware.device import MemoryLevel
 
         torch.set_num_threads(config["threads"])
         self._memory = MemoryLevel()

@@ -22,7 +22,7 @@ from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, replicates
 from orchestrator.sweeps.watch_spec import check_installed
 from trials.datasets.corpus import Corpus, Sentence, item_words
 from trials.draft import Lookup
-from trials.escaping.plain_files import MOST_VOCABULARY, read_json
+from trials.escaping import MOST_VOCABULARY, read_json
 from trials.models.family import CAUSAL, MODEL_FAMILIES, is_causal
 from trials.prefix.rule import is_worth_it, prefix_depth, why_not_cut
 from trials.settings import DataSpec, ModelSpec

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from trials.errors import UnknownNameError, reason
-from trials.plugins.registry import Registry
+from trials.plugins.loading import Registry
 
 FreezeStrategy = Callable[[int, int], frozenset[int]]
 

@@ -16,6 +16,18 @@ from pathlib import Path, PurePosixPath
 
 from trials.errors import MissingError
 
+# The name of this machine's CPU, without torch, so that a plan can use it.
+
+
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """E.g. `cpu AMD EPYC`: times of the same name can be compared; `cpu` if it cannot be read."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "cpu"
+    return "cpu " + next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 TORCH_S = 80.0  # importing torch from a cold disk takes most of it; a broken driver never answers
 _PROC, _NVIDIA, _AMD = Path("/proc/self"), Path("/proc/driver/nvidia"), Path("/dev/kfd")

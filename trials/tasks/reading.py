@@ -15,7 +15,7 @@ from trials.datasets.schemes import OUTSIDE
 from trials.datasets.table_reader import label_cells
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 from trials.settings import DataSpec, Files
 from trials.tasks.task import TASKS, Task, unseen_labels
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from trials.datasets.corpus import Item, Text
 from trials.metrics.metric import METRICS, NO_CLASS, Output, PredictedSplit, metrics_for
-from trials.metrics.table import TagScore
+from trials.metrics.task_metrics import TagScore
 from trials.models.family import Head
-from trials.plugins.registry import NOT_LOADED, Registry
+from trials.plugins.loading import NOT_LOADED, Registry
 from trials.settings import Columns, Scheme
 
 if TYPE_CHECKING:

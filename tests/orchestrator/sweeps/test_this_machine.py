@@ -10,8 +10,7 @@ from orchestrator.sweeps import cluster_spec
 from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, device_line, settled, slots_of
 from orchestrator.sweeps.sweep import Resources, SweepSpec
 from trials.errors import ConfigError
-from trials.hardware.cpu_name import processor_name
-from trials.hardware.machine import CudaGpus, Gpu
+from trials.hardware.machine import CudaGpus, Gpu, processor_name
 
 CPU = processor_name()
 H100 = Gpu("H100", 80 << 30)

@@ -12,9 +12,8 @@ import torch
 
 from tests.examples import first
 from tests.trials.conftest import TrialMaker
-from trials.cache.node_cache import read_checked_json, write_json
-from trials.cache.set_up import SetUpWork, reported_to
-from trials.encoding import tokenize
+from trials.cache import encoding
+from trials.cache.node_cache import SetUpWork, read_checked_json, reported_to, write_json
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
@@ -107,14 +106,14 @@ def warm(spec: TrialSpec, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     cache = tmp_path_factory.mktemp("warm") / "cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PERMAFROST_CACHE", str(cache))
-        tokenize._encode.cache_clear()
+        encoding._encode.cache_clear()
         return cache, losses(spec)
 
 
 @pytest.fixture
 def cache(warm: tuple[Path, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of it, for a process that has none of its files mapped."""
-    tokenize._encode.cache_clear()
+    encoding._encode.cache_clear()
     monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
     return Path(shutil.copytree(warm[0], tmp_path / "cache"))
 
@@ -165,7 +164,7 @@ def test_files_that_change_places_with_those_of_another_key_are_noticed(
                 path.rename(path.with_suffix(".swap"))
                 (another / path.name).rename(path)
                 path.with_suffix(".swap").rename(another / path.name)
-    tokenize._encode.cache_clear()
+    encoding._encode.cache_clear()
     assert losses(make_any_trial(**FROZEN)) == warm[1]
     assert losses(make_any_trial(**other)) == before
 

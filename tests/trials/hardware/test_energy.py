@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trials.conftest import TrialMaker
-from trials.hardware.energy import (
+from trials.hardware.device import (
     Board,
     EnergyMeter,
     Package,

@@ -1,11 +1,4 @@
-"""Encoded corpora on disk: tokenised once per node, memory-mapped by every worker in milliseconds.
-
-    <cache>/tokens/<key>/<split>.<field>.npy   an array of all examples of a split
-    <cache>/tokens/<key>/meta.json             labels, and length and digest of every file; written last
-
-A worker checks lengths and digests when it maps the arrays, and again when a file has changed since. What does not fit
-is deleted and encoded anew.
-"""
+"""A corpus as model input."""
 
 from __future__ import annotations
 
@@ -14,21 +7,71 @@ import hashlib
 import importlib.metadata
 import json
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from trials.cache.node_cache import existing_folder, fast_digest, node_folder, read_checked_json, write_json
-from trials.cache.set_up import note
-from trials.datasets.corpus import SPLITS
-from trials.encoding.encoded_corpus import EncodedCorpus
+from trials.cache.node_cache import (
+    SetUpWork,
+    counted,
+    existing_folder,
+    fast_digest,
+    node_folder,
+    note,
+    read_checked_json,
+    write_json,
+)
+from trials.datasets.corpus import SPLITS, Item
+from trials.datasets.documents import document_indices
 from trials.errors import reason
-from trials.escaping.plain_files import Stamp, stamp_of
+from trials.escaping import Stamp, stamp_of
+from trials.models.load import has_token_types, load_tokenizer
 from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import cache_root, discard, locked
-from trials.tasks.task import Example, Split
+from trials.spec import TrialSpec
+from trials.tasks import TASKS
+from trials.tasks.reading import read_corpus
+from trials.tasks.task import Encoding, Example, Split, unit_of, unseen_labels
+
+
+@dataclass(frozen=True)
+class EncodedCorpus:
+    """The splits; `test` and `mismatched` are empty where the corpus has none.
+
+    Attributes:
+        labels: The labels of train, which the head predicts.
+        names: The labels, followed by those that occur only in dev or test and are never predicted.
+    """
+
+    labels: tuple[str, ...]
+    names: tuple[str, ...]
+    pad_id: int
+    train: Split
+    dev: Split
+    test: Split
+    mismatched: Split = field(default_factory=lambda: Split([]))
+
+    @property
+    def splits(self) -> dict[str, Split]:
+        """Every split by its name."""
+        return {"train": self.train, "dev": self.dev, "test": self.test, "mismatched": self.mismatched}
+
+    def with_splits(self, splits: Mapping[str, Split]) -> EncodedCorpus:
+        """A copy with some of its splits replaced."""
+        return EncodedCorpus(self.labels, self.names, self.pad_id, *{**self.splits, **splits}.values())
+
+
+# Encoded corpora on disk: tokenised once per node, memory-mapped by every worker in milliseconds.
+#
+#     <cache>/tokens/<key>/<split>.<field>.npy   an array of all examples of a split
+#     <cache>/tokens/<key>/meta.json             labels, and length and digest of every file; written last
+#
+# A worker checks lengths and digests when it maps the arrays, and again when a file has changed since. What does not
+# fit is deleted and encoded anew.
 
 VERSION = 4  # of the files: increment it when the same key would give others
 _META = "meta.json"
@@ -146,3 +189,47 @@ def _mapped(folder: Path, name: str, n_bytes: int, digest: int) -> np.ndarray:
     if _digest(folder, name, array) != digest:
         raise ValueError(f"{path}: its digest does not fit")
     return array
+
+
+# Tokenise a corpus once per node for all trials with the same corpus, tokenizer, task and recipe.
+
+CHUNK = 1_000  # items that the tokenizer takes at once
+
+
+def encode_for(spec: TrialSpec) -> EncodedCorpus:
+    """The encoded corpus of a trial."""
+    what = spec.task, spec.data, spec.model, spec.max_length, spec.lowercase
+    encoded, mapped = _encode(*what)
+    if mapped is not None and file_stamps(token_key(*what)) not in (mapped, None):
+        _encode.cache_clear()  # these are other files than those that were checked
+        encoded, _ = _encode(*what)
+    return encoded
+
+
+@lru_cache(maxsize=4)
+def _encode(
+    task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool
+) -> tuple[EncodedCorpus, tuple[Stamp, ...] | None]:
+    """The corpus, and the stamps of the files that hold it."""
+    key = token_key(task_name, data, model, max_length, lowercase)
+    stamps = file_stamps(key)
+    encoded = cached_or_encoded(key, lambda: _tokenised(task_name, data, model, max_length, lowercase))
+    return encoded, stamps or file_stamps(key)
+
+
+def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int, lowercase: bool) -> EncodedCorpus:
+    corpus, task = read_corpus(task_name, data), TASKS[task_name]
+    labels = task.label_names(corpus.train)
+    extra = () if task.regression else unseen_labels([*corpus.dev, *corpus.test, *corpus.mismatched], labels)
+    names = (*labels, *sorted(extra))
+    how = Encoding(load_tokenizer(model, task.head), max_length, lowercase, has_token_types(model))
+
+    def encoded(name: str) -> Split:
+        items: list[Item] = getattr(corpus, name)
+        chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
+        work = SetUpWork(f"encoding {data.name} {name}", len(items), unit_of(task))
+        found = (task.encode(chunk, names, len(labels), how) for chunk in counted(chunks, work, len))
+        documents = document_indices(items)
+        return Split([*chain.from_iterable(found)], None if documents is None else np.array(documents, np.int64))
+
+    return EncodedCorpus(labels, names, how.tokenizer.pad_token_id, *map(encoded, SPLITS))
