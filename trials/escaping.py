@@ -1,10 +1,4 @@
-"""Text from outside: names of folders and files, labels, words, messages of libraries and services.
-
-Every surface passes it through one of these functions, so that no character of it acts: in a terminal or log
-(`escaped`), an error (`quoted`, `beginning`), LaTeX (`latex`, `latex_comment`), HTML (`html`), Markdown (`markdown`),
-a spreadsheet (`csv_cell`), a link (`web_address`). Names that a sweep declares obey a pattern; those of folders and
-hubs are shown escaped rather than refused, as existing stores hold them.
-"""
+"""What comes from outside, made safe: texts that are shown, files that are read, messages of the validator."""
 
 from __future__ import annotations
 
@@ -23,6 +17,13 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+# Text from outside: names of folders and files, labels, words, messages of libraries and services.
+#
+# Every surface passes it through one of these functions, so that no character of it acts: in a terminal or log
+# (`escaped`), an error (`quoted`, `beginning`), LaTeX (`latex`, `latex_comment`), HTML (`html`), Markdown (`markdown`),
+# a spreadsheet (`csv_cell`), a link (`web_address`). Names that a sweep declares obey a pattern; those of folders and
+# hubs are shown escaped rather than refused, as existing stores hold them.
 
 MAX_QUOTED = 40  # characters of a file's content in a message
 

@@ -1,4 +1,11 @@
-"""A corpus as model input."""
+"""Encoded corpora: tokenised once per node, memory-mapped by every worker in milliseconds.
+
+    <cache>/tokens/<key>/<split>.<field>.npy   an array of all examples of a split
+    <cache>/tokens/<key>/meta.json             labels, and length and digest of every file; written last
+
+A worker checks lengths and digests when it maps the arrays, and again when a file has changed since. What does not fit
+is deleted and encoded anew.
+"""
 
 from __future__ import annotations
 

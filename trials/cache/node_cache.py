@@ -1,4 +1,4 @@
-"""A cache on disk that the workers of a node share, with a bound on its size.
+"""Files that the workers of a node share, with a bound on their size; and what a trial reports while it makes them.
 
     <cache>/<kind>/<key>/...      `prefix`: states of frozen layers; `tokens`: encoded corpora
 

@@ -1,4 +1,4 @@
-"""The device of a trial: its name, precision, synchronisation and peak memory."""
+"""The device of a trial: its name, precision, synchronisation, peak memory and energy; a worker's memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this process may use of its machine: cores and GPUs, without torch, so that a plan can ask."""
+"""What this process may use of its machine: CPU, cores and GPUs, without torch, so that a plan can ask."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from pathlib import Path, PurePosixPath
 
 from trials.errors import MissingError
 
-# The name of this machine's CPU, without torch, so that a plan can use it.
-
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """E.g. `cpu AMD EPYC`: times of the same name can be compared; `cpu` if it cannot be read."""
@@ -27,6 +25,8 @@ def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
         return "cpu"
     return "cpu " + next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
+
+# What this process may use of its machine: cores and GPUs, without torch, so that a plan can ask.
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 TORCH_S = 80.0  # importing torch from a cold disk takes most of it; a broken driver never answers

@@ -7,8 +7,8 @@ pseudo-values n T - (n - 1) T(without i), which behave like the values of a mean
 the score itself and not the jackknife's correction of it, so that an interval stands around the difference that tables
 show.
 
-Scores that are functions of counts take O(sentences): the sums without a sentence are the sums less the sentence.
-The counts are additive over sentences, and one layout serves all scores:
+Scores that are functions of counts take O(sentences): the sums without a sentence are the sums less the sentence. The
+counts are additive over sentences, and one layout serves all scores:
 
     counts[..., 0, label]  items that are the label
     counts[..., 1, label]  items that were taken for it
@@ -72,6 +72,8 @@ def share(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
     above, below = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
     return np.divide(above, below, out=np.zeros_like(above), where=below != 0)
 
+
+# --- What each sentence contributes
 
 Score = Callable[[Floats], Floats]  # sums (..., *statistics) to scores (...)
 _CONSTANT = 1e-12  # a variance below this share of the mean square is the rounding of a constant

@@ -1,4 +1,7 @@
-"""Metrics over words or texts, each with one label."""
+"""The metrics of the built-in tasks, over words, spans, texts and numbers, and the table of precision and recall.
+
+The order of their registration is that of the store's columns.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ import numpy as np
 from trials.metrics import pseudo_values
 from trials.metrics.metric import PredictedSplit, TaskMetric, register
 from trials.metrics.pseudo_values import Counts, Floats, Ids, Score, count, count_items, counted, label_counts, share
+
+# Metrics over words or texts, each with one label.
 
 
 def accuracy(gold: Ids, predicted: Ids) -> float:
@@ -78,7 +83,7 @@ register(
 # Metrics over spans, e.g. named entities: a span is correct if its type and both of its boundaries are.
 #
 # Tags are read as strict IOB2: a span is a `B-` and the `I-` of its type that follow it; any other `I-` belongs to no
-# span. seqeval 1.2 does the same with ``mode="strict", scheme=IOB2``. `trials.metrics.task_metrics` has the lenient
+# span. seqeval 1.2 does the same with ``mode="strict", scheme=IOB2``. conlleval has the lenient
 # reading.
 
 OUTSIDE, BEGIN, INSIDE = range(3)
@@ -326,7 +331,7 @@ register(
 
 # F1 over entities as conlleval computes it, the script of the shared tasks from CoNLL-2000 on.
 #
-# It is more lenient than `trials.metrics.task_metrics`: an `I-` begins a span where it continues none, i.e. at the start of a
+# It is more lenient than the strict reading: an `I-` begins a span where it continues none, i.e. at the start of a
 # sentence, after `O` and after another type (E. Tjong Kim Sang and S. Buchholz, "Introduction to the CoNLL-2000 Shared
 # Task: Chunking", 2000). Most published F1 of CoNLL-2003 is this one.
 

@@ -1,14 +1,15 @@
-"""BERT (Devlin et al. 2019) and those built like it.
-
-RoFormer, RemBERT and MPNet compute their attention themselves: they add their mask to the scores, so they take no
-square one, and their batches are padded.
-"""
+"""The registered model families, and those that are refused."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from trials.models.family import MODEL_FAMILIES, REFUSED, ModelFamily
+
+# BERT (Devlin et al. 2019) and those built like it.
+#
+# RoFormer, RemBERT and MPNet compute their attention themselves: they add their mask to the scores, so they take no
+# square one, and their batches are padded.
 
 DROPOUT = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 

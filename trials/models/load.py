@@ -103,6 +103,8 @@ def _located_parts(base: Any, whose: str, n_layers: int) -> tuple[str, Paths, Pa
     return outermost[0], tables, tuple(start + name for name in shared), tuple(start + name for name in norms)
 
 
+# --- Loading
+
 transformers.logging.set_verbosity_error()  # a new classifier is intended
 transformers.logging.disable_progress_bar()
 

@@ -1,8 +1,9 @@
-"""Plug-ins of other people: modules that register strategies, rules, tasks, metrics, views or statistics when imported.
+"""Registries, and the plug-ins of other people: modules that register something in one when they are imported.
 
-A package announces its module by an entry point of the group `permafrost.plugins`; a sweep file names modules that need
-no package under `plugins:`, and every command takes `--plugin`. Whoever runs trials elsewhere takes `loaded()` along,
-as a value or as files (`orchestrator.ray_backend.staging`), and calls `LoadedPlugins.load` there.
+A registry holds the names that a YAML file may use for one kind of plugin, and their implementations. A package
+announces its module by an entry point of the group `permafrost.plugins`; a sweep file names modules that need no
+package under `plugins:`, and every command takes `--plugin`. Whoever runs trials elsewhere takes `loaded()` along, as a
+value or as files (`orchestrator.ray_backend.staging`), and calls `LoadedPlugins.load` there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compute the states of frozen layers, example by example, into files."""
+"""The states of frozen layers: computed example by example into files, and given to the trials that use them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The states of examples at every depth of an encoder, in one pass that holds one depth at a time.
-
-Depth 0 is the output of the embeddings, depth k what the first k layers make of it: the states that enter layer k, as
-the frozen prefix has them (`trials.prefix`).
-"""
+"""The states of an encoder at every depth, and how far training moved each layer."""
 
 from __future__ import annotations
 
@@ -29,6 +25,11 @@ from trials.spec import TrialSpec
 from trials.tasks import TASKS
 from trials.tasks.task import Example
 from trials.training.batching import collate
+
+# The states of examples at every depth of an encoder, in one pass that holds one depth at a time.
+#
+# Depth 0 is the output of the embeddings, depth k what the first k layers make of it: the states that enter layer k, as
+# the frozen prefix has them (`trials.prefix`).
 
 GPU_BATCH = 64
 _TRIED = 6  # subwords of the input on which the pooling is tried

@@ -1,8 +1,8 @@
 """Linear probes: how well a linear model reads the labels from the untouched encoder's states at every depth.
 
 The probe is scikit-learn's ridge classifier (ridge regression for a task with numbers) on standardised states; its
-penalty is chosen by leave-one-out cross-validation on train alone, in closed form. It learns from the train subset of
-a trial and is scored on dev with the task's own metric.
+penalty is chosen by leave-one-out cross-validation on train alone, in closed form. It learns from the train subset of a
+trial and is scored on dev with the task's own metric.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ def control_labels(types: Sequence[Sequence[Type]], gold: np.ndarray, seed: int)
     label = dict(zip(every, drawn.tolist(), strict=True))
     return [np.array([label[one] for one in split], dtype=gold.dtype) for split in types]
 
+
+# --- The probe
 
 MOST_PLACES = (
     50_000  # of train that a probe learns from: the sentences of the subset in its order, until they have so many

@@ -1,9 +1,10 @@
-"""Pre-train the starter model: masked language modelling on plain text and the train split of treebanks.
+r"""Pre-train the starter model: masked language modelling on plain text and the train split of treebanks.
 
-    python -m trials.starter_tools.pretrain --corpus books.txt:1 en_ewt-ud-train.conllu:3 pcm_nsc-ud-train.conllu:2         --minutes 60 --out build/starter
+    python -m trials.starter_tools.pretrain --minutes 60 --out build/starter \
+        --corpus books.txt:1 en_ewt-ud-train.conllu:3 pcm_nsc-ud-train.conllu:2
 
-A corpus is `FILE:TIMES`, TIMES being how often an epoch reads it; `.conllu` files give their word forms, any other
-file is one sentence a line. The run is seeded, prints its progress, and continues from `OUT/checkpoint.pt` when started
+A corpus is `FILE:TIMES`, TIMES being how often an epoch reads it; `.conllu` files give their word forms, any other file
+is one sentence a line. The run is seeded, prints its progress, and continues from `OUT/checkpoint.pt` when started
 again. A new run starts from random weights, or from an encoder (`--from`), whose masked-language head is then new. The
 folder `OUT/model` is what `transformers.AutoModel` loads.
 """
@@ -180,6 +181,8 @@ def read_and_encode(
     encodings = (tokenizer.encode_batch(corpus.sentences, add_special_tokens=False) for corpus in corpora)
     return tokenizer, [(c, [e.ids for e in encoded]) for c, encoded in zip(corpora, encodings, strict=True)]
 
+
+# --- Training
 
 CHECKPOINT_EVERY_S = 120.0
 WEIGHTS = "model.safetensors"

@@ -56,6 +56,9 @@ def _turns(shares: np.ndarray, size: int) -> Iterator[int]:
         yield turn
 
 
+# --- Batches
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Sentences or texts, padded or laid end to end.

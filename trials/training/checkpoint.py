@@ -178,6 +178,8 @@ def _kind(tensor: torch.Tensor) -> tuple[torch.Size, torch.dtype]:
     return tensor.shape, tensor.dtype
 
 
+# --- Saving
+
 SLOW_DISK = 200e6  # bytes/s: the assumed cost of a checkpoint before the first one was timed
 
 

@@ -1,14 +1,4 @@
-"""Batches of examples on a device, with as little host work per step as possible.
-
-On a CPU a batch is made from its examples. A GPU would wait for that, so there a split's ids, labels and token types
-reside on the device as padded matrices, and a batch is a selection of their rows, or of their subwords if it lies
-end to end: each step sends only indices. Hidden states of a frozen prefix stay in their memory-mapped file on the
-host; they are read and sent one batch ahead, on a stream of their own, during the previous step. Either way the host
-never waits for the device.
-
-Both ways give the batches of `batching` bit for bit; tests verify that on a CPU. Only a GPU can show that pinned copies
-arrive complete and overlap with the steps.
-"""
+"""Batches on a device with as little host work per step as possible; on a GPU, the training step as CUDA graphs."""
 
 from __future__ import annotations
 
@@ -25,6 +15,17 @@ from torch import nn
 from trials.models.padding_free import Spans
 from trials.tasks.task import IGNORE, Example
 from trials.training.batching import Batch, collate, laid_end_to_end, padded_rows, takes_square_mask
+
+# Batches of examples on a device, with as little host work per step as possible.
+#
+# On a CPU a batch is made from its examples. A GPU would wait for that, so there a split's ids, labels and token types
+# reside on the device as padded matrices, and a batch is a selection of their rows, or of their subwords if it lies end
+# to end: each step sends only indices. Hidden states of a frozen prefix stay in their memory-mapped file on the host;
+# they are read and sent one batch ahead, on a stream of their own, during the previous step. Either way the host never
+# waits for the device.
+#
+# Both ways give the batches of `batching` bit for bit; tests verify that on a CPU. Only a GPU can show that pinned
+# copies arrive complete and overlap with the steps.
 
 RESIDENT_BYTES = 1 << 30  # of one split on a GPU: half a million sentences of 128 subwords
 Chosen = Sequence[int] | np.ndarray

@@ -170,6 +170,9 @@ def statistics_for(rule: FreezingRule | None, training: Training) -> LayerStatis
     return ActivationDistances(training, training.loaded.stack, rule.n_probes)
 
 
+# --- What is frozen at which step
+
+
 class FreezeCourse:
     """A training whose frozen parts may change.
 
