@@ -171,8 +171,8 @@ REFUSED["longformer"] = (
     "Longformer pads every input to a multiple of its attention window, usually 512 subwords, so each costs as much as "
     "a long one; ModernBERT reads long inputs without this"
 )
-for _family in ("t5", "mt5", "longt5"):
-    REFUSED[_family] = (
+for _t5 in ("t5", "mt5", "longt5"):
+    REFUSED[_t5] = (
         "the first layer of T5's encoder holds the relative positions of all layers, so freezing it freezes a part of "
         "every other one"
     )

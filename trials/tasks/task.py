@@ -125,6 +125,17 @@ class Task(ABC):
     def table(self, split: PredictedSplit) -> tuple[TagScore, ...]:
         """Support, precision, recall and F1 of every label; empty for a regression."""
 
+    def n_scored(self, items: Sequence[Item]) -> int:
+        """How many labels of items the score rests on."""
+        return sum(len(labels_of(item)) for item in items)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """What `table` counts, the level that pages show first at the beginning: spans, words, or classes of texts."""
+        if self.head == "text":
+            return ("class",)
+        return ("span", "token") if "spans" in self.outputs else ("token",)
+
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics it measures, the one that selects the best epoch first."""
