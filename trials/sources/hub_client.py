@@ -180,7 +180,7 @@ def _watch_pace(response: httpx2.Response) -> None:
     assert isinstance(response.stream, httpx2.SyncByteStream)
     stream: httpx2.SyncByteStream = response.stream
 
-    class Watched(httpx2.SyncByteStream):
+    class WatchedResponse(httpx2.SyncByteStream):
         def __iter__(self) -> Iterator[bytes]:
             pace = DownloadPace()
             for chunk in stream:
@@ -191,7 +191,7 @@ def _watch_pace(response: httpx2.Response) -> None:
         def close(self) -> None:
             stream.close()
 
-    response.stream = Watched()
+    response.stream = WatchedResponse()
 
 
 def explain(error: BaseException, repo: Repo) -> str:
