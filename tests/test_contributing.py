@@ -98,6 +98,7 @@ def test_a_task_selects_by_its_metric_and_reads_its_column(run: Run) -> None:
     run("trials/tasks/xpos.py")
     spec = draft(task="xpos").resolve(Lookup(offline=True))
     assert TASKS["xpos"].metrics[0] == "macro_f1"
+    assert TASKS["xpos"].levels == ("token",)
     assert TASKS["xpos"].label_names(read_corpus("xpos", spec.data).train)
 
 

@@ -127,7 +127,7 @@ def _settings(
     alone = first[~first["baseline"].isin(frozen["baseline"])]
     for (baseline, setup), cells in pd.concat([frozen, alone]).groupby(["baseline", "setup"], sort=False):
         row = cells.iloc[0]
-        below = cells[[specs[cell].freeze.is_from_below for cell in cells["cell"]] & (cells["cell"] != baseline)]
+        below = cells[[cell != baseline and specs[cell].freeze.is_from_below for cell in cells["cell"]]]
         with_embeddings = below["embeddings"].astype(bool)
         below = below[with_embeddings] if with_embeddings.any() else below
         by_depth = {int(depth): rows["cell"].tolist() for depth, rows in below.groupby("depth")}

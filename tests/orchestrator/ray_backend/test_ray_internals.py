@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from ray._private import worker
 from ray._private.node import Node
+from ray._raylet import setproctitle  # type: ignore[attr-defined]
 from ray.air._internal import usage
 from ray.air.execution._internal import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError
@@ -74,7 +75,7 @@ def test_what_was_not_started_has_no_processes_and_no_dashboard() -> None:
 
 
 def test_the_title_of_a_process_is_set() -> None:
-    assert callable(ray_internals.setproctitle)
+    assert callable(setproctitle)
 
 
 def test_a_node_is_started_by_three_functions_which_are_there_again_afterwards() -> None:
