@@ -246,8 +246,8 @@ def _chains(cells: pd.DataFrame) -> np.ndarray:
     pairs = list(zip(cells["strategy"], depths.astype(int), strict=True))
     nested = {pair: is_nested(*pair) for pair in dict.fromkeys(pairs)}
     lowest = {pair for pair in nested if is_from_below(*pair)}
-    strategy = cells["strategy"].where([nested[pair] for pair in pairs], cells["freeze"])
-    strategy = strategy.mask([pair in lowest for pair in pairs], "")
+    strategy = cells["strategy"].where(np.array([nested[pair] for pair in pairs], dtype=bool), cells["freeze"])
+    strategy = strategy.mask(np.array([pair in lowest for pair in pairs], dtype=bool), "")
     keys = ["setup", "strategy", "embeddings"]
     chains: np.ndarray = cells.assign(strategy=strategy).groupby(keys, sort=False).ngroup().to_numpy()
     return chains
