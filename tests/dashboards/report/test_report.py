@@ -12,8 +12,7 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.provenance import versions_of
-from dashboards.report.figure_export import export_figure
-from dashboards.report.pictures import FigureRenderer
+from dashboards.report.pictures import FigureRenderer, export_figure
 from dashboards.report.sections import Section, sections
 from dashboards.report.write import Written, write_report
 from dashboards.views.report_page import report_summary

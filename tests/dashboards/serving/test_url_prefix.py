@@ -12,8 +12,8 @@ from dashboards.app.app import make_app
 from dashboards.data.frames import Frames
 from dashboards.serving.access import Access
 from dashboards.serving.hardened import secured
+from dashboards.serving.headers import cleaned
 from dashboards.serving.server import Listening
-from dashboards.serving.url_prefix import cleaned
 from tests.dashboards.serving.visitors import LAN, TOKEN, small_app, visitor
 from tests.dashboards.stores import specs, write_store
 from trials.errors import ConfigError

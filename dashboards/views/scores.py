@@ -1,4 +1,4 @@
-"""Depth: what does freezing cost? The scores of all trials by what is frozen."""
+"""Scores: what does freezing cost? The scores of all trials by what is frozen, and the differences to the baseline."""
 
 from __future__ import annotations
 
@@ -8,13 +8,146 @@ import numpy as np
 import pandas as pd
 
 from dashboards.data.selection import Selection
-from dashboards.views import factors, forest, means, published, variance
-from dashboards.views.cells import Cells, Places, beside_each_other, cells_of, places, setting_columns
-from dashboards.views.drawing import cell_colour, cell_name, cell_symbol, freeze_name, mean_marks, name
-from dashboards.views.part import Part
-from dashboards.views.published import Overlay, overlay, published_columns, published_traces
-from dashboards.views.theme import Figure, Look, axis, layout
-from dashboards.views.view import SHARED_CONTROLS, View
+from dashboards.data.trial_rows import trials_with_sentences
+from dashboards.views import factors, why
+from dashboards.views.kit import published
+from dashboards.views.kit.cells import KEYS, Cells, Places, beside_each_other, cells_of, places, setting_columns
+from dashboards.views.kit.drawing import (
+    Diamonds,
+    cell_colour,
+    cell_name,
+    cell_symbol,
+    forest_plot,
+    freeze_name,
+    mean_marks,
+    name,
+    with_note,
+)
+from dashboards.views.kit.part import SHARED_CONTROLS, Part, View
+from dashboards.views.kit.published import Overlay, overlay, published_columns, published_traces
+from dashboards.views.kit.theme import Figure, Look, axis, layout
+from orchestrator.analysis.differences import differences
+from orchestrator.analysis.statistic import STATISTICS
+
+# The difference of each setting to its baseline, paired by seed.
+
+MAX_ROWS = 80  # of the figure
+NO_PAIRS = "No trial has a completed baseline with the same seed. Run the baseline (freeze: none)."
+
+
+class Forest(NamedTuple):
+    """Differences to the baseline.
+
+    Attributes:
+        table: One row per cell: the columns of `analysis.differences.differences` and `cells.KEYS`.
+    """
+
+    table: pd.DataFrame
+    value_name: str
+
+
+def prepare_forest(selection: Selection) -> Forest:
+    """Differences of every cell that has a baseline."""
+    trials = selection.trials
+    cells = trials.drop_duplicates("cell")[KEYS]
+    found = differences(trials_with_sentences(selection), selection.column)
+    new = [name for name in KEYS if name == "cell" or name not in found]
+    table = found.merge(cells[new], on="cell").sort_values(["train_size", "depth", "strategy", "embeddings"])
+    return Forest(table.reset_index(drop=True), selection.value_name)
+
+
+def why_no_forest(info: Forest) -> str:
+    """Why there is no difference to show; empty if there is one."""
+    if not len(info.table):
+        return "Only the baseline is here, so there is nothing to compare with it."
+    return "" if (info.table["n_pairs"] > 0).any() else NO_PAIRS
+
+
+def draw_forest(info: Forest, look: Look) -> Figure:
+    """Points with intervals; filled if the interval that decides excludes zero."""
+    paired = info.table[info.table["n_pairs"] > 0]
+    table = paired[-MAX_ROWS:]
+    several = info.table["train_size"].nunique() > 1
+    labels = [f"{cell_name(row, several=several)} (n={row.n_pairs})" for row in table.itertuples()]
+    marks = Diamonds(
+        labels,
+        table["decided"].tolist(),
+        [look.depth(row.depth, row.n_layers) for row in table.itertuples()],
+        [[label, verdict] for label, verdict in zip(labels, table["verdict"], strict=True)],
+        "%{x:+.2f} points<br>%{customdata[1]}<extra>%{customdata[0]}</extra>",
+    )
+    left_out = f"The {MAX_ROWS} of {len(paired)} settings with the largest train sizes; the table has all."
+    figure = forest_plot(table, marks, look, f"{info.value_name} minus baseline (points)")
+    return with_note(figure, look, left_out if len(paired) > MAX_ROWS else "")
+
+
+def forest_table(info: Forest) -> pd.DataFrame:
+    """One row per setting with all tests."""
+    t = info.table
+    return pd.DataFrame(
+        {
+            **setting_columns(t),
+            "pairs": t["n_pairs"],
+            "difference (points)": (100 * t["mean"]).round(4),
+            "95 % from (points)": (100 * t["low"]).round(4),
+            "95 % to (points)": (100 * t["high"]).round(4),
+            "decides from (points)": (100 * t["low_all"]).round(4),
+            "decides to (points)": (100 * t["high_all"]).round(4),
+            "correction": t["method"],
+            "median (points)": (100 * t["median"]).round(4),
+            "dev sentences": t["n_sentences"].astype(object).where(t["n_sentences"].notna(), None),
+            "verdict": t["verdict"],
+        }
+    )
+
+
+FOREST = Part(
+    "depth-forest",
+    "Difference to the baseline",
+    "What each setting gains or loses against training everything; filled diamonds are shown to differ.",
+    prepare_forest,
+    forest_table,
+    draw_forest,
+    why_no_forest,
+    method="Each trial minus the baseline trial with the same seed and train subset. The thick line is the 95 % "
+    "interval of the setting alone, over seeds and dev sentences (over seeds alone where the contributions of "
+    "sentences were not recorded). The thin line holds for all settings of one train size together (max-t) and at "
+    "every look from 3 seeds on; a difference is shown where it excludes zero.",
+)
+
+
+# Mean scores of the settings: bars, and a table of mean, median, spread and range.
+
+
+def cells_table(info: Cells) -> pd.DataFrame:
+    """One row per cell: mean, median, standard deviation, minimum, maximum and interval."""
+    table = info.table
+    shares = {name: 100 * table[name] for name in ("mean", "median", "std", "min", "max", "low", "high")}
+    names = {"std": "sd (points)", "low": "95 % from (%)", "high": "95 % to (%)"}
+    return pd.DataFrame(
+        {
+            **setting_columns(table),
+            "depth (layers)": table["depth"],
+            "n": table["n"],
+            "planned": table["planned"],
+            **{names.get(name, f"{name} (%)"): values.round(4) for name, values in shares.items()},
+            **{one.label: table[one.label] for one in STATISTICS.values() if one.label in table},
+        }
+    )
+
+
+TABLE = Part(
+    "depth-table",
+    "Mean, median, spread and range",
+    "Scores over the completed seeds of each setting.",
+    cells_of,
+    cells_table,
+    method="Standard deviations (sd) divide by n - 1. The 95 % interval of the mean is the wider of Student's t and "
+    "the logit interval.",
+)
+
+
+# Depth: what does freezing cost? The scores of all trials by what is frozen.
 
 MAX_DOTS = 5000
 _BINS = 60
@@ -247,13 +380,11 @@ VIEW = View(
     "What does freezing cost?",
     (
         STRIP,
-        forest.FOREST,
-        means.BARS,
-        means.TABLE,
+        FOREST,
+        TABLE,
         published.PUBLISHED,
-        variance.VARIANCE,
+        why.VARIANCE,
         factors.STABILITY,
-        factors.EXPECTED,
     ),
     (*SHARED_CONTROLS, "study", "axis"),
 )
