@@ -86,7 +86,7 @@ def _lora_conflicts(lora: LoraSpec, freeze: FreezeSpec, everything: bool, thaw_e
 SCHEMA_VERSION = 1  # increment it when the same spec would give other results
 
 NOT_IDENTITY: dict[str, dict[str, Any]] = {
-    "data": dict.fromkeys(("name", "train", "dev", "test", "mismatched", "source", "sizes", "notes"), True)
+    "data": dict.fromkeys(("name", "train", "dev", "test", "mismatched", "source", "sizes", "documents", "notes"), True)
     | {"columns": {"document": True}},
     "model": dict.fromkeys(("name", "path", "source"), True),
     "freeze": {"strategy": True},

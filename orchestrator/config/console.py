@@ -158,6 +158,15 @@ PairOption = Annotated[
     str | None, typer.Option("--pair", metavar="COLUMN", help="The column of each pair's second text; `none` for none.")
 ]
 LabelOption = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="A table's column of labels.")]
+DocumentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--document",
+        metavar="COLUMN",
+        help="A table's column that names what a row is a part of: an article, a thread; `none` for none.",
+        show_default="one called doc_id, document or the like",
+    ),
+]
 SchemeOption = Annotated[
     str | None,
     typer.Option(
@@ -177,7 +186,7 @@ SweepOption = Annotated[
 
 INTERNAL, INTERRUPTED, TERMINATED = 70, 130, 143
 
-_NO_MEMORY = (
+NO_MEMORY = (
     "error: this process got no more memory: that of the machine, or of a limit (`ulimit -v`, a container's), is used "
     "up. Finished trials are in the store. Raise the limit, or end other programs, and run the same command again."
 )
@@ -212,6 +221,9 @@ def reported(*, debug: bool) -> Iterator[None]:
     except PermafrostError as error:
         if debug:
             raise
+        if is_out_of_memory(error):
+            say(NO_MEMORY)
+            raise typer.Exit(1) from error
         say(_told(str(error)))
         raise typer.Exit(error.exit_code) from error
     except KeyboardInterrupt as error:
@@ -226,7 +238,7 @@ def reported(*, debug: bool) -> Iterator[None]:
         if debug or isinstance(error, typer.Exit):
             raise
         if is_out_of_memory(error):
-            say(_NO_MEMORY)
+            say(NO_MEMORY)
             raise typer.Exit(1) from error
         what = f"{type(error).__name__}: {one_line(str(error))}"
         say(f"internal error: {what}. Run it again with --debug and report the traceback.")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from orchestrator.extras.store_care.check import check_store
@@ -20,7 +24,7 @@ from orchestrator.store.parts import PartFolder
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
 from tests.builders import make_spec
-from tests.examples import first
+from tests.examples import each
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.real import Real, numbers, run_sweep
 from tests.orchestrator.store.rows import complete, epoch, prediction, tag
@@ -79,8 +83,8 @@ def test_a_trial_whose_own_row_was_in_a_broken_part_runs_again(store: ResultStor
     assert open_store(store.address).attempts()[SECOND.trial_id] == 1  # its evaluations are there: the next is the 2nd
 
 
-@pytest.mark.parametrize("table", ["predictions", "contributions"])
-@pytest.mark.parametrize("harm", first(1, ["spoiled", "deleted"]))
+@each("table", ["predictions", "contributions"])
+@each("harm", ["spoiled", "deleted"], quick=1)
 def test_lost_predictions_cost_predictions_and_no_trial(real: Real, tmp_path: Path, table: str, harm: str) -> None:
     copy = real.copy(tmp_path)
     (part,) = (copy / table).iterdir()
@@ -208,10 +212,51 @@ def test_a_file_that_the_disk_does_not_give_back_is_moved_all_the_same(tmp_path:
     assert len(list(tmp_path.glob("quarantine/*/*/part-*"))) == 5
 
 
+class Exhausted(FolderStorage):
+    """Seen by a process that has no memory, or no descriptor, left."""
+
+    error: Exception
+
+    def at(self, name: str) -> Exhausted:
+        found = Exhausted(self.folder / name)
+        found.error = self.error
+        return found
+
+    def read(self, name: str) -> bytes:
+        if name.startswith("part-"):
+            raise self.error
+        return super().read(name)
+
+
+@pytest.mark.parametrize("code", [errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ESTALE, errno.EACCES])
+def test_what_a_process_lacks_is_not_blamed_on_the_store(code: int, tmp_path: Path) -> None:
+    complete(ResultStore(FolderStorage(tmp_path)), FIRST)
+    storage = Exhausted(tmp_path)
+    storage.error = OSError(code, os.strerror(code))
+    for act in (check_store, repair):
+        with pytest.raises(StoreError, match=re.escape(os.strerror(code))):
+            act(storage)
+    assert check_store(tmp_path).ok
+
+
+def test_a_part_that_does_not_fit_into_memory_is_not_called_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raises(*_: object, **__: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    complete(ResultStore(FolderStorage(tmp_path)), FIRST)
+    monkeypatch.setattr(pq.ParquetFile, "read", raises)
+    with pytest.raises(MemoryError):
+        repair(FolderStorage(tmp_path))
+    monkeypatch.undo()
+    assert check_store(tmp_path).ok
+
+
 # --- Wrong reads
 
 
-@pytest.mark.parametrize("seed", first(1, range(5)))
+@each("seed", range(5), quick=1)
 def test_a_line_that_flips_bits_in_a_third_of_the_reads_costs_nothing(
     s3: S3Process, faults: Faults, prefix: str, seed: int
 ) -> None:
@@ -335,11 +380,7 @@ def test_a_repair_killed_at_any_moment_loses_nothing_and_can_be_repeated(real: R
 # --- And then the sweep is launched
 
 
-SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("tags", "predictions", "sweeps", "checkpoints", MARKER)]
-KINDS = ["epochs", "trials", *SLOW]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", ["epochs", "trials", "tags", "predictions", "sweeps", "checkpoints", MARKER], quick=1)
 def test_after_a_repair_a_launch_gives_the_same_numbers(real: Real, tmp_path: Path, kind: str) -> None:
     copy, name = real.copy(tmp_path), next(name for name in real.files() if name.startswith(kind))
     content = (copy / name).read_bytes()
@@ -355,6 +396,7 @@ def test_after_a_repair_a_launch_gives_the_same_numbers(real: Real, tmp_path: Pa
     assert found == {table: rows for table, rows in real.finished.items() if table in found}
 
 
+@pytest.mark.slow
 def test_a_whole_table_that_is_broken_costs_its_trials_and_no_more(real: Real, tmp_path: Path) -> None:
     copy = real.copy(tmp_path)
     for name in real.files():

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.examples import first
+from tests.examples import each
 from tests.trials.conftest import TrialMaker
+from trials import escaping
 from trials.cache import encoding
 from trials.cache.node_cache import SetUpWork, read_checked_json, reported_to, write_json
+from trials.prefix.files import StatesFile
 from trials.run import run_trial
 from trials.spec import TrialSpec
 
@@ -110,22 +112,31 @@ def warm(spec: TrialSpec, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
         return cache, losses(spec)
 
 
-@pytest.fixture
-def cache(warm: tuple[Path, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def copied(warm: tuple[Path, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of it, for a process that has none of its files mapped."""
     encoding._encode.cache_clear()
     monkeypatch.setenv("PERMAFROST_CACHE", str(tmp_path / "cache"))
     return Path(shutil.copytree(warm[0], tmp_path / "cache"))
 
 
+@pytest.fixture
+def cache(warm: tuple[Path, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return copied(warm, tmp_path, monkeypatch)
+
+
 QUICK = [f"{damage} in {FILES[n % len(FILES)]}" for n, damage in enumerate(DAMAGES)]
 CASES = dict.fromkeys([*QUICK, *(f"{damage} in {files}" for damage in DAMAGES for files in FILES)])
 
 
-@pytest.mark.parametrize("case", first(len(QUICK), CASES))
+@each("case", CASES, quick=len(QUICK))
 def test_a_trial_over_damaged_files_has_the_bits_of_one_that_made_them(
-    case: str, spec: TrialSpec, warm: tuple[Path, list[tuple[float, ...]]], cache: Path
+    case: str,
+    spec: TrialSpec,
+    warm: tuple[Path, list[tuple[float, ...]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    cache = copied(warm, tmp_path, monkeypatch)
     said, (damage, _, pattern) = list[SetUpWork](), case.rpartition(" in ")
     files = [path for path in cache.glob(pattern) if path.stat().st_size or "lock" in path.name]
     for path in files:
@@ -151,6 +162,30 @@ def test_a_process_that_has_an_encoded_corpus_mapped_notices_that_its_files_chan
     assert losses(spec) == warm[1]
 
 
+def test_a_process_checks_states_once_and_again_when_their_file_has_changed(
+    spec: TrialSpec, warm: tuple[Path, list[tuple[float, ...]]], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = list[int]()
+    digest = StatesFile._digest
+
+    def counted(file: StatesFile, states: memoryview, i: int, seconds: float) -> int:
+        checked.append(i)
+        return digest(file, states, i, seconds)
+
+    monkeypatch.setattr(StatesFile, "_digest", counted)
+    monkeypatch.setattr(escaping, "_SETTLED_NS", -(1 << 62))  # as if the files were old
+    assert losses(spec) == warm[1]
+    first = len(checked)
+    assert (first > 0, losses(spec), len(checked)) == (True, warm[1], first)
+    for path in cache.glob("prefix/*/dev.states"):
+        flip_one_bit_and_restore_the_times(path)
+    said = list[SetUpWork]()
+    with reported_to(said.append, every_s=3600):
+        assert losses(spec) == warm[1]
+    assert len(checked) > first
+    assert "the states of 1 of" in str(said[0])
+
+
 @pytest.mark.parametrize("pattern", ["prefix/*/train.*s", "tokens/*/*.npy", "tokens/*/*"])
 def test_files_that_change_places_with_those_of_another_key_are_noticed(
     pattern: str, warm: tuple[Path, list[tuple[float, ...]]], cache: Path, make_any_trial: TrialMaker
@@ -169,7 +204,7 @@ def test_files_that_change_places_with_those_of_another_key_are_noticed(
     assert losses(make_any_trial(**other)) == before
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", "null", "1", '{"digest": 1, "content": 2}', "[" * 9999, "\0"])
+@each("content", ["[]", "{}", "null", "1", '{"digest": 1, "content": 2}', "[" * 9999, "\0"])
 def test_json_that_the_cache_did_not_write_is_a_value_error(content: str, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(content)

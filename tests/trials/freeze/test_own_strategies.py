@@ -8,6 +8,7 @@ from dashboards.views.kit.theme import LIGHT
 from orchestrator.analysis.layer_strip import layer_strip
 from orchestrator.analysis.wording import parts
 from tests.builders import make_spec
+from tests.examples import each
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from trials.draft import DraftError, FreezeDraft
 from trials.freeze.strategies import FREEZE_STRATEGIES, FreezeStrategy, StrategyLook, is_nested, shown_as
@@ -30,8 +31,8 @@ def frozen(name: str, strategy: FreezeStrategy, depth: int, *, embeddings: bool 
     return FreezeDraft(strategy=name, depth=depth, embeddings=embeddings).resolve(make_spec().model)
 
 
-@pytest.mark.parametrize(
-    ("name", "depth", "label", "strip"),
+@each(
+    "name, depth, label, strip",
     [
         ("ends", 2, "ends 2", "□ ■□□□□■"),
         ("ends", 4, "ends 4", "□ ■■□□■■"),
@@ -66,6 +67,7 @@ def test_a_look_is_part_of_the_registration_and_optional() -> None:
     [
         (outer, 1, "1 is not a depth of own in model 'starter' of 6 layers: 0, 2, 4, 6."),
         (spread, 0, "0 is not a depth of own in model 'starter' of 6 layers: 1, 2, 3, 6."),
+        (lambda n, d: frozenset(range(d)), 1 << 62, "of 6 layers: 0 to 6."),
         (lambda n, d: {n}, 1, "of 6 layers: none is (it would freeze the layers [6])."),
         (lambda n, d: 1 // 0, 1, "of 6 layers: none is (ZeroDivisionError: integer division or modulo by zero)."),
     ],

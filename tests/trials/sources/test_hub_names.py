@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
+from tests.examples import each
 from tests.hub_repos import cached_snapshot, model, point_at
 from tests.servers import Files, HubRepo, HubServer
 from trials.errors import ConfigError, ModelError
@@ -44,8 +45,8 @@ def refused(name: str, revision: str | None = None, *, offline: bool = False) ->
 # --- Names
 
 
-@pytest.mark.parametrize(
-    ("name", "means"),
+@each(
+    "name, means",
     [
         ("starter", {"folder": "starter"}),
         ("trials", {"folder": "trials"}),
@@ -100,6 +101,17 @@ def test_a_newer_commit_is_taken_when_the_hub_has_one(hub: HubServer) -> None:
     assert fetch("bert-base-cased", first.at.revision) == first
 
 
+def test_a_file_whose_bytes_changed_in_the_cache_is_downloaded_again_alone(hub: HubServer) -> None:
+    found = fetch("bert-base-cased")
+    path = found.folder / "model.safetensors"
+    before = path.read_bytes()
+    path.write_bytes(bytes([before[0] ^ 1]) + before[1:])
+    hub.asked()
+    assert "is damaged on this machine" in refused("bert-base-cased", offline=True)
+    assert (fetch("bert-base-cased"), path.read_bytes()) == (found, before)
+    assert {request.path.rpartition("/")[2] for request in hub.asked() if "resolve" in request.path} == {path.name}
+
+
 # --- Offline
 
 
@@ -131,11 +143,9 @@ def test_offline_a_name_of_several_owners_is_asked_back(hub: HubServer) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "is_off"),
-    [("HF_HUB_OFFLINE", "1", True), ("HF_HUB_OFFLINE", "0", False), ("TRANSFORMERS_OFFLINE", "yes", True),
-     ("HF_DATASETS_OFFLINE", "ON", True), ("HF_DATASETS_OFFLINE", "no", False)],
-)  # fmt: skip
+@each("variable, value, is_off", [
+     ("HF_HUB_OFFLINE", "1", True), ("HF_HUB_OFFLINE", "0", False), ("TRANSFORMERS_OFFLINE", "yes", True),
+     ("HF_DATASETS_OFFLINE", "ON", True), ("HF_DATASETS_OFFLINE", "no", False)])  # fmt: skip
 def test_the_libraries_own_switches_mean_offline(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, *, is_off: bool
 ) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.examples import each
 from tests.servers import Files, LoopbackServer, Reply, Request, UdServer, as_json
 from trials.errors import DataError
 from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
@@ -96,6 +98,18 @@ def test_a_file_gone_from_the_cache_is_fetched_again_alone(server: UdServer) -> 
     ]  # fmt: skip
 
 
+def test_a_file_whose_bytes_changed_in_the_cache_is_fetched_again_alone(server: UdServer) -> None:
+    found = fetch()
+    path = found.folder / "en_ewt-ud-dev.conllu"
+    before, status = path.read_bytes(), path.stat()
+    path.write_bytes(before.replace(b"NOUN", b"VERB", 1))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    server.asked()
+    assert f"is damaged on this machine ({path} has other bytes than were fetched)" in refusal(offline=True)
+    assert (fetch(), path.read_bytes()) == (found, before)
+    assert len(server.asked()) == 2
+
+
 def test_an_unfinished_treebank_is_not_listed_and_the_next_run_resumes_it(server: UdServer) -> None:
     server.cuts["en_ewt-ud-test.conllu"] = [300, 0, 0, 0, 0]
     assert "300 of " in refusal()
@@ -160,13 +174,13 @@ def test_a_treebank_or_release_that_nobody_published_is_named(
     assert message.endswith(f"/{name}/tags.")
 
 
-@pytest.mark.parametrize("name", ["EWT", "UD_English", "../UD_English-EWT", "UD_English-EWT/..", "UD_English-EWT\n"])
+@each("name", ["EWT", "UD_English", "../UD_English-EWT", "UD_English-EWT/..", "UD_English-EWT\n"])
 def test_what_cannot_be_a_treebanks_name_is_refused_without_asking(server: UdServer, name: str) -> None:
     assert refusal(name).endswith("is not a treebank's name, which is UD_LANGUAGE-NAME, e.g. UD_English-EWT.")
     assert server.asked() == []
 
 
-@pytest.mark.parametrize("release", ["", "2", "r2.16", "latest", "../2.16"])
+@each("release", ["", "2", "r2.16", "latest", "../2.16"])
 def test_what_cannot_be_a_release_is_refused_without_asking(server: UdServer, release: str) -> None:
     assert refusal(NAME, release) == f"{release!r} is not a release of Universal Dependencies, which is e.g. 2.16."
     assert server.asked() == []
