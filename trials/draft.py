@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from trials.errors import PermafrostError, unknown
 from trials.freeze.rules import ADAPTIVE
-from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, look_of, possible_depths
+from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, frozen_layers, has_depths, possible_depths
 from trials.model_checks.checked_models import check_model
 from trials.plugins.loading import HINT
 from trials.settings import EMBEDDINGS_ALONE, DataSpec, FreezeSpec, Frozen, ModelSpec, Positive, Recipe, Rule
@@ -78,7 +78,7 @@ class FreezeDraft(Frozen):
 
     @model_validator(mode="after")
     def _embeddings_alone_only_with_a_depth(self) -> FreezeDraft:
-        if self.depth == -1 and not look_of(self.strategy).numbered:
+        if self.depth == -1 and not has_depths(self.strategy):
             raise ValueError(f"`depth: -1` is not a depth of {self.strategy}; the embeddings alone: {EMBEDDINGS_ALONE}")
         if self.depth == -1 and "embeddings" in self.model_fields_set and not self.embeddings:
             raise ValueError("`depth: -1` freezes the embeddings, which `embeddings: false` does not; leave one out")
@@ -112,7 +112,8 @@ class FreezeDraft(Frozen):
         """
         if found.layers or found.rule is not None:
             return ""
-        is_usual = self.strategy == "first_k" and self.depth == 0 if found.embeddings else self.strategy == "none"
+        alone = {"strategy": "first_k", "depth": 0, "embeddings": True}
+        is_usual = self.model_dump(exclude_defaults=True) == alone if found.embeddings else self.strategy == "none"
         if is_usual:
             return ""
         told = ", ".join(

@@ -74,12 +74,16 @@ def _word(name: str) -> str:
 
 def word_at(name: str, depth: int) -> str:
     """What labels call a registered strategy at a depth: `first 2`; `all`, which has one depth in any model."""
-    return f"{word_of(name)} {depth}" if _has_depths(name, id(FREEZE_STRATEGIES[name])) else word_of(name)
+    return f"{word_of(name)} {depth}" if has_depths(name) else word_of(name)
+
+
+def has_depths(name: str) -> bool:
+    """Whether there is a model in which a strategy has several depths, so that a label must say which."""
+    return name not in FREEZE_STRATEGIES or _has_depths(name, id(FREEZE_STRATEGIES[name]))
 
 
 @lru_cache(maxsize=256)
 def _has_depths(name: str, _registered: int) -> bool:
-    """Whether there is a model in which a strategy has several depths, so that a label must say which."""
     return any(len(possible_depths(name, n_layers)) > 1 for n_layers in range(1, _MODELS_TO + 1))
 
 
