@@ -28,7 +28,7 @@ from trials.tasks.task import Split, as_score
 from trials.training.batching import batches_of, nested_subset, stratified_subset
 from trials.training.checkpoint import Checkpoints, TrialState
 from trials.training.device_loader import graphs_wanted
-from trials.training.freeze_course import FreezeCourse, freeze_parts
+from trials.training.freeze_course import FreezeSchedule, freeze_parts
 from trials.training.loop import BestEpoch, Training, evaluate, never, split_report
 
 
@@ -133,7 +133,7 @@ class _RunningTrial:
         done = checkpoint.step if checkpoint else 0
         training = new_training(spec, self.loaded, self.data, subset, device, done=done, accumulation=accumulation)
         dropout, best = GlobalStream(spec.seeds.order, "dropout", device), BestEpoch(self.loaded)
-        self.state = TrialState(spec, training, FreezeCourse(spec, training), best, dropout, [])
+        self.state = TrialState(spec, training, FreezeSchedule(spec, training), best, dropout, [])
         self._subset = subset.tolist()
         self.grown = GrownPrefix(spec, self.loaded, self.prefix, self._subset, device)
         if checkpoint:

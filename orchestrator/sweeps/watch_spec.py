@@ -164,9 +164,9 @@ class WatchSpec(_Guarded):
     Attributes:
         log: File to which the log is appended, one JSON object per line, new or an earlier log; None for no log.
         notify: Recipients of messages about its end and stalls.
-        mlflow: A server that receives a run a trial; None for none.
+        mlflow: A server that receives one run per trial; None for none.
         tensorboard: Folder for TensorBoard's files; None for none.
-        wandb: A project of Weights & Biases that receives a run a trial; None for none.
+        wandb: A project of Weights & Biases that receives one run per trial; None for none.
     """
 
     log: Annotated[str, Field(min_length=1)] | None = None

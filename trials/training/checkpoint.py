@@ -29,7 +29,7 @@ from trials.seeding import GlobalStream
 from trials.settings import NEVER, CheckpointTimes
 from trials.spec import TrialSpec, evaluation_steps, steps_an_epoch
 from trials.tasks.task import NO_PREDICTION, Split
-from trials.training.freeze_course import FreezeCourse
+from trials.training.freeze_course import FreezeSchedule
 from trials.training.loop import BestEpoch, EvaluatedSplit, Training, never
 
 # Read a checkpoint and validate it against its trial before anything in it is used.
@@ -264,7 +264,7 @@ class TrialState:
 
     spec: TrialSpec
     training: Training
-    course: FreezeCourse
+    course: FreezeSchedule
     best: BestEpoch
     dropout: GlobalStream
     records: list[EpochRecord]

@@ -173,7 +173,7 @@ def statistics_for(rule: FreezingRule | None, training: Training) -> LayerStatis
 # --- What is frozen at which step
 
 
-class FreezeCourse:
+class FreezeSchedule:
     """A training whose frozen parts may change.
 
     Attributes:
@@ -185,7 +185,7 @@ class FreezeCourse:
         self._spec, self._training = spec, training
         self.freeze, self.rows = spec.always_frozen, list[Row]()
         self.trainable_params = training.loaded.trainable_params()
-        self._turns = _turns(spec, training.n_steps)
+        self._switch_steps = _switch_steps(spec, training.n_steps)
         self._rule = spec.freeze.rule
         self._changes = self._rule is not None or spec.thaw_every is not None
         self._measured = statistics_for(self._rule, training)
@@ -196,7 +196,7 @@ class FreezeCourse:
         """What is known to be frozen at some time."""
         if self._spec.thaw_every is None:
             return [self._spec.freeze]
-        return [self._spec.freeze.after_thaws(n) for n in range(len(self._turns) + 1)]
+        return [self._spec.freeze.after_thaws(n) for n in range(len(self._switch_steps) + 1)]
 
     def _counted(self, freeze: FreezeSpec) -> Flops:
         """The operations of a step while these parts are frozen."""
@@ -220,7 +220,7 @@ class FreezeCourse:
 
     def switch(self) -> bool:
         """Freeze what is to be frozen from this step on; whether that is something else than before."""
-        freeze = self._freeze_after(sum(turn <= self._training.step for turn in self._turns))
+        freeze = self._freeze_after(sum(turn <= self._training.step for turn in self._switch_steps))
         if self._switched and freeze == self.freeze:
             return False
         if self._rule is not None:
@@ -241,7 +241,7 @@ class FreezeCourse:
         """Train as far as `stop`, the next turn, or the first step after which `pause` is true, and measure there."""
         training = self._training
         train_mode(training.loaded.model, training.loaded.parts, self.freeze, frozen_dropout=self._spec.frozen_dropout)
-        turn = min((turn for turn in self._turns if turn > training.step), default=training.n_steps)
+        turn = min((turn for turn in self._switch_steps if turn > training.step), default=training.n_steps)
         losses = train_steps(training, min(stop, turn) - training.step, pause)
         if self._rule is not None and training.step == turn < training.n_steps:
             self.rows.append(self._measured.row(self.freeze.depth, is_first=not self.rows))
@@ -257,7 +257,7 @@ class FreezeCourse:
     def mean_depth(self) -> float:
         """Frozen layers, mean over the steps so far."""
         step, rule = self._training.step, self._rule
-        ends = [0, *(turn for turn in self._turns if turn < step), step]
+        ends = [0, *(turn for turn in self._switch_steps if turn < step), step]
         if rule is None:
             depths = [self._freeze_after(n).depth for n in range(len(ends) - 1)]
         else:
@@ -281,19 +281,21 @@ class FreezeCourse:
         """Whether a training at this step can have seen these rows and taken so many layers out."""
         if self._rule is None:
             return not rows and prefix_layers == 0
-        fits = len(rows) == sum(turn <= step for turn in self._turns)
+        fits = len(rows) == sum(turn <= step for turn in self._switch_steps)
         fits = fits and all(len(row) == self._measured.n_layers for row in rows)
         return fits and 0 <= prefix_layers <= depths_after(self._rule, self._spec.model.n_layers, rows)[-1]
 
     def resume(self, rows: Sequence[Row], tensors: Sequence[torch.Tensor]) -> None:
         """Go on from what a checkpoint holds."""
         self.rows = list(rows)
-        self.freeze = self._freeze_after(sum(turn < self._training.step for turn in self._turns))  # in the last step
+        self.freeze = self._freeze_after(
+            sum(turn < self._training.step for turn in self._switch_steps)
+        )  # in the last step
         for mine, saved in zip(self.tensors, tensors, strict=True):
             mine.copy_(saved)
 
 
-def _turns(spec: TrialSpec, n_steps: int) -> list[int]:
+def _switch_steps(spec: TrialSpec, n_steps: int) -> list[int]:
     """The steps after which what is frozen may change, ascending; the last step is none."""
     if spec.freeze.rule is not None:
         return turns_of(spec.freeze.rule, n_steps)

@@ -23,7 +23,7 @@ from trials.record import EpochRecord
 from trials.run import new_model, new_training, run_trial, train_subset
 from trials.spec import TrialSpec
 from trials.training.batching import collate
-from trials.training.freeze_course import FreezeCourse
+from trials.training.freeze_course import FreezeSchedule
 
 CPU = torch.device("cpu")
 FREEZES: dict[str, dict[str, Any]] = {
@@ -63,7 +63,7 @@ def counted_and_torchs(spec: TrialSpec) -> tuple[float, int]:
     below = section(getattr(model, model.base_model_prefix), family_of(spec.model), 0, prefix_depth(spec))
     prefix = take_prefix(spec, loaded, data, subset.tolist(), CPU)
     training = new_training(spec, loaded, prefix.data, subset, CPU)
-    unfreezing = FreezeCourse(spec, training)
+    unfreezing = FreezeSchedule(spec, training)
     steps = torchs_count(lambda: unfreezing.train_to(training.n_steps))
     once = torchs_count(lambda: [below(**collate([examples[i]], 0, CPU).inputs) for i in subset])
     return prefix.train_flops + training.flops, steps + (once if prefix.depth else 0)
