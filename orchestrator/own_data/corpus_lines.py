@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from orchestrator.config.quantities import counted
-from trials.datasets.check import check_split
-from trials.datasets.corpus import Item, Text
+from trials.datasets.corpus import Item, Text, check_split
 from trials.escaping import quoted
 from trials.settings import DataSpec
 from trials.tasks import TASKS

@@ -32,8 +32,7 @@ from trials.cache.node_cache import (
     read_checked_json,
     write_json,
 )
-from trials.datasets.corpus import SPLITS, Item
-from trials.datasets.documents import document_indices
+from trials.datasets.corpus import SPLITS, Item, document_indices
 from trials.errors import reason
 from trials.escaping import Stamp, stamp_of
 from trials.models.load import has_token_types, load_tokenizer

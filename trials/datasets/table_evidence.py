@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trials.datasets.column_evidence import TagEvidence
+from trials.datasets.schemes import TagEvidence
 from trials.datasets.table_reader import column_cells, first_rows
 from trials.errors import ConfigError, DataError, unknown
 from trials.escaping import quoted

@@ -13,9 +13,21 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from trials.metrics import pseudo_values
-from trials.metrics.metric import PredictedSplit, TaskMetric, register
-from trials.metrics.pseudo_values import Counts, Floats, Ids, Score, count, count_items, counted, label_counts, share
+from trials.metrics import metric
+from trials.metrics.metric import (
+    Counts,
+    Floats,
+    Ids,
+    PredictedSplit,
+    Score,
+    TaskMetric,
+    count,
+    count_items,
+    counted,
+    label_counts,
+    register,
+    share,
+)
 
 # Metrics over words or texts, each with one label.
 
@@ -75,7 +87,7 @@ register(
         group="label",
         outputs=frozenset({"tags", "classes"}),
         function=lambda split: macro_f1(split.gold, split.predicted),
-        contributions=lambda split: counted(counts_of(split), pseudo_values.macro_f1),
+        contributions=lambda split: counted(counts_of(split), metric.macro_f1),
     )
 )
 
@@ -208,12 +220,12 @@ def _register(score: str, about: str, of_sums: Score) -> None:
     )
 
 
-_register("precision", ", strict IOB2: precision.", partial(pseudo_values.micro_share, 1))
-_register("recall", ": recall.", partial(pseudo_values.micro_share, 0))
-_register("f1", ": F1.", pseudo_values.micro_f1)
-_register("macro_precision", ": mean precision of the types.", partial(pseudo_values.macro_share, 1))
-_register("macro_recall", ": mean recall of the types.", partial(pseudo_values.macro_share, 0))
-_register("macro_f1", ": mean F1 of the types.", pseudo_values.macro_f1)
+_register("precision", ", strict IOB2: precision.", partial(metric.micro_share, 1))
+_register("recall", ": recall.", partial(metric.micro_share, 0))
+_register("f1", ": F1.", metric.micro_f1)
+_register("macro_precision", ": mean precision of the types.", partial(metric.macro_share, 1))
+_register("macro_recall", ": mean recall of the types.", partial(metric.macro_share, 0))
+_register("macro_f1", ": mean F1 of the types.", metric.macro_f1)
 
 
 # Metrics over texts, each with one class or one number.
@@ -286,7 +298,7 @@ register(
         group="correlation",
         outputs=frozenset(),  # only of tasks that select by it
         function=lambda split: matthews(split.gold, split.predicted),
-        contributions=lambda split: counted(counts_of(split), pseudo_values.matthews),
+        contributions=lambda split: counted(counts_of(split), metric.matthews),
         lowest=-1.0,
     )
 )
@@ -298,7 +310,7 @@ register(
         group="label",
         outputs=frozenset({"binary"}),
         function=lambda split: binary_f1(split.gold, split.predicted, split.positive),
-        contributions=lambda split: counted(counts_of(split, split.positive), pseudo_values.label_f1(split.positive)),
+        contributions=lambda split: counted(counts_of(split, split.positive), metric.label_f1(split.positive)),
     )
 )
 register(
@@ -309,9 +321,7 @@ register(
         group="correlation",
         outputs=frozenset({"numbers"}),
         function=lambda split: pearson(split.gold, split.predicted),
-        contributions=lambda split: counted(
-            pseudo_values.pearson_statistics(split.gold, split.predicted), pseudo_values.pearson
-        ),
+        contributions=lambda split: counted(metric.pearson_statistics(split.gold, split.predicted), metric.pearson),
         lowest=-1.0,
     )
 )
@@ -323,7 +333,7 @@ register(
         group="correlation",
         outputs=frozenset({"numbers"}),
         function=lambda split: spearman(split.gold, split.predicted),
-        contributions=lambda split: pseudo_values.spearman_values(split.gold, split.predicted),
+        contributions=lambda split: metric.spearman_values(split.gold, split.predicted),
         lowest=-1.0,
     )
 )
@@ -342,8 +352,8 @@ register(
         about="Of whole entities as the script conlleval reads IOB tags, where an I- may begin an entity: F1.",
         group="span",
         outputs=frozenset({"spans"}),
-        function=lambda split: float(pseudo_values.micro_f1(span_counts(split, lenient=True).sum(axis=0))),
-        contributions=lambda split: pseudo_values.counted(span_counts(split, lenient=True), pseudo_values.micro_f1),
+        function=lambda split: float(metric.micro_f1(span_counts(split, lenient=True).sum(axis=0))),
+        contributions=lambda split: metric.counted(span_counts(split, lenient=True), metric.micro_f1),
     )
 )
 

@@ -22,8 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from trials.cache.encoding import EncodedCorpus, encode_for
 from trials.errors import ModelError
 from trials.hardware.device import default_device
-from trials.metrics.metric import METRICS, PredictedSplit, TaskMetric
-from trials.metrics.pseudo_values import accuracy, counted
+from trials.metrics.metric import METRICS, PredictedSplit, TaskMetric, accuracy, counted
 from trials.metrics.task_metrics import counts_of
 from trials.models.load import load_model, load_tokenizer
 from trials.prefix.rule import why_not_cut

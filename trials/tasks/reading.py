@@ -7,13 +7,20 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from trials.datasets.broken_lines import BrokenLines, BrokenLinesError
-from trials.datasets.column_evidence import TagEvidence
-from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, fingerprint, item_words, load_corpus
-from trials.datasets.documents import DOCUMENT, document_indices
-from trials.datasets.schemes import OUTSIDE
+from trials.datasets.corpus import (
+    DOCUMENT,
+    SPLITS,
+    Corpus,
+    Item,
+    Sentence,
+    document_indices,
+    fingerprint,
+    item_words,
+    load_corpus,
+)
+from trials.datasets.schemes import OUTSIDE, TagEvidence
 from trials.datasets.table_reader import label_cells
-from trials.datasets.text_file import read_lines
+from trials.datasets.text_file import BrokenLines, BrokenLinesError, read_lines
 from trials.errors import DataError
 from trials.escaping import quoted
 from trials.settings import DataSpec, Files

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.metrics import f1_score, matthews_corrcoef
 
 from tests.examples import each
-from trials.metrics.pseudo_values import Floats, Ids
+from trials.metrics.metric import Floats, Ids
 from trials.metrics.task_metrics import binary_f1, matthews, pearson, spearman
 
 Correlation = Callable[[Floats, Floats], float]

@@ -17,8 +17,7 @@ from seqeval.scheme import IOB2, Entities
 
 from tests.examples import each
 from tests.peers import times_of
-from trials.metrics.metric import METRICS, PredictedSplit
-from trials.metrics.pseudo_values import Ids
+from trials.metrics.metric import METRICS, Ids, PredictedSplit
 from trials.metrics.task_metrics import SpanScores, TagScore, span_scores, span_table, span_types, spans
 
 CONLL = Path(__file__).parents[4] / "shared" / "data" / "conll2003pp" / "conllpp_dev.txt"

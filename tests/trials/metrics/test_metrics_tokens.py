@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, classification_report, f1_score
 
-from trials.metrics.pseudo_values import Ids
+from trials.metrics.metric import Ids
 from trials.metrics.task_metrics import TagScore, accuracy, macro_f1, tag_table
 
 NAMES = ("ADJ", "NOUN", "PUNCT", "VERB", "X")

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import each
-from trials.metrics import pseudo_values as module
+from trials.metrics import metric as module
 from trials.metrics import task_metrics
-from trials.metrics.pseudo_values import (
+from trials.metrics.metric import (
     Floats,
     Ids,
     Score,
