@@ -182,3 +182,9 @@ def notices(lines: Sequence[str], colour: str, title: str) -> Any:
     if not lines:
         return None
     return dmc.Alert([html.Div(line) for line in lines], title=title, color=colour, variant="outline")
+
+
+def copied(text: str, what: str) -> Any:
+    """Text in a box with a button that copies it."""
+    copy = dcc.Clipboard(content=text, title=f"Copy {what}", className="copy")
+    return html.Div([html.Code(text, tabIndex="0"), copy], className="copied")

@@ -38,6 +38,7 @@ class Part(Generic[Info]):
         note: What its table leaves out, and why, as one line below it on every surface; empty if nothing.
         any_state: Whether it shows trials in any state, so that it needs no completed one.
         of_store: Whether it shows more than what is selected, so that a report has it once, in its summary.
+        if_any: On a page it is left out if it has nothing to show.
         on_demand: On a page it opens, and is only then asked for, by these words; empty if it is there at once.
     """
 
@@ -53,6 +54,7 @@ class Part(Generic[Info]):
     note: Callable[[Info], str] = lambda info: ""
     any_state: bool = False
     of_store: bool = False
+    if_any: bool = False
     on_demand: str = ""
 
 
@@ -188,6 +190,9 @@ class View:
         content_ignores: Fields of the page query that these components do not depend on.
         add_callbacks: Registers callbacks of its own; they look up what a page selects with the function passed.
         item_page: The page of one of its items.
+        of_all: Fields of the page query of which it shows all values unless the address names one.
+        why_dimmed: Why the page has nothing to show for a store; empty if it has.
+        takes_in: Older addresses that lead here.
     """
 
     path: str
@@ -199,8 +204,11 @@ class View:
     content_ignores: tuple[str, ...] = ()
     add_callbacks: Callable[[dash.Dash, Callable[[str], Selection]], None] | None = None
     item_page: ItemPage | None = None
+    of_all: tuple[str, ...] = ()
+    why_dimmed: Callable[[Selection], str] = lambda selection: ""
+    takes_in: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """A word for files: the address without its slash."""
-        return self.path.strip("/") or "overview"
+        return self.path.strip("/") or "answer"
