@@ -19,8 +19,8 @@ from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.trial_page import trial_page
 from orchestrator.commands.app import app
+from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.pilot_worker import measured
-from orchestrator.forecast.plan_forecast import forecast_of
 from orchestrator.forecast.values import as_json
 from orchestrator.monitoring.metrics import METRICS
 from orchestrator.store import ResultStore

@@ -28,6 +28,7 @@ class SplitReport:
         tags: Support, precision, recall and F1 of every label.
         contributions: What each sentence or text contributes to the score, in the corpus's order; their mean is the
             score (`trials.metrics.pseudo_values`). Empty where that is not known.
+        documents: The document of each, from 0; empty where the corpus knows none.
         constant_score: The score of the best constant prediction; what a run that learned nothing has.
         names: The labels that `gold` and `predicted` index; empty where predictions are not stored, and for numbers.
         gold: One label for each word or text, in the corpus's order; a number in a regression.
@@ -43,6 +44,7 @@ class SplitReport:
     gold: tuple[float, ...] = ()
     predicted: tuple[float, ...] = ()
     probability: tuple[float | None, ...] = ()
+    documents: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

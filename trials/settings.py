@@ -135,6 +135,8 @@ class Columns(Frozen):
         label: The class, or the number of a regression.
         tokens: The words of a sentence (in a column file, the word of a line).
         tags: One tag per word (in CoNLL-U, `upos` or `xpos`).
+        document: In a table, what the row's text or sentence is a part of (an article, a thread); intervals take whole
+            documents as the sample. It changes no trial, so it is not part of a trial's identity.
     """
 
     text: str | int | None = None
@@ -142,6 +144,7 @@ class Columns(Frozen):
     label: str | int | None = None
     tokens: str | int | None = None
     tags: str | int | None = None
+    document: str | int | None = None
 
 
 class First(Frozen):

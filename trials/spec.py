@@ -22,10 +22,11 @@ from trials.settings import Columns, DataSpec, FreezeSpec, ModelSpec, Positive, 
 
 SCHEMA_VERSION = 1  # increment it when the same spec would give other results
 
-NOT_IDENTITY = {
-    "data": {"name", "train", "dev", "test", "mismatched", "source", "sizes", "notes"},
-    "model": {"name", "path", "source"},
-    "freeze": {"strategy"},
+NOT_IDENTITY: dict[str, dict[str, Any]] = {
+    "data": dict.fromkeys(("name", "train", "dev", "test", "mismatched", "source", "sizes", "notes"), True)
+    | {"columns": {"document": True}},
+    "model": dict.fromkeys(("name", "path", "source"), True),
+    "freeze": {"strategy": True},
 }
 # Fields that were added after the first release. At these values they change nothing and are left out of the identity,
 # so that a trial that was completed before is not run again.
@@ -35,7 +36,7 @@ LATER: dict[str, dict[str, Any]] = {
         "order_seed": None,
     },
     "optim": {"schedule": "linear", "layer_decay": None, "embedding_updates": "dense"},
-    "data": {"columns": Columns().model_dump(), "scheme": "auto", "first": None, "held_out": None},
+    "data": {"columns": Columns().model_dump(exclude={"document"}), "scheme": "auto", "first": None, "held_out": None},
     "model": {"pickle": False},
     "freeze": {"rule": None},
 }  # fmt: skip

@@ -24,7 +24,7 @@ from orchestrator.config.console import (
     step_progress,
 )
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.specs import planned_specs
+from orchestrator.store.contents import planned_specs
 from trials.errors import ConfigError, RefusedError
 
 _NO_PICTURES = "--no-pictures"

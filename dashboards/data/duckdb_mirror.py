@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart
-from orchestrator.store.follower import Follower
+from orchestrator.store.results import Follower
 from orchestrator.store.schema import KEYS, METRICS, TABLES
 
 COLUMNS = {

@@ -17,12 +17,10 @@ import pyarrow as pa
 from dashboards.data.duckdb_mirror import TrialNumbers
 from orchestrator.analysis.cells import cell_columns, setup_labels
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import BrokenPart
+from orchestrator.store.contents import BrokenPart, SweepPlan, stored_spec
 from orchestrator.store.decisions import newest_plan
-from orchestrator.store.follower import Follower
-from orchestrator.store.plans import SweepPlan
+from orchestrator.store.results import Follower
 from orchestrator.store.schema import KEYS, TABLES
-from orchestrator.store.specs import stored_spec
 from trials.errors import StoreError
 from trials.settings import Seeds
 from trials.spec import TrialSpec

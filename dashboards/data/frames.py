@@ -26,10 +26,10 @@ import pyarrow.compute as pc
 from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, broken_part_messages, open_database
 from dashboards.data.followed import FollowedPlans, FollowedTable, PlanFrame, SpecReader
 from orchestrator.analysis.trial_frame import with_collapses, with_costs
-from orchestrator.claims.running_drivers import RunningDriver, began_at, likely_shares, running_drivers
+from orchestrator.claims.claims import RunningDriver, began_at, likely_shares, running_drivers
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import BrokenPart
-from orchestrator.store.follower import Follower
+from orchestrator.store.results import Follower
 from orchestrator.store.schema import METRICS
 from trials.record import COSTS
 from trials.settings import Seeds

@@ -9,10 +9,9 @@ from typing import Any
 import pandas as pd
 
 from orchestrator.analysis.layer_strip import FreezeName
-from orchestrator.published.beside import NO_TRIAL, Beside, Number
-from orchestrator.published.exhibit import Exhibit
+from orchestrator.published.comparison_tables import NO_TRIAL, Beside, Number
 from orchestrator.published.our_results import COUNTED, RELATIVE, SeedMean
-from orchestrator.published.study import PublishedNumber, Study
+from orchestrator.published.study import Exhibit, PublishedNumber, Study
 from orchestrator.published.study_parts import Metric
 
 _NAMES = {

@@ -17,7 +17,7 @@ from dashboards.views.kit.drawing import cell_name
 from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import STATES, Figure, Look, axis, layout
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.time_left import TRIAL_COLUMNS, Begun, time_left
+from orchestrator.forecast.pace import TRIAL_COLUMNS, Begun, time_left
 from orchestrator.store.schema import State
 from trials.settings import Seeds
 

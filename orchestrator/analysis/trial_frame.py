@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,18 @@ def with_collapses(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(collapsed=has_collapsed(*values))
 
 
-def with_sentences(frame: pd.DataFrame, contributions: Mapping[str, np.ndarray | None]) -> pd.DataFrame:
-    """The frame with `sentences`: what each sentence contributes to the trial's score, by trial id; else None."""
-    values = pd.Series([contributions.get(i) for i in frame["trial_id"]], index=frame.index, dtype=object)
-    return frame.assign(sentences=values)
+def with_sentences(
+    frame: pd.DataFrame,
+    contributions: Mapping[str, np.ndarray | None],
+    documents: Mapping[str, np.ndarray] = MappingProxyType({}),
+) -> pd.DataFrame:
+    """The frame with `sentences`, what each sentence contributes to the trial's score, and `documents`, the document of
+    each, from 0 (int); both by trial id, and None where they are not known.
+    """
+    columns = {"sentences": contributions, "documents": documents}
+    return frame.assign(
+        **{
+            name: pd.Series([known.get(i) for i in frame["trial_id"]], index=frame.index, dtype=object)
+            for name, known in columns.items()
+        }
+    )

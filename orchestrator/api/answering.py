@@ -9,8 +9,7 @@ from orchestrator.analysis.answer_text import NO_ANSWER as NO_ANSWER
 from orchestrator.analysis.answer_text import lines_of as lines_of
 from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import SweepPlan
-from orchestrator.store.specs import planned_specs
+from orchestrator.store.contents import SweepPlan, planned_specs
 from trials.errors import ConfigError, NothingMatchedError
 from trials.escaping.untrusted_text import escaped, html
 from trials.spec import TrialSpec

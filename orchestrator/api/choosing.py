@@ -13,8 +13,7 @@ from rich.console import Console
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.exporting import export_model, refuse_folder
 from orchestrator.api.launching import here, outcome_lines, resume_lines
-from orchestrator.config.console import download_progress, say
-from orchestrator.config.notebook_output import ShownInCell, notebook_output
+from orchestrator.config.console import ShownInCell, download_progress, notebook_output, say
 from orchestrator.config.quantities import duration
 from orchestrator.config.yaml_document import Document
 from orchestrator.own_data.choose_options import ChooseOptions
@@ -34,15 +33,14 @@ from orchestrator.own_data.sweep_file import (
     training_text,
     write_sweep,
 )
-from orchestrator.session.budget import Bounds
-from orchestrator.session.outcome import Outcome, early_end, trials_of
-from orchestrator.session.run_plan import run_plan
-from orchestrator.session.tables import plan_lines
+from orchestrator.session.display import plan_lines
+from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
+from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
+from orchestrator.sweeps.cluster_spec import settled
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import declared_sweep
-from orchestrator.sweeps.this_machine import settled
 from trials.draft import Lookup
 from trials.errors import RefusedError
 from trials.sources.corpus_draft import DataDraft
@@ -89,7 +87,7 @@ class Choice(ShownInCell):
     stopped: str | None = None
 
     def _draw(self, console: Console) -> None:
-        from orchestrator.forecast.text import forecast_line
+        from orchestrator.forecast.values import forecast_line
 
         files = {"sweep": self.sweep_file, "train": self.training_file, "model": self.model}
         lines = [str(self.answers), "", *outcome_lines(self.outcome)] if self.outcome is not None else []
@@ -251,9 +249,9 @@ def _fitting(
 
     Without past trials on this device pilots of a few dozen steps are timed, each once.
     """
+    from orchestrator.forecast.forecast import forecast_of
     from orchestrator.forecast.pilot import Pilots
-    from orchestrator.forecast.plan_forecast import forecast_of
-    from orchestrator.forecast.text import forecast_line
+    from orchestrator.forecast.values import forecast_line
 
     is_again = asks(path, question.asked)
     document = Document.read(path) if is_again else Document.of_text(path, sweep_text(question))

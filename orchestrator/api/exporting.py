@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestrator.api.model_card import model_card
-from orchestrator.config.console import DEFAULT_STORE, say
-from orchestrator.config.notebook_output import notebook_output
+from orchestrator.config.console import DEFAULT_STORE, notebook_output, say
 from orchestrator.config.quantities import duration, points
 from orchestrator.execution.rerun import find_trial, rerun
 from orchestrator.store import open_store
-from orchestrator.store.weights import find_weights
+from orchestrator.store.contents import find_weights
 from trials.errors import RefusedError
 
 

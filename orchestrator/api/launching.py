@@ -12,19 +12,16 @@ from rich.console import Console
 
 from orchestrator.api.answering import Answers, answers_of
 from orchestrator.api.tabulating import Table
-from orchestrator.config.console import DEFAULT_STORE, download_progress, say
-from orchestrator.config.notebook_output import ShownInCell, notebook_output
+from orchestrator.config.console import DEFAULT_STORE, ShownInCell, download_progress, notebook_output, say
 from orchestrator.config.quantities import counted, duration
 from orchestrator.config.yaml_document import Document
-from orchestrator.session.budget import Bounds
-from orchestrator.session.outcome import Outcome, early_end, trials_of
-from orchestrator.session.run_plan import Ended, run_plan
-from orchestrator.session.tables import plan_lines
+from orchestrator.session.display import plan_lines
+from orchestrator.session.outcome import Bounds, Outcome, early_end, trials_of
+from orchestrator.session.session import Ended, run_plan
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
+from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster, settled
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import SweepSpec, declared_sweep, load_sweep
-from orchestrator.sweeps.this_machine import settled
 from trials.draft import Lookup
 from trials.errors import ConfigError
 from trials.spec import TrialSpec

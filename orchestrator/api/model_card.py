@@ -16,9 +16,9 @@ from orchestrator.analysis.layer_strip import FreezeName
 from orchestrator.config.quantities import counted, points
 from orchestrator.config.yaml_document import MAX_BYTES, parsed
 from orchestrator.store import ResultStore
+from orchestrator.store.contents import stored_spec
 from orchestrator.store.evidence import evidence
 from orchestrator.store.schema import State
-from orchestrator.store.specs import stored_spec
 from trials.errors import ConfigError
 from trials.escaping.plain_files import read_text
 from trials.escaping.untrusted_text import markdown

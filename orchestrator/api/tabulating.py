@@ -10,11 +10,10 @@ from rich.console import Console
 from orchestrator.analysis.cells import TRIAL_COLUMNS, cell_label, objective_group, varying_settings
 from orchestrator.analysis.summary import CellSummary, summarise
 from orchestrator.api.answering import chosen_sweep
-from orchestrator.config.console import DEFAULT_STORE
-from orchestrator.config.notebook_output import ShownInCell
-from orchestrator.session.tables import cell_tables
+from orchestrator.config.console import DEFAULT_STORE, ShownInCell
+from orchestrator.session.display import cell_tables
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.specs import planned_specs
+from orchestrator.store.contents import planned_specs
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:

@@ -36,18 +36,18 @@ COMMANDS = {
         RUN,
     ),
     "plan": (
-        "orchestrator.commands.plan_command:plan",
+        "orchestrator.commands.launch_command:plan",
         "Show what a sweep would run, and forecast its time, energy, memory, disk and cost. Nothing is written.",
         RUN,
     ),
     "doctor": (
-        "orchestrator.commands.doctor:doctor",
+        "orchestrator.commands.operate:doctor",
         "Check that this machine is ready: Python, packages, devices, disk, Ray, data and models, browser.",
         START,
     ),
     "status": ("orchestrator.commands.status_command:status", "Show the sweeps of a store and their progress.", RUN),
     "stop": (
-        "orchestrator.commands.stop:stop",
+        "orchestrator.commands.operate:stop",
         "Stop all drivers of a sweep. Running trials continue to their next evaluation; launch it again to resume.",
         RUN,
     ),
@@ -67,12 +67,12 @@ COMMANDS = {
         READ,
     ),
     "reproduce": (
-        "orchestrator.commands.reproduce:reproduce",
+        "orchestrator.commands.launch_command:reproduce",
         "Run one trial again, without writing to the store, and compare every number that it computes.",
         READ,
     ),
     "export model": (
-        "orchestrator.commands.export_model:export_model",
+        "orchestrator.commands.export:export_model",
         "Write the model of a trial, with the weights of its best epoch, as a standard folder.",
         SHARE,
     ),
@@ -82,17 +82,17 @@ COMMANDS = {
         SHARE,
     ),
     "export mlflow": (
-        "orchestrator.commands.export_to:mlflow",
+        "orchestrator.commands.export:mlflow",
         "Write one run per trial to MLflow, nested under one of the sweep; runs of an earlier export are updated.",
         SHARE,
     ),
     "export tensorboard": (
-        "orchestrator.commands.export_to:tensorboard",
+        "orchestrator.commands.export:tensorboard",
         "Write scalars and hparams for TensorBoard, one folder per trial; files of an earlier export are replaced.",
         SHARE,
     ),
     "export wandb": (
-        "orchestrator.commands.export_to:wandb",
+        "orchestrator.commands.export:wandb",
         "Write one run per trial for Weights & Biases; runs of an earlier export are replaced.",
         SHARE,
     ),

@@ -177,7 +177,7 @@ def _ask() -> Ask | None:
 
 
 def _show_forecast(found: Choice) -> None:
-    from orchestrator.forecast.text import forecast_tables
+    from orchestrator.forecast.values import forecast_tables
 
     assert found.forecast is not None
     for part in forecast_tables(found.forecast):

@@ -32,14 +32,12 @@ from orchestrator.config.console import (
     stdout,
 )
 from orchestrator.config.quantities import counted, points
-from orchestrator.forecast import time_left
-from orchestrator.forecast.running_trials import Unfinished, unfinished_trials
-from orchestrator.session.follow import follow_store
-from orchestrator.session.outcome import earlier_note
-from orchestrator.session.tables import cell_tables
+from orchestrator.forecast import pace
+from orchestrator.forecast.pace import Unfinished, unfinished_trials
+from orchestrator.session.display import cell_tables
+from orchestrator.session.outcome import earlier_note, follow_store
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import SweepPlan
-from orchestrator.store.specs import planned_specs, stored_spec
+from orchestrator.store.contents import SweepPlan, planned_specs, stored_spec
 from orchestrator.sweeps.cluster_spec import find_cluster
 from trials.record import COSTS
 
@@ -91,7 +89,7 @@ def status(
 
 def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) -> None:
     """The progress of sweeps, with their tables."""
-    columns = dict.fromkeys([*TRIAL_COLUMNS, *time_left.TRIAL_COLUMNS, "checkpoint_error"])
+    columns = dict.fromkeys([*TRIAL_COLUMNS, *pace.TRIAL_COLUMNS, "checkpoint_error"])
     trials = results.trials(list(columns)).to_pylist()
     sweeps = [(plan, summarise(planned_specs(plan), trials)) for plan in plans]
     if as_json:
@@ -105,7 +103,7 @@ def _show(results: ResultStore, plans: Sequence[SweepPlan], *, as_json: bool) ->
         of_sweep = [driver for driver in drivers if driver.holder.sweep == plan.name]
         for driver in of_sweep:
             stdout.print_line(f"driver  {driver}")
-        if left := time_left.stored_time_left(results, plan, trials, of_sweep):
+        if left := pace.stored_time_left(results, plan, trials, of_sweep):
             stdout.print_line(f"time left: {left}")
         for table in cell_tables(cells):
             stdout.print(table)

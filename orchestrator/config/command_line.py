@@ -10,6 +10,16 @@ import typer
 
 from orchestrator.config.signals import end_with_command
 
+# Where `configs/` is: at the top of a checkout, inside this package in an installed wheel.
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def configs_folder(name: str) -> Path:
+    """A folder of `configs/`: `sweeps`, `clusters` or `published`."""
+    installed = _PACKAGE / "configs"
+    return (installed if installed.is_dir() else _PACKAGE.parent / "configs") / name
+
 
 def with_plugins(command: Any) -> Any:
     """A command, or a group with its commands, that loads plug-ins first: installed ones, and those of `--plugin`."""

@@ -23,12 +23,11 @@ from urllib.parse import urlsplit
 from packaging.requirements import InvalidRequirement, Requirement
 
 from orchestrator.config.quantities import counted
-from orchestrator.deploy import ray_token
+from orchestrator.deploy import ray_session
 from orchestrator.deploy.ray_session import user_folder
 from orchestrator.store import open_store
-from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, device_line, settled
 from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
-from orchestrator.sweeps.this_machine import check_room_here, device_line, settled
 from trials.draft import Lookup
 from trials.errors import ConfigError, MissingError, PermafrostError
 from trials.hardware.cpu_name import processor_name
@@ -232,8 +231,8 @@ def ray(environment: Mapping[str, str], address: str) -> Iterator[CheckResult]:
     """
     is_local = address in ("local", "inline")
     try:
-        if not ray_token.is_required(environment):
-            yield CheckResult("ray", "warn", ray_token.NO_TOKEN, f"Unset {ray_token.MODE}.")
+        if not ray_session.is_required(environment):
+            yield CheckResult("ray", "warn", ray_session.NO_TOKEN, f"Unset {ray_session.MODE}.")
             return
         if is_local:
             folder = user_folder(environment)
@@ -243,16 +242,16 @@ def ray(environment: Mapping[str, str], address: str) -> Iterator[CheckResult]:
         yield CheckResult("ray", "fail", str(error), "Fix what it names.")
         return
     try:
-        path = ray_token.token_file(environment)
+        path = ray_session.token_file(environment)
     except PermafrostError as error:
         yield CheckResult("ray", "warn" if is_local else "fail", f"for clusters: {error}", "Fix what it names.")
         return
-    if environment.get(ray_token.TOKEN):
-        yield CheckResult("ray", "ok", f"the token for clusters is in {ray_token.TOKEN}")
+    if environment.get(ray_session.TOKEN):
+        yield CheckResult("ray", "ok", f"the token for clusters is in {ray_session.TOKEN}")
     elif path is not None:
         yield CheckResult("ray", "ok", f"the token for clusters is in {path}, which only you can read")
     elif not is_local:
-        fix = f"Name a file with the cluster's token in {ray_token.TOKEN_PATH}."
+        fix = f"Name a file with the cluster's token in {ray_session.TOKEN_PATH}."
         yield CheckResult("ray", "warn", "there is no token for clusters", fix)
 
 

@@ -15,19 +15,85 @@ from typing import Any
 
 import pyarrow as pa
 
-from orchestrator.execution.checkpoint_store import forget
 from orchestrator.execution.events import Listener
+from orchestrator.storage.open_storage import open_storage
+from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import COMMIT_ORDER
-from orchestrator.store.row_digests import RECORDED, as_columns, of_columns, recorded
-from orchestrator.store.schema import EPOCHS, TABLES, State
-from orchestrator.store.weights import WEIGHTS, recorded_weights
+from orchestrator.store.contents import COMMIT_ORDER, WEIGHTS, recorded_weights
+from orchestrator.store.parts import RECORDED, as_columns, of_columns, recorded
+from orchestrator.store.schema import CHECKPOINTS, EPOCHS, TABLES, State, digest, is_intact, proven_reads
 from trials.datasets.corpus import Item
+from trials.errors import StoreError
 from trials.plugins.loading import source_digests
 from trials.record import EpochRecord, SplitReport, loss_fall, trial_totals
 from trials.spec import TrialSpec
 from trials.tasks.reading import read_corpus
 from trials.tasks.task import labels_of, words_of
+
+# Checkpoints of running trials, next to the rows of their store: one object per checkpoint.
+#
+#     <store>/checkpoints/<trial_id>-<attempt>-<step>-<digest>.safetensors
+#
+# Attempt and step are padded with zeros, so the newest sorts last, and a late worker of an older attempt can only add
+# older names. A checkpoint whose bytes do not match its digest counts as absent: resuming from it would give other
+# numbers.
+
+ROOM_BYTES = 16_000_000
+
+
+class StoredCheckpoints:
+    """The checkpoints of one trial: a `trials.training.checkpoint.CheckpointStorage`."""
+
+    def __init__(self, store: str, trial_id: str, attempt: int) -> None:
+        self._storage, self._trial_id, self._attempt = open_storage(store).at(CHECKPOINTS), trial_id, attempt
+
+    def load(self) -> bytes | None:
+        """The newest checkpoint of this attempt and earlier ones."""
+        for name in reversed(self._names()):
+            try:
+                content = proven_reads(self._storage).read(name)
+            except FileNotFoundError:  # another process has replaced it by a newer one
+                continue
+            if is_intact(name, content):
+                return content
+        return None
+
+    def save(self, step: int, content: bytes) -> None:
+        """Save a new checkpoint, then delete earlier ones.
+
+        Raises:
+            StoreError: it cannot be written, or would leave no room for rows, which trials need more.
+        """
+        free = self._storage.free_bytes()
+        if free is not None and free < len(content) + ROOM_BYTES:
+            raise StoreError(
+                f"{self._storage}: no room for a checkpoint of {len(content) / 1e6:.1f} MB ({free / 1e6:.1f} MB are "
+                f"free, and {ROOM_BYTES / 1e6:.0f} MB are left for rows)."
+            )
+        old = self._names()
+        name = f"{self._trial_id}-{self._attempt:06}-{step:012}-{digest(content)}.safetensors"
+        self._storage.write(name, content)
+        for one in old:
+            if one != name:
+                self._storage.delete(one)
+
+    def _names(self) -> list[str]:
+        last = f"{self._trial_id}-{self._attempt + 1:06}"
+        return [name for name in names_of(self._storage, self._trial_id) if name < last]
+
+
+def names_of(storage: Storage, trial_id: str) -> list[str]:
+    """All checkpoints of a trial, oldest first."""
+    return sorted(name for name in storage.files() if name.startswith(f"{trial_id}-"))
+
+
+def forget(store: Storage, trial_ids: set[str]) -> None:
+    """Delete the checkpoints of trials that have ended."""
+    storage = store.at(CHECKPOINTS)
+    for name in storage.files():
+        if name.partition("-")[0] in trial_ids:
+            storage.delete(name)
+
 
 COMPACT_EVERY = 200  # commits: the number of small parts per table between two compactions
 FLUSH_EVERY_S = 1.0  # the most that a killed driver loses of finished trials, and the interval between small parts
@@ -205,7 +271,8 @@ def contribution_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> lis
     if not report.contributions:
         return []
     key = {"trial_id": spec.trial_id, "attempt": attempt, "split": report.split}
-    return [{**key, "values": list(report.contributions)}]
+    documents = list(report.documents) or None
+    return [{**key, "values": list(report.contributions), "documents": documents}]
 
 
 def prediction_rows(spec: TrialSpec, attempt: int, report: SplitReport) -> list[dict[str, Any]]:

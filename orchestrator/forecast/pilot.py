@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from orchestrator.analysis.layer_strip import strip_and_word
 from orchestrator.config.quantities import counted
-from orchestrator.forecast.observation import PILOT, Inputs, Observation
+from orchestrator.forecast.history import PILOT, Inputs, Observation
 from orchestrator.forecast.work import (
     PrefixLedger,
     group_key,

@@ -6,26 +6,159 @@ The driver runs on the cluster, so the sweep continues when the laptop is closed
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import logging
 import os
 import re
 import shlex
+import shutil
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from orchestrator.deploy.ray_token import check_client_token
-from orchestrator.ray_backend.job_package import our_modules, pinned_packages
+import yaml
+from packaging.requirements import Requirement
+
+from orchestrator.config.yaml_document import Document
+from orchestrator.deploy.ray_session import check_client_token
 from orchestrator.sweeps.cluster_spec import ClusterSpec
+from trials.datasets.corpus import SPLITS
 from trials.errors import ConfigError, MissingError, RefusedError
+from trials.escaping.plain_files import digest_of
+from trials.plugins.loading import loaded
+from trials.starter import BUNDLED_TREEBANKS, STARTER
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+# What is sent with a submitted sweep: its file, the local data and models that it names, and our own code.
+
+MOST_BYTES = 400 << 20  # Ray refuses packages above 500 MiB
+CLUSTER_FILE = "cluster.yaml"
+# The settings whose values are paths, and the keys around settings that are none themselves.
+_PATHS = {("model",), ("model", "folder"), ("data",), ("data", "folder"), *(("data", split) for split in SPLITS)}
+_NO_SETTINGS = {"trial", "space", "cases", "choice"}
+_LEFT_TO_THE_CLUSTER = {"ray", "permafrost-sweeps"}  # Ray is installed on the nodes, and our code is sent
+
+
+def package_sweep(folder: Path, document: Document, spec: ClusterSpec, here: Path) -> str:
+    """Write the files that a job needs into its working directory; the name of the sweep's file there.
+
+    Args:
+        folder: The working directory, empty.
+        here: The folder that relative paths refer to; they are the same in `folder`.
+
+    Raises:
+        ConfigError: local files are outside of `here`, or too large to be sent.
+        RefusedError: a link in a corpus or model leads out of its folder.
+    """
+    named = {key: document.content.get(key) for key in ("trial", "space")}
+    files = {file for path in _local_paths(named, here) for file in _files(path)}
+    n_bytes = sum(file.stat().st_size for file in files)
+    if n_bytes > MOST_BYTES:
+        raise ConfigError(
+            f"{document.path}: names {n_bytes >> 20:,} MiB of local files, and at most {MOST_BYTES >> 20} are sent. "
+            "Put them where the cluster's nodes can read them and name that absolute path, or use a hub's dataset.",
+            exit_code=3,
+        )
+    for file in files:
+        target = folder / file.relative_to(here)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, target)
+    name = f"{document.path.stem}.sweep.yaml"
+    content = {key: value for key, value in document.content.items() if key != "plugins"}  # see `package_plugins`
+    (folder / name).write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    there = spec.model_copy(update={"address": "auto"}).model_dump(mode="json", exclude_unset=True)
+    (folder / CLUSTER_FILE).write_text(yaml.safe_dump(there | {"address": "auto"}), encoding="utf-8")
+    return name
+
+
+def _local_paths(value: Any, here: Path, keys: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Existing paths that are values of the keys that name paths. Raises ConfigError: one is outside of `here`."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            words = [word for word in str(key).split(".") if word not in _NO_SETTINGS]
+            yield from _local_paths(inner, here, (*keys, *words))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _local_paths(inner, here, keys)
+    elif isinstance(value, str) and keys in _PATHS and value not in (STARTER, *BUNDLED_TREEBANKS):
+        path = _existing(value, here)
+        if path is not None and not (path.is_relative_to(here) and path.resolve().is_relative_to(here)):
+            raise ConfigError(
+                f"{value}: lies outside of {here}, so it is not sent. Launch from a folder that contains it and use a "
+                "path relative to that.",
+                exit_code=3,
+            )
+        if path not in (None, here):
+            yield path
+
+
+def _existing(text: str, here: Path) -> Path | None:
+    try:
+        path = Path(os.path.abspath(here / Path(text).expanduser()))  # noqa: PTH100  # a link keeps its own name
+        return path if path.exists() else None
+    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, an unknown user's home, a zero byte
+        return None
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The file, or the files below the folder. Raises RefusedError: a link in it leads elsewhere."""
+    if path.is_file():
+        yield path
+    for parent, folders, names in os.walk(path):
+        for one in (Path(parent) / name for name in (*folders, *names)):
+            if one.is_symlink() and not (one.is_file() and one.resolve().is_relative_to(path.resolve())):
+                raise RefusedError(
+                    f"{one}: a link to {one.readlink()}. Only links to files in {path} are sent; put the file there."
+                )
+            if one.is_file():
+                yield one
+
+
+def package_plugins(folder: Path) -> list[str]:
+    """Write the files of all plug-ins that are loaded here into a job's working directory; the options that load them.
+
+    Raises:
+        ConfigError: They are too large, or one has the name of a file that the sweep names.
+    """
+    plugins = loaded()
+    for name, path in plugins.files().items():
+        target = folder / name
+        if target.exists() and digest_of(target) != digest_of(path):
+            raise ConfigError(f"{path}: a plug-in's file has the name of another that the sweep names. Rename it.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    return [word for module in plugins.modules for word in ("--plugin", module)]
+
+
+def our_modules() -> list[str]:
+    """The folders of our packages, which a driver and its workers run."""
+    import orchestrator
+    import trials
+
+    return [str(Path(str(module.__file__)).parent) for module in (orchestrator, trials)]
+
+
+def pinned_packages() -> list[str]:
+    """`name==version` of everything that this project requires, as installed here, except Ray."""
+    found: dict[str, str] = {}
+    waiting = ["permafrost-sweeps"]
+    while waiting:
+        try:
+            distribution = importlib.metadata.distribution(waiting.pop())
+        except importlib.metadata.PackageNotFoundError:
+            continue  # required on other systems only
+        name = distribution.metadata["Name"].lower()
+        if name in found:
+            continue
+        found[name] = distribution.version
+        wanted = map(Requirement, distribution.requires or ())
+        waiting += [one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]
+    return [f"{name}=={version}" for name, version in sorted(found.items()) if name not in _LEFT_TO_THE_CLUSTER]
+
 
 SWEEP, STORE, KIND, DASHBOARD = "permafrost_sweep", "permafrost_store", "permafrost_kind", "permafrost_dashboard"
 NAME = "job_name"  # a column of Ray's list of jobs

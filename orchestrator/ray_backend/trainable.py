@@ -7,24 +7,30 @@ A worker that receives SIGTERM (a spot machine's notice, Slurm's signal) saves a
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ray import tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined]  # the package's cannot write a worker's title
+from ray.exceptions import RayError
+from ray.experimental import internal_kv
+from ray.job_config import JobConfig
 
 from orchestrator.execution.events import failure
 from orchestrator.execution.slots import Share
-from orchestrator.ray_backend.plugin_staging import StagedPlugins
-from orchestrator.ray_backend.set_up_board import post
-from trials.cache.set_up import SetUpWork, reported_to
+from orchestrator.ray_backend.staging import StagedPlugins
+from trials.cache.set_up import EVERY_S, SetUpWork, reported_to
 from trials.hardware.machine import VISIBLE
+from trials.plugins.import_origins import folders_for_other_processes
 from trials.record import EpochRecord
 from trials.settings import CheckpointTimes, Predictions
 from trials.spec import TrialSpec
@@ -32,6 +38,79 @@ from trials.spec import TrialSpec
 if TYPE_CHECKING:
     from trials.hardware.worker_memory import MemoryLevel
     from trials.training.checkpoint import Checkpoints
+
+
+# What Ray's workers import: our packages, and nothing of the folder that a sweep is launched from.
+#
+# Ray puts the driver's working folder, and that of its script, first on its workers' `sys.path`, so a `trials.py` there
+# would be imported for our package, in each worker that did not import ours before. Plug-ins are sent as files
+# (`plugin_staging`), so workers need no folder of the driver's but the one that our packages are in, and that only
+# where Python does not look into it by itself: a checkout that is not installed.
+
+
+class OwnPathJob(JobConfig):  # type: ignore[misc]  # Ray has no types here
+    """Ray's description of a driver. `ray.init` adds its folders just before it asks for the message."""
+
+    def _get_proto_job_config(self) -> Any:
+        self._py_driver_sys_path = folders_for_other_processes()
+        return super()._get_proto_job_config()
+
+
+# How far the set-up of trials is, from workers to the driver, in the key-value store of the cluster's head.
+#
+# A worker is inside one call for the whole set-up, so Tune cannot carry it. Nothing is written where set-ups are short,
+# and nothing is read while every running trial has a record: trials of warm workers cost no request.
+
+_NAMESPACE = "permafrost-set-up"
+
+
+def post(trial_id: str, attempt: int, work: SetUpWork) -> None:
+    """Write how far an attempt is, in its worker. It is lost if the head does not answer."""
+    with suppress(RayError):
+        internal_kv._internal_kv_put(_key(trial_id, attempt), json.dumps(asdict(work)), namespace=_NAMESPACE)
+
+
+class SetUpBoard:
+    """What attempts without a record have written, in the driver."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._read: dict[tuple[str, int], float] = {}  # attempt -> when it started or was last read
+
+    def started(self, trial_id: str, attempt: int) -> None:
+        """Look for what this attempt writes."""
+        self._read[trial_id, attempt] = self._clock()
+
+    def over(self, trial_id: str) -> None:
+        """Look for it no longer: the trial has a record, or has ended."""
+        for key in [key for key in self._read if key[0] == trial_id]:
+            del self._read[key]
+
+    def new(self) -> list[tuple[str, SetUpWork]]:
+        """Trials and how far they are, where that was written since the last call; read every `EVERY_S` seconds."""
+        due = [key for key, last in self._read.items() if self._clock() - last >= EVERY_S]
+        if not due:
+            return []
+        self._read |= dict.fromkeys(due, self._clock())
+        with suppress(RayError):
+            return list(_taken(due))
+        return []
+
+
+def _taken(attempts: Iterable[tuple[str, int]]) -> Iterator[tuple[str, SetUpWork]]:
+    written = set(internal_kv._internal_kv_list("", namespace=_NAMESPACE))
+    for trial_id, attempt in attempts:
+        key = _key(trial_id, attempt)
+        if key.encode() in written:
+            content = internal_kv._internal_kv_get(key, namespace=_NAMESPACE)
+            internal_kv._internal_kv_del(key, namespace=_NAMESPACE)
+            if content is not None:
+                yield trial_id, SetUpWork(**json.loads(content))
+
+
+def _key(trial_id: str, attempt: int) -> str:
+    return f"{trial_id}/{attempt}"
+
 
 # Keys of a step's result; Tune adds its own (`pid`, `time_total_s`, ...), so ours are nested.
 RECORD, FAILURE = "permafrost_record", "permafrost_failure"
@@ -111,9 +190,9 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
 
     def records(self, spec: TrialSpec, config: dict[str, Any]) -> Iterator[EpochRecord]:
         """What the trial yields; its files are copied to this node before its first step."""
-        from orchestrator.ray_backend.file_staging import with_local_files
+        from orchestrator.ray_backend.staging import with_local_files
         from orchestrator.storage.open_storage import open_storage
-        from orchestrator.store.weights import save_weights
+        from orchestrator.store.contents import save_weights
         from trials.hardware.device import device_for
         from trials.run import run_trial
 
@@ -130,7 +209,7 @@ class TrialTrainable(tune.Trainable):  # type: ignore[misc]  # Ray has no types 
         )
 
     def _checkpoints(self, spec: TrialSpec, config: dict[str, Any]) -> Checkpoints:
-        from orchestrator.execution.checkpoint_store import StoredCheckpoints
+        from orchestrator.execution.recorder import StoredCheckpoints
         from trials.training.checkpoint import Checkpoints
 
         storage = StoredCheckpoints(config["store"], spec.trial_id, config["attempt"])

@@ -20,9 +20,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.search_spec import SearchSpec, less_is_better
-from orchestrator.sweeps.space import Point, Space, Taken, walk
+from orchestrator.sweeps.space import Axis, Point, Space, Taken, walk
 
 Distributions = dict[str, BaseDistribution]
 

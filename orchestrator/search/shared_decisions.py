@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Choice, DecisionLog
-from orchestrator.store.plans import SweepPlan
 from trials.spec import TrialSpec
 
 

@@ -18,7 +18,7 @@ from orchestrator.config.yaml_document import Document
 from orchestrator.execution.trial_source import Order, Source, Verdict
 from orchestrator.search.factory import source_of
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.evidence import Contributions, stored_contributions
+from orchestrator.store.evidence import Contributions, Documents, stored_contributions, stored_documents
 from orchestrator.store.schema import METRICS, State
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import SweepSpec
@@ -95,7 +95,7 @@ def recorded_trials(store: ResultStore) -> RecordedTrials:
     """The complete trials of a store. Raises StoreError."""
     rows = store.trials(["state", *_OF_TRIAL]).to_pylist()
     complete = {row["trial_id"]: row for row in rows if row["state"] == State.COMPLETED}
-    contributions = stored_contributions(store)
+    contributions, documents = stored_contributions(store), stored_documents(store)
     epochs: dict[str, list[dict[str, Any]]] = {}
     for row in store.epochs().drop_columns(["step_losses"]).to_pylist():
         if row["trial_id"] in complete:
@@ -103,7 +103,7 @@ def recorded_trials(store: ResultStore) -> RecordedTrials:
     return {
         i: [
             *(_record(row, complete[i]) for row in rows[:-1]),
-            _last_record(_record(rows[-1], complete[i]), complete[i], contributions.get(i, {})),
+            _last_record(_record(rows[-1], complete[i]), complete[i], contributions.get(i, {}), documents.get(i, {})),
         ]
         for i, rows in epochs.items()
     }
@@ -179,12 +179,16 @@ def _seconds(records: Sequence[EpochRecord], index: int, done: float) -> float:
     return 0.0 if record.epoch <= done + 1e-9 else record.spent_s
 
 
-def _last_record(record: EpochRecord, trial: Mapping[str, Any], contributions: Contributions) -> EpochRecord:
+def _last_record(
+    record: EpochRecord, trial: Mapping[str, Any], contributions: Contributions, documents: Documents
+) -> EpochRecord:
     """The record that ends a trial, with what was measured once."""
     by_split = {split: tuple(values.tolist()) for split, values in contributions.items()}
     constants = {"dev": trial["constant_score"]}
+    known = {split: tuple(found.tolist()) for split, found in documents.items()}
     reports = [
-        SplitReport(split, (), by_split.get(split, ()), constants.get(split)) for split in {**constants, **by_split}
+        SplitReport(split, (), by_split.get(split, ()), constants.get(split), documents=known.get(split, ()))
+        for split in {**constants, **by_split}
     ]
     return replace(record, last=True, test_score=trial["test_score"], reports=tuple(reports))
 

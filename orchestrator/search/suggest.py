@@ -11,10 +11,8 @@ from orchestrator.search.cell import Cell
 from orchestrator.search.optuna_search import Distributions, OptunaPoints, PastCell, distribution_of
 from orchestrator.store.decisions import Suggested
 from orchestrator.store.schema import State
-from orchestrator.sweeps.axis import Axis
-from orchestrator.sweeps.samplers import at_random
-from orchestrator.sweeps.search_spec import Layers, SearchSpec
-from orchestrator.sweeps.space import Point, Space, again, walk
+from orchestrator.sweeps.search_spec import Layers, SearchSpec, at_random
+from orchestrator.sweeps.space import Axis, Point, Space, again, walk
 from trials.spec import TrialSpec
 
 Resolve = Callable[[Point], Sequence[TrialSpec] | None]  # the replicates of a point; None if the point is invalid

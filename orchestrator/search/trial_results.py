@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from orchestrator.store import ResultStore
-from orchestrator.store.evidence import Contributions
-from orchestrator.store.follower import Changes, Follower
+from orchestrator.store.evidence import Contributions, Documents
+from orchestrator.store.results import Changes, Follower
 from orchestrator.store.schema import State
 from orchestrator.sweeps.search_spec import COSTS
 from trials.errors import StoreError
@@ -37,12 +37,13 @@ class TrialProgress:
     Attributes:
         evaluations: In order.
         results: Once it is complete.
-        contributions: Likewise.
+        contributions, documents: Likewise.
     """
 
     evaluations: list[Evaluation] = field(default_factory=list)
     results: Results | None = None
     contributions: Contributions = field(default_factory=dict)
+    documents: Documents = field(default_factory=dict)
     state: State | None = None
 
     def complete(self, records: Sequence[EpochRecord]) -> None:
@@ -50,6 +51,7 @@ class TrialProgress:
         self.results = results_of(records)
         reports = [report for report in records[-1].reports if report.contributions]
         self.contributions = {report.split: np.array(report.contributions, np.float32) for report in reports}
+        self.documents = {each.split: np.array(each.documents, np.int32) for each in reports if each.documents}
 
     @property
     def has_collapsed(self) -> bool | None:
@@ -132,11 +134,14 @@ class StoredTrials:
         self._epochs = Follower(
             store.storage, "epochs", ("trial_id", "attempt", "step", "epoch", "examples_seen", "score")
         )
-        self._contributions = Follower(store.storage, "contributions", ("trial_id", "attempt", "split", "values"))
+        self._contributions = Follower(
+            store.storage, "contributions", ("trial_id", "attempt", "split", "values", "documents")
+        )
         self._is_read = self._has_contributions = False
         self._rows: dict[str, dict[str, Any]] = {}  # of each trial's newest ended attempt
         self._evaluations: dict[tuple[str, int], dict[int, Evaluation]] = {}  # of each attempt, by step
         self._values: dict[tuple[str, int], dict[str, npt.NDArray[np.float32]]] = {}  # of each attempt, by split
+        self._documents: dict[tuple[str, int], dict[str, npt.NDArray[np.int32]]] = {}  # likewise
 
     def look_for(self, trial_id: str) -> None:
         """Read what is new, unless the trial's results are known. For a trial that has ended meanwhile."""
@@ -156,7 +161,8 @@ class StoredTrials:
             return TrialProgress(evaluations, state=State(row["state"]))
         if key not in self._values and not self._has_contributions:
             self._read_contributions()
-        return TrialProgress(evaluations, _stored(row), self._values.setdefault(key, {}), State.COMPLETED)
+        values, documents = self._values.setdefault(key, {}), self._documents.setdefault(key, {})
+        return TrialProgress(evaluations, _stored(row), values, documents, State.COMPLETED)
 
     def _state_of(self, trial_id: str) -> State | None:
         return State(self._rows[trial_id]["state"]) if trial_id in self._rows else None
@@ -179,10 +185,12 @@ class StoredTrials:
     def _read_contributions(self) -> None:
         changes, self._has_contributions = self._contributions.poll(), True
         if changes.reset:
-            self._values = {}
+            self._values, self._documents = {}, {}
         for row in _rows_of(changes):
-            values = np.array(row["values"], np.float32)
-            self._values.setdefault((row["trial_id"], row["attempt"]), {})[row["split"]] = values
+            key = (row["trial_id"], row["attempt"])
+            self._values.setdefault(key, {})[row["split"]] = np.array(row["values"], np.float32)
+            if row["documents"] is not None:
+                self._documents.setdefault(key, {})[row["split"]] = np.array(row["documents"], np.int32)
 
 
 def _rows_of(changes: Changes) -> Iterator[dict[str, Any]]:

@@ -13,13 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestrator.execution.events import Listener, last_line
-from orchestrator.execution.stop_request import StopRequest
-from orchestrator.monitoring.json_log import JsonLog
+from orchestrator.execution.events import Listener, StopRequest, last_line
 from orchestrator.monitoring.metrics import Launch, MetricsListener
-from orchestrator.monitoring.notify import Notifier
-from orchestrator.monitoring.progress import Ending, Tally
-from orchestrator.monitoring.senders import Webhook
+from orchestrator.monitoring.notify import Notifier, Webhook
+from orchestrator.monitoring.progress import Ending, JsonLog, Tally
 from orchestrator.session.outcome import trials_of
 from orchestrator.storage.address import scrubbed
 from orchestrator.storage.storage import FolderStorage, Storage
@@ -27,8 +24,7 @@ from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.sweeps.plan import Plan
-from orchestrator.trackers.live_tracker import LiveTracker
-from orchestrator.trackers.target import targets_of
+from orchestrator.trackers.live_tracker import LiveTracker, targets_of
 
 
 class Watch:

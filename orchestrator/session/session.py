@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import threading
-from contextlib import nullcontext
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 
-from orchestrator.claims import Membership, running_drivers
+from orchestrator.claims import Membership, join, running_drivers
+from orchestrator.claims.claims import CLAIMS
+from orchestrator.claims.roster import DRIVERS
 from orchestrator.config.console import say, stderr
-from orchestrator.execution.checkpoint_store import forget
-from orchestrator.execution.events import Listener, Listeners
-from orchestrator.execution.recorder import Recorder
+from orchestrator.config.quantities import counted
+from orchestrator.execution.events import FOLDER, Listener, Listeners, StopRequest
+from orchestrator.execution.recorder import Recorder, forget
 from orchestrator.execution.shared_source import SharedSource
-from orchestrator.execution.stop_request import StopRequest
-from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.search.factory import source_of
-from orchestrator.session.budget import Bounds, Meter, hourly_price, on_bounds
+from orchestrator.execution.trial_source import TrialQueue
+from orchestrator.search.factory import decides, source_of
 from orchestrator.session.display import LiveDisplay
 from orchestrator.session.monitors import Watch, watched
-from orchestrator.session.outcome import trials_of
+from orchestrator.session.outcome import Bounds, Meter, Outcome, hourly_price, on_bounds, outcome_of, trials_of
+from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import ResultStore
-from orchestrator.store.schema import State
-from orchestrator.sweeps.cluster_spec import ClusterSpec
-from orchestrator.sweeps.plan import Plan
-from orchestrator.sweeps.this_machine import cores_here, gpus_here
+from orchestrator.store.garbage import remove_temporary_files
+from orchestrator.store.schema import CHECKPOINTS, State
+from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, cores_here, gpus_here
+from orchestrator.sweeps.plan import Plan, brought_up_to_date
+from trials.errors import StoreError
 from trials.hardware.machine import hidden_gpus
 from trials.spec import TrialSpec
 
@@ -136,7 +142,7 @@ class Running:
         self.source.committed(attempts)
 
     def _inline(self, queue: TrialQueue, listener: Listener, display: LiveDisplay) -> None:
-        from orchestrator.execution.inline import run_inline
+        from orchestrator.execution.slots import run_inline
 
         sweep = self.plan.sweep
         hidden = nullcontext() if sweep.resources.gpus else hidden_gpus()
@@ -178,8 +184,7 @@ class Running:
         from orchestrator.ray_backend.cluster import local_cluster, own_cluster
         from orchestrator.ray_backend.gpu_packing import slots_for
         from orchestrator.ray_backend.jobs import job_metadata
-        from orchestrator.ray_backend.plugin_staging import stage_plugins
-        from orchestrator.ray_backend.shared_storage_check import unshared_note
+        from orchestrator.ray_backend.staging import stage_plugins, unshared_note
 
         sweep, where, plugins = self.plan.sweep, self.cluster, stage_plugins()
         # Ray starts a worker per core. If each of them runs trials, they may import what these need at once.
@@ -191,8 +196,8 @@ class Running:
         ray = own_cluster if where.address == "auto" else local
         with ray(job_metadata(sweep.name, self.results.address)) as cluster:
             self.stop.signals.running(lambda: queue.is_over)
+            from orchestrator.ray_backend.cluster import ending_without_nodes
             from orchestrator.ray_backend.driver import run_sweep  # Ray reads the settings of the cluster on import
-            from orchestrator.ray_backend.lost_nodes import ending_without_nodes
             from orchestrator.ray_backend.trainable import WorkerSettings
 
             slots = slots_for(cluster, sweep.resources, self.plan.ahead, concurrency=where.concurrency)
@@ -217,3 +222,123 @@ class Running:
             with display, watch.exporting(), ending_without_nodes(self.stop.signals.interrupt, desert):
                 run_sweep(queue, listener, slots=slots, settings=settings, stop=self.stop)
                 self.stop.ended(all_ran=queue.is_over)
+
+
+# Run what a plan has left, to its end or a limit: the part that the commands and `orchestrator.api` share.
+
+_MADE_AGAIN = (DRIVERS, CLAIMS, CHECKPOINTS, FOLDER)  # folders that are worth nothing without the rows
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A launch that has ended.
+
+    Attributes:
+        plan: The plan, brought up to date at its start.
+        stop: Whether and why it stopped early.
+        found: What a search or a goal found, in lines; empty for a grid.
+    """
+
+    plan: Plan
+    outcome: Outcome
+    stop: StopRequest
+    found: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 complete, 1 some trials failed, else that of what stopped it."""
+        return self.stop.exit_code if self.stop.asked else int(self.outcome.failed > 0)
+
+
+@contextmanager
+def run_plan(
+    plan: Plan, cluster: ClusterSpec, results: ResultStore, bounds: Bounds, *, began: float
+) -> Iterator[Ended]:
+    """Run the trials that the store lacks, then the block, which shows what came of them: no first signal cuts it off.
+
+    Args:
+        cluster: Where they run; not a remote one, to which a sweep is submitted.
+        began: Start of the launch on the monotonic clock.
+
+    Raises:
+        ConfigError: This machine lacks what a trial needs.
+        BusyStoreError: Another process has the store alone.
+        StoreError: The store cannot be read or written.
+    """
+    check_room_here(cluster, plan.sweep.resources)
+    stop = StopRequest()
+    results.create()
+    honours = results.storage.honours_create()
+    if not honours:
+        say("note    this storage ignores a condition that claims need, so one driver at a time works on the store.")
+    with stop.signals.handled(say):
+        yield _ended(plan, cluster, results, bounds, began, stop, alone=not honours)
+
+
+def _ended(
+    plan: Plan,
+    cluster: ClusterSpec,
+    results: ResultStore,
+    bounds: Bounds,
+    began: float,
+    stop: StopRequest,
+    *,
+    alone: bool,
+) -> Ended:
+    committed = set[str]()
+    try:
+        with join(results.storage, plan.sweep.name, say=say, alone=alone) as membership:
+            remove_temporary_files(results.storage, membership)
+            results.add_plan(plan.declared())
+            plan = brought_up_to_date(plan, results)  # other drivers may have run trials until now
+            running = Running.of(plan, cluster, results, membership, stop, most=bounds.trials or None)
+            committed = running.committed
+            try:
+                _run(running, bounds, began)
+            finally:
+                running.close()
+            if decides(plan) and not membership.others():  # after an error the next launch does it
+                results.join_decisions(plan.sweep.name)
+    except (StoreError, OSError) as error:
+        if results.is_gone:
+            raise _gone(results, plan.n_skipped + len(committed)) from error
+        raise
+    outcome = outcome_of(plan, results, time.monotonic() - began, dry_run=False)
+    stop.settle(all_ran=running.queue.is_over)
+    left = len(plan.ahead) - outcome.completed - outcome.pruned - outcome.failed
+    bounds.settle(stop, left=0 if running.queue.is_over and not running.has_work else left)
+    return Ended(plan, outcome, stop, tuple(running.source.found()))
+
+
+def _gone(results: ResultStore, n_committed: int) -> StoreError:
+    """What is true of a store that was deleted, or moved, while its driver ran."""
+    if isinstance(results.storage, FolderStorage):  # what drivers made again is in the way of whoever puts it back
+        for name in _MADE_AGAIN:
+            shutil.rmtree(results.storage.folder / name, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            results.storage.folder.rmdir()
+    lost = f"the {counted(n_committed, 'trial')} committed there {'is' if n_committed == 1 else 'are'} lost"
+    return StoreError(
+        f"{results.address}: the store is gone; it was deleted or moved while this driver ran. Unless it is put back, "
+        f"{lost if n_committed else 'all that was written there is lost'}. Put it back and run the same command to "
+        "resume; without it the same command starts anew."
+    )
+
+
+def _run(running: Running, bounds: Bounds, began: float) -> None:
+    if not running.has_work:
+        what = "every trial of this sweep is" if running.plan.runs_all else "all trials that this sweep needs are"
+        say(f"nothing to do: {what} complete in the store.")
+        running.stop.signals.ended(to_commit=False)
+        return
+    for driver in running_drivers(running.results.storage):
+        if driver.token != running.membership.token:
+            say(f"with    {driver}")
+    running.go(bounds, hourly=price_of_an_hour(running.plan, running.cluster), began=began)
+
+
+def price_of_an_hour(plan: Plan, cluster: ClusterSpec) -> float:
+    """The price of one hour of one trial, with a whole GPU where its share is not known before the launch."""
+    resources = plan.sweep.resources
+    gpus = 1.0 if isinstance(resources.gpus, str) else resources.gpus
+    return hourly_price(cluster.prices, resources.cpus, gpus, resources.device)

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from orchestrator.config.console import INTERRUPTED, say
 from orchestrator.config.yaml_document import Document
-from orchestrator.deploy.ray_token import NO_TOKEN
-from orchestrator.ray_backend.job_package import CLUSTER_FILE, package_plugins, package_sweep
-from orchestrator.ray_backend.jobs import Jobs
+from orchestrator.deploy.ray_session import NO_TOKEN
+from orchestrator.ray_backend.jobs import CLUSTER_FILE, Jobs, package_plugins, package_sweep
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from trials.errors import ConfigError
 

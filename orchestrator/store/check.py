@@ -19,21 +19,35 @@ from safetensors import SafetensorError, deserialize
 
 from orchestrator.claims import running_drivers
 from orchestrator.config.quantities import counted
-from orchestrator.storage.errors import BrokenError, NewerError
 from orchestrator.storage.open_storage import open_storage
-from orchestrator.storage.storage import FolderStorage, Storage
+from orchestrator.storage.storage import BrokenError, FolderStorage, NewerError, Storage
 from orchestrator.store.check_records import check_recorded_weights
 from orchestrator.store.check_rows import check_rows
-from orchestrator.store.contents import TableContents, read_contents
+from orchestrator.store.contents import FILE as WEIGHTS_FILE
+from orchestrator.store.contents import (
+    SWEEPS,
+    WEIGHTS,
+    SweepPlan,
+    TableContents,
+    checked_spec,
+    decoded_plan,
+    is_plan,
+    read_contents,
+    weights_of,
+)
 from orchestrator.store.decisions import decoded_decisions, is_decision, newest_plan
-from orchestrator.store.names import CHECKPOINTS, WRONG_DIGEST, is_intact, promised, proven_reads
-from orchestrator.store.plans import SWEEPS, SweepPlan, decoded_plan, is_plan
 from orchestrator.store.report import Counted, Report
 from orchestrator.store.results import MARKER, check_marker, holds_rows
-from orchestrator.store.schema import ALL_TABLES, TABLES, State
-from orchestrator.store.specs import checked_spec
-from orchestrator.store.weights import FILE as WEIGHTS_FILE
-from orchestrator.store.weights import WEIGHTS, weights_of
+from orchestrator.store.schema import (
+    ALL_TABLES,
+    CHECKPOINTS,
+    TABLES,
+    WRONG_DIGEST,
+    State,
+    is_intact,
+    promised,
+    proven_reads,
+)
 from trials.errors import StoreError
 
 QUARANTINE = "quarantine"

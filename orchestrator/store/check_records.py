@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.store.contents import TableContents, latest
+from orchestrator.store.contents import WEIGHTS, TableContents, latest
+from orchestrator.store.parts import NOTHING, RECORDED, Recorded, agrees, of_columns, recorded
 from orchestrator.store.report import Report
-from orchestrator.store.row_digests import NOTHING, RECORDED, Recorded, agrees, of_columns, recorded
 from orchestrator.store.schema import KEYS
-from orchestrator.store.weights import WEIGHTS
 
 Pair = tuple[str, int]  # trial_id, attempt
 OPTIONAL = ("predictions", "contributions", WEIGHTS)  # what a completed trial may lose without running again

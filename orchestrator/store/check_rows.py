@@ -17,11 +17,10 @@ from typing import Any
 import pyarrow as pa
 
 from orchestrator.store.check_records import OPTIONAL, Pair, check_commits, differences, with_keys
-from orchestrator.store.contents import COMPUTED, TableContents, repeated
+from orchestrator.store.contents import COMPUTED, TableContents, checked_spec, repeated
+from orchestrator.store.parts import NOTHING, Recorded
 from orchestrator.store.report import Report
-from orchestrator.store.row_digests import NOTHING, Recorded
 from orchestrator.store.schema import KEYS, UNOWNED, State
-from orchestrator.store.specs import checked_spec
 from trials.record import MISMATCHED
 from trials.spec import TrialSpec
 from trials.tasks import TASKS

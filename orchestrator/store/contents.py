@@ -6,18 +6,36 @@ committed, so everything that belongs to a trial that was read is read too, even
 
 from __future__ import annotations
 
+import json
+import re
+import time
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ValidationError
 
-from orchestrator.storage.errors import BrokenError, NewerError
-from orchestrator.storage.storage import Storage
-from orchestrator.store.parts import PartFolder, is_part
-from orchestrator.store.schema import ALL_TABLES, METRICS, UNOWNED
+from orchestrator.config.yaml_document import faults
+from orchestrator.storage.storage import BrokenError, NewerError, Storage
+from orchestrator.store.parts import PartFolder, Recorded, is_part
+from orchestrator.store.schema import (
+    ALL_TABLES,
+    METRICS,
+    UNOWNED,
+    WRONG_DIGEST,
+    digest,
+    is_intact,
+    promised,
+    read_intact,
+    stamp_of,
+    stamped,
+)
+from trials.errors import ConfigError, NothingMatchedError, StoreError
+from trials.spec import TrialSpec
 
 # Everything that belongs to a trial is committed before its own row, and read after it: whoever sees the row sees all.
 COMMIT_ORDER = ("epochs", "tags", "predictions", "contributions", "trials", "commits")
@@ -127,3 +145,205 @@ def latest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """One row per key, the later of duplicates, in the order of the rows."""
     doubles = {row for at in repeated(rows, keys) for row in at[:-1]}
     return rows if not doubles else rows.take(pa.array([n for n in range(len(rows)) if n not in doubles], pa.int64()))
+
+
+# Trained weights of completed trials, for sweeps with `keep: weights`: one object per trial, named by its content.
+#
+#     <store>/weights/<trial_id>-<digest>.safetensors
+#
+# It holds the tensors that the trial trained, at its best epoch. The frozen ones are the pretrained model's.
+
+WEIGHTS = "weights"  # the folder
+FILE = re.compile(r"([0-9a-f]{16})-[0-9a-f]{16}\.safetensors")
+
+
+def save_weights(store: Storage, trial_id: str, content: bytes) -> None:
+    """Save the weights of a trial, then delete those of its earlier attempts. Raises StoreError."""
+    folder, old = store.at(WEIGHTS), weights_of(store).get(trial_id, [])
+    name = f"{trial_id}-{digest(content)}.safetensors"
+    folder.write(name, content)
+    for one in old:
+        if one != name:
+            folder.delete(one)
+
+
+def find_weights(store: Storage, trial_id: str) -> bytes | None:
+    """The weights of a trial; None if the store has none, or only a broken file. Raises StoreError."""
+    for name in weights_of(store).get(trial_id, []):
+        content = store.at(WEIGHTS).read(name)
+        if is_intact(name, content):
+            return content
+    return None
+
+
+def recorded_weights(store: Storage, trial_ids: Collection[str]) -> dict[str, Recorded]:
+    """What the rows of these trials record of their weights, for those that have any."""
+    found = weights_of(store) if trial_ids else {}
+    return {i: Recorded(1, promised(found[i][-1]) or "") for i in trial_ids if i in found}
+
+
+def weights_of(store: Storage) -> dict[str, list[str]]:
+    """The names of the files of each trial that has any."""
+    found: dict[str, list[str]] = {}
+    for name in store.at(WEIGHTS).files():
+        if match := FILE.fullmatch(name):
+            found.setdefault(match[1], []).append(name)
+    return found
+
+
+# The plans of sweeps in a store: one file per launch that declared something new, and cells that a search suggested.
+#
+#     <store>/sweeps/<sweep>/plan-<time>-<digest>.json           all trials known at that time
+#     <store>/sweeps/<sweep>/suggested-<time>-<digest>.json      more cells, with the sampler's parameters (`decisions`)
+#
+# The trials of a sweep are those of its newest plan and of the cells suggested after it. The times in their names and
+# in the plans never go back, even if the machine's clock is set back.
+
+SWEEPS = "sweeps"
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """The trials that one launch of a sweep declared.
+
+    Attributes:
+        time: Unix time of the launch.
+        source: The YAML file it came from.
+        trials: (trial_id, spec as JSON values) in the sweep's order.
+        decisions: Number of the first decision of its search that it does not include.
+    """
+
+    name: str
+    time: float
+    source: str
+    trials: tuple[tuple[str, dict[str, Any]], ...]
+    decisions: int = 0
+
+
+def is_plan(name: str) -> bool:
+    """Whether a file of this name is a plan."""
+    return name.startswith("plan-") and name.endswith(".json")
+
+
+def write_plan(folder: Storage, plan: SweepPlan, *, after_ns: int = 0) -> None:
+    """Write a plan, newer than all in its folder and than `after_ns`. Raises StoreError."""
+    stamp_ns, plan = stamped_plan(folder, plan, after_ns)
+    content = (json.dumps(as_json(plan), indent=1) + "\n").encode()
+    folder.write(stamped("plan", stamp_ns, content, "json"), content)
+
+
+def as_json(plan: SweepPlan) -> dict[str, Any]:
+    """A plan as its file has it."""
+    found = {"name": plan.name, "time": plan.time, "source": plan.source, "trials": plan.trials}
+    return found | ({"decisions": plan.decisions} if plan.decisions else {})
+
+
+def stamped_plan(folder: Storage, plan: SweepPlan, after_ns: int = 0) -> tuple[int, SweepPlan]:
+    """A time newer than all in a folder and than `after_ns`, in nanoseconds, and the plan, of that time if need be."""
+    after_ns = max(after_ns, newest_stamp(folder))
+    stamp_ns = time.time_ns()
+    if stamp_ns <= after_ns:  # the clock was set back
+        stamp_ns = after_ns + 1_000  # as float seconds, as in `SweepPlan.time`, a nanosecond may be lost
+        plan = replace(plan, time=stamp_ns / 1e9)
+    return stamp_ns, plan
+
+
+def newest_stamp(folder: Storage) -> int:
+    """The time of the newest plan or suggested cell in a sweep's folder, in nanoseconds; 0 if there is none."""
+    kinds = ("plan-", "suggested-")
+    return max((stamp_of(name) for name in folder.files() if name.startswith(kinds)), default=0)
+
+
+def read_plan(folder: Storage, name: str) -> SweepPlan:
+    """Read a plan. Raises BrokenError."""
+    path = f"{folder}/{name}"
+    try:
+        return decoded_plan(path, read_intact(folder, name).to_pybytes())
+    except OSError as error:
+        raise broken_plan(path, error) from error
+
+
+def decoded_plan(path: str, content: bytes) -> SweepPlan:
+    """Decode a plan from the bytes of its file. Raises BrokenError."""
+    try:
+        return plan_of(intact_json(path, content))
+    except DECODING_ERRORS as error:
+        raise broken_plan(path, error) from error
+
+
+def intact_json(path: str, content: bytes) -> Any:
+    """What the bytes of a file say. Raises ValueError."""
+    if not is_intact(path, content):
+        raise ValueError(WRONG_DIGEST)
+    return json.loads(content.decode("utf-8"))
+
+
+DECODING_ERRORS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+def plan_of(found: Any) -> SweepPlan:
+    """A plan from JSON values. Raises one of `DECODING_ERRORS`."""
+    trials = tuple((str(trial_id), dict(spec)) for trial_id, spec in found["trials"])
+    decisions = int(found.get("decisions", 0))
+    return SweepPlan(str(found["name"]), float(found["time"]), str(found["source"]), trials, decisions)
+
+
+def broken_plan(path: str, error: Exception) -> BrokenError:
+    """The error of a plan or suggested cells that cannot be read."""
+    return BrokenError(
+        path, f"not a readable plan ({error})", "Run `permafrost store repair`; the next launch writes the plan again"
+    )
+
+
+# Specs as they are stored in plans and rows, parsed and validated.
+
+LISTING = "permafrost status --trials"  # the command that lists the trials of a store
+
+
+def stored_spec(content: str | Mapping[str, Any] | None, trial_id: str) -> TrialSpec:
+    """The spec of a trial, from a plan or from the `spec` column of its row. Raises StoreError."""
+    try:
+        return _parsed(content)
+    except ValidationError as error:
+        first = faults(error, TrialSpec)[0]
+        place = ".".join(map(str, ("spec", *first.path)))
+        raise StoreError(
+            f"trial {trial_id!r} of the store: {place}: {first.text.removesuffix('.')}. "
+            "Its row or plan is broken, or of a newer version."
+        ) from error
+
+
+def planned_specs(plan: SweepPlan) -> list[TrialSpec]:
+    """The trials of a plan, in its order. Raises StoreError: One cannot be read."""
+    return [stored_spec(spec, trial_id) for trial_id, spec in plan.trials]
+
+
+def checked_spec(content: object, trial_id: str) -> TrialSpec | str:
+    """The spec, or what is wrong with it: not valid, or that of another trial."""
+    try:
+        spec = _parsed(content)
+    except ValidationError as error:
+        first = faults(error, TrialSpec)[0]
+        return f"its spec cannot be read by this version ({'.'.join(map(str, first.path))}: {first.text})"
+    except ValueError as error:
+        return f"its spec cannot be read by this version ({str(error).partition(chr(10))[0]})"
+    return spec if spec.trial_id == trial_id else f"its spec belongs to trial {spec.trial_id}"
+
+
+def only_match(prefix: str, ids: Iterable[str], what: str, store: str, listing: str) -> str:
+    """The id that begins with a prefix.
+
+    Raises:
+        NothingMatchedError: none does.
+        ConfigError: several do.
+    """
+    found = sorted({i for i in ids if i.startswith(prefix)})
+    if not found:
+        raise NothingMatchedError(f"no {what} {prefix!r} in {store}. `{listing}` lists them.")
+    if len(found) > 1:
+        raise ConfigError(f"{prefix!r} matches {len(found)} {what}s: {', '.join(found[:4])}. Give more digits.")
+    return found[0]
+
+
+def _parsed(content: object) -> TrialSpec:
+    return TrialSpec.model_validate_json(content) if isinstance(content, str) else TrialSpec.model_validate(content)

@@ -26,8 +26,7 @@ from functools import cached_property
 from typing import Any
 
 from orchestrator.storage.storage import Storage
-from orchestrator.store.names import read_intact, stamp_of, stamped
-from orchestrator.store.plans import (
+from orchestrator.store.contents import (
     DECODING_ERRORS,
     SweepPlan,
     as_json,
@@ -37,6 +36,7 @@ from orchestrator.store.plans import (
     plan_of,
     read_plan,
 )
+from orchestrator.store.schema import read_intact, stamp_of, stamped
 from trials.errors import StoreError
 
 LARGEST_BYTES = 4 * 2**20  # of an object that takes in others

@@ -13,9 +13,9 @@ from orchestrator.claims.membership import Membership
 from orchestrator.claims.roster import DRIVERS
 from orchestrator.storage.storage import TEMPORARY_FILE, FolderStorage, Storage
 from orchestrator.store.check import CHECKPOINT, QUARANTINE, check_store, completed_ids
-from orchestrator.store.names import CHECKPOINTS
+from orchestrator.store.contents import WEIGHTS, weights_of
 from orchestrator.store.report import StoredFile
-from orchestrator.store.weights import WEIGHTS, weights_of
+from orchestrator.store.schema import CHECKPOINTS
 from trials.errors import StoreError
 
 OLD_S = 24 * 3600.0  # of a temporary file: no writer takes so long

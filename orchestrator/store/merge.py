@@ -19,14 +19,20 @@ import pyarrow as pa
 
 from orchestrator.storage.storage import Storage
 from orchestrator.store.check_records import Pair
-from orchestrator.store.contents import COMMIT_ORDER, COMPUTED, TableContents, latest, read_contents
+from orchestrator.store.contents import (
+    COMMIT_ORDER,
+    COMPUTED,
+    WEIGHTS,
+    TableContents,
+    is_plan,
+    latest,
+    read_contents,
+    weights_of,
+)
 from orchestrator.store.decisions import join_decisions, recorded
-from orchestrator.store.names import WRONG_DIGEST, is_intact, proven_reads
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.plans import is_plan
 from orchestrator.store.results import MARKER, ResultStore, mark
-from orchestrator.store.schema import ALL_TABLES, KEYS, UNOWNED, State, unusable
-from orchestrator.store.weights import WEIGHTS, weights_of
+from orchestrator.store.schema import ALL_TABLES, KEYS, UNOWNED, WRONG_DIGEST, State, is_intact, proven_reads, unusable
 from trials.errors import StoreError
 
 Does = dict[int, frozenset[bytes]]  # of one trial: the digests of each attempt's rows

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.storage.storage import Storage
 from orchestrator.store.contents import TableContents
-from orchestrator.store.row_digests import Recorded
+from orchestrator.store.parts import Recorded
 
 
 @dataclass(frozen=True)

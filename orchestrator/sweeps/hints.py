@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
-from orchestrator.config.validation_messages import SettingFault, model_in, shortened
-from orchestrator.config.yaml_document import KeyPath
+from orchestrator.config.yaml_document import KeyPath, SettingFault, model_in, shortened
 from trials.draft import TrialDraft
 
 MAX_SEEDS = 20  # in a line that lists them

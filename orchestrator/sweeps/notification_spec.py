@@ -1,7 +1,7 @@
 """The `watch` key of a sweep or cluster file: log, notifications, trackers, and where their secrets come from.
 
     watch:
-      log: sweep.jsonl                    # one line per event; see orchestrator.monitoring.json_log
+      log: sweep.jsonl                    # one line per event; see orchestrator.monitoring.progress
       notify:
         webhook: {url_env: PERMAFROST_WEBHOOK}
         events: [done, failed, stalled]

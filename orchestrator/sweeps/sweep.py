@@ -36,14 +36,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from orchestrator.config.validation_messages import MAX_MISTAKES, faults, most
-from orchestrator.config.yaml_document import Document, KeyPath, set_path
-from orchestrator.sweeps.axis import Axis
+from orchestrator.config.yaml_document import MAX_MISTAKES, Document, KeyPath, faults, most, set_path
 from orchestrator.sweeps.hints import with_hint
 from orchestrator.sweeps.notification_spec import WatchSpec
-from orchestrator.sweeps.samplers import points_of
-from orchestrator.sweeps.search_spec import GoalSpec, RacingKey, ScheduleKey, ScheduleSpec, SearchKey, SearchSpec
-from orchestrator.sweeps.space import CASES, LayersError, Point, continuous, n_points, path_of
+from orchestrator.sweeps.search_spec import (
+    GoalSpec,
+    RacingKey,
+    ScheduleKey,
+    ScheduleSpec,
+    SearchKey,
+    SearchSpec,
+    points_of,
+)
+from orchestrator.sweeps.space import CASES, Axis, LayersError, Point, continuous, n_points, path_of
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
 from trials.escaping.untrusted_text import composed
@@ -77,7 +82,7 @@ class Resources(Frozen):
 
 
 class Limits(Frozen):
-    """When to give up; not part of a trial's identity. See `orchestrator.execution.trial_queue`.
+    """When to give up; not part of a trial's identity. See `orchestrator.execution.trial_source`.
 
     Attributes:
         lost: How often in a row a trial may lose its worker without an evaluation in between.

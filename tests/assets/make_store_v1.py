@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from orchestrator.store.plans import SweepPlan
+from orchestrator.store.contents import SweepPlan
 from orchestrator.store.results import ResultStore
 
 _TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

@@ -26,8 +26,7 @@ from orchestrator.search.steering import FixedCells, Steering, Suggester
 from orchestrator.search.suggest import AdaptiveCells
 from orchestrator.search.trial_results import StoredTrials, TrialProgress, results_of
 from orchestrator.store import ResultStore, open_store
-from orchestrator.sweeps.samplers import points_of
-from orchestrator.sweeps.search_spec import COSTS, RacingSpec, ScheduleSpec, SearchSpec
+from orchestrator.sweeps.search_spec import COSTS, RacingSpec, ScheduleSpec, SearchSpec, points_of
 from orchestrator.sweeps.space import Point
 from orchestrator.sweeps.sweep import SweepSpec, expand, layers_of, load_sweep, replicates
 from tests.assets.make_search_store import as_recorded

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import SweepPlan
+from orchestrator.store.contents import SweepPlan
 from orchestrator.store.schema import TABLES
 from tests.builders import make_spec
 from trials.spec import TrialSpec

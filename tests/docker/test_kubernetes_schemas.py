@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from orchestrator.commands.manifests import as_yaml
-from orchestrator.deploy.kuberay import manifests
-from orchestrator.deploy.kuberay_spec import KubeRay, Workers
+from orchestrator.deploy.kuberay import KubeRay, Workers, manifests
 from tests.docker.crd import problems, with_defaults
 from tests.docker.test_manifests import asked, needs_definitions
 from tests.server_programs import server_program

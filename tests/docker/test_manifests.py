@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 
 from orchestrator.commands.app import app
 from orchestrator.commands.manifests import as_yaml
-from orchestrator.deploy.kuberay import manifests
-from orchestrator.deploy.kuberay_spec import KubeRay, Workers
+from orchestrator.deploy.kuberay import KubeRay, Workers, manifests
 from tests.docker.crd import SCHEMAS, problems
 from trials.errors import ConfigError
 

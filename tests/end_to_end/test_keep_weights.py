@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore
 from orchestrator.store.check import check_store
+from orchestrator.store.contents import WEIGHTS, find_weights, weights_of
 from orchestrator.store.garbage import find_garbage
 from orchestrator.store.merge import merge
-from orchestrator.store.weights import WEIGHTS, find_weights, weights_of
 from tests.small_sweeps import launched, write_bank, write_reviews
 
 SWEEP = """

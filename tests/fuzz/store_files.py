@@ -16,16 +16,14 @@ import torch
 
 from dashboards.data.frames import Frames
 from orchestrator.claims import running_drivers
-from orchestrator.claims.holder import this_process
+from orchestrator.claims.roster import this_process
 from orchestrator.commands.status_command import status
 from orchestrator.execution.rerun import find_trial
 from orchestrator.search.factory import source_of
-from orchestrator.storage.errors import NewerError
-from orchestrator.storage.storage import FolderStorage
+from orchestrator.storage.storage import FolderStorage, NewerError
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
-from orchestrator.store.contents import COMMIT_ORDER
-from orchestrator.store.plans import SweepPlan
+from orchestrator.store.contents import COMMIT_ORDER, SweepPlan
 from orchestrator.store.repair import repair
 from orchestrator.sweeps.plan import make_plan
 from orchestrator.sweeps.sweep import expand, load_sweep

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.commands.export_model import export_model
-from orchestrator.commands.reproduce import reproduce
+from orchestrator.commands.export import export_model
+from orchestrator.commands.launch_command import reproduce
 from orchestrator.commands.status_command import status
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import SweepPlan
+from orchestrator.store.contents import SweepPlan
 from tests.builders import expanded, make_spec, write_sweep, write_treebank
 from tests.fuzz.judging import contents
 from tests.orchestrator.store.rows import prediction, trial

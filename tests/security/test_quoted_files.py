@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from orchestrator.monitoring.json_log import JsonLog
+from orchestrator.monitoring.progress import JsonLog
 from orchestrator.published.study import read_study
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.notification_spec import WatchSpec, read_secret

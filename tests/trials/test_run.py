@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.builders import merged, write_conllu
+from tests.builders import merged, write_conllu, write_tagged_treebank
 from tests.examples import first
 from tests.trials.conftest import TrialMaker, save_tiny_model
 from trials.encoding.tokenize import encode_for
@@ -238,3 +238,14 @@ def test_a_trial_with_the_optimiser_that_was_removed_is_refused_and_keeps_its_id
     assert TrialSpec.model_validate(old.model_dump()).trial_id != spec.trial_id
     with pytest.raises(RefusedError, match="`lazy` was removed"):
         next(run_trial(old, device=CPU))
+
+
+def test_the_reports_say_which_document_each_sentence_is_from(make_trial: TrialMaker, tmp_path: Path) -> None:
+    folder = write_tagged_treebank(tmp_path / "documents", dev=6, test=4)
+    dev = next(folder.glob("*dev*"))
+    sentences = dev.read_text().split("\n\n")
+    dev.write_text("\n\n".join(f"# newdoc\n{each}" if i in (0, 2, 5) else each for i, each in enumerate(sentences)))
+    spec = make_trial(data={"folder": str(folder)}, train_size=8, freeze={"strategy": "first_k", "depth": 2})
+    for predictions in ("none", "all"):  # the second trial maps the encoded corpus
+        *_, last = run_trial(spec, device=CPU, predictions=predictions)
+        assert [report.documents for report in last.reports] == [(0, 0, 1, 1, 1, 2), ()]

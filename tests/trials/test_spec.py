@@ -325,3 +325,10 @@ def test_a_rule_that_does_not_fit_is_refused(freeze: dict[str, object], message:
 def test_a_part_without_its_values_is_refused(part: type[BaseModel]) -> None:
     with pytest.raises(ValidationError, match="Field required"):
         part.model_validate({})
+
+
+def test_a_column_of_documents_is_no_part_of_the_identity() -> None:
+    columns = FULL.data.columns.model_copy(update={"document": "doc_id"})
+    named = FULL.model_copy(update={"data": FULL.data.model_copy(update={"columns": columns})})
+    assert TrialSpec.model_validate(named.model_dump()).trial_id == FULL.trial_id
+    assert named.data.content() != FULL.data.content()  # the encoded corpus, which holds them

@@ -17,12 +17,12 @@ from typing import NamedTuple
 from trials.datasets.broken_lines import convert_all
 from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
+from trials.datasets.documents import DOCUMENT, documents_at
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
 from trials.escaping.untrusted_text import quoted
 from trials.settings import Columns
 
-DOCUMENT = "-DOCSTART-"  # a line of its own between the documents of CoNLL-2003
 _range = re.compile(r"\d+[-.]\d+")
 _gaps = re.compile("[ \t]+")
 _HEADER = frozenset((  # names of columns, where a first line holds nothing else
@@ -55,9 +55,10 @@ Blocks = list[list[ColumnLine]]
 def read_columns(path: Path, columns: Columns, first: int | None = None) -> list[Sentence]:
     """The sentences of a column file, or its first ones; `columns.tokens` and `columns.tags` are positions.
 
-    `-DOCSTART-` lines are skipped, and so are a first line that names the columns, and comments before a sentence's
-    first word. A comment starts with `#`, as a word may; it is one if its number of columns differs from that of most
-    lines, or, where a space follows the `#`, if what it has in place of a tag occurs as a tag nowhere else.
+    `-DOCSTART-` lines begin a document and hold no word. Skipped are a first line that names the columns, and comments
+    before a sentence's first word. A comment starts with `#`, as a word may; it is one if its number of columns differs
+    from that of most lines, or, where a space follows the `#`, if what it has in place of a tag occurs as a tag nowhere
+    else.
 
     Raises:
         DataError: the file is unreadable or not UTF-8; names it.
@@ -65,9 +66,12 @@ def read_columns(path: Path, columns: Columns, first: int | None = None) -> list
     """
     check_keys(path, columns, "a column file", "tokens", "tags")
     word, tag = _position(path, "tokens", columns.tokens, 0), _position(path, "tags", columns.tags, -1)
-    blocks = column_blocks(read_lines(path), tag)
+    lines = read_lines(path)
+    blocks = column_blocks(lines, tag)
     file = _File(path, word, tag, usual_width(blocks), word >= 0 and tag >= 0 and is_numbered(blocks))
-    return convert_all(file.sentence, blocks[:first])
+    documents = documents_at(path, lines, [block[0].number for block in blocks[:first]])
+    whole = zip(blocks[:first], documents, strict=True)
+    return convert_all(lambda each: file.sentence(each[0])._replace(document=each[1]), whole)
 
 
 CORPUS_FORMATS.register("columns")(read_columns)  # not as a decorator, which would change its type

@@ -6,13 +6,14 @@ The package's errors do not name a line, so the lines are validated first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from trials.datasets.broken_lines import convert_all
 from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import CORPUS_FORMATS, Sentence
+from trials.datasets.documents import documents_at
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, unknown
 from trials.escaping.untrusted_text import quoted
@@ -38,21 +39,30 @@ def read_conllu(path: Path, columns: Columns, first: int | None = None) -> list[
     if tag not in TAGS:
         raise DataError(f"{path}: columns.tags: {unknown(str(tag), TAGS)}")
     assert isinstance(tag, str)
-    return convert_all(lambda block: _sentence(path, *block, tag), islice(_blocks(path), first))
+    lines = read_lines(path)
+    blocks = [*islice(_blocks(lines), first)]
+    documents = documents_at(path, lines, [number + _first_word(block) for number, block in blocks])
+    whole = zip(blocks, documents, strict=True)
+    return convert_all(lambda each: _sentence(path, *each[0], tag)._replace(document=each[1]), whole)
 
 
 CORPUS_FORMATS.register("conllu")(read_conllu)  # not as a decorator, which would change its type
 
 
-def _blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     """(line number of its first line, lines) of every sentence; blank lines end a sentence."""
     block: list[str] = []
-    for number, line in enumerate([*read_lines(path), ""], start=1):
+    for number, line in enumerate([*lines, ""], start=1):
         if line.strip():
             block.append(line)
         elif block:
             yield number - len(block), block
             block = []
+
+
+def _first_word(block: Sequence[str]) -> int:
+    """Which line of a sentence, from 0, is that of its first word."""
+    return next((i for i, line in enumerate(block) if line.partition("\t")[0].isdigit()), 0)
 
 
 def _check_line(path: Path, number: int, line: str, tag_column: int) -> None:
@@ -93,6 +103,5 @@ def _sentence(path: Path, number: int, block: list[str], tag: str) -> Sentence:
         raise DataError(
             f"{path}:{number}: word {untagged['id']} of the sentence that starts here has no {tag.upper()} tag."
         )
-    first = next(i for i, line in enumerate(block) if line.partition("\t")[0].isdigit())
-    place = f"{path}:{number + first}"
+    place = f"{path}:{number + _first_word(block)}"
     return Sentence(tuple(word["form"] for word in words), tuple(word[tag] for word in words), place)

@@ -22,12 +22,14 @@ class Sentence(NamedTuple):
     Attributes:
         place: `file:line` of its first word, for error messages.
         word_lines: Whether its words have a line each, from that one on.
+        document: A name of the document that it is from; None where the corpus does not say.
     """
 
     forms: tuple[str, ...]
     tags: tuple[str, ...]
     place: str = ""
     word_lines: bool = False
+    document: str | None = None
 
     def place_of(self, i: int) -> str:
         """`file:line` of a word, counted from 0."""
@@ -44,12 +46,14 @@ class Text(NamedTuple):
         pair: The second text; None if there is only one.
         label: The class, or the number of a regression as written.
         place: `file:line`, for error messages.
+        document: As of a sentence.
     """
 
     text: str
     pair: str | None
     label: str
     place: str = ""
+    document: str | None = None
 
 
 Item = Sentence | Text

@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from trials.datasets.column_evidence import TagEvidence, guess_positions
-from trials.datasets.columns_reader import DOCUMENT
 from trials.datasets.corpus import CORPUS_FORMATS
+from trials.datasets.documents import DOCUMENT
 from trials.datasets.table_evidence import guess_columns
 from trials.datasets.table_reader import csv_delimiter
 from trials.datasets.text_file import read_lines

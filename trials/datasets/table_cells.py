@@ -19,6 +19,7 @@ from trials.settings import Columns
 ItemT = TypeVar("ItemT", Sentence, Text)
 TEXT_KEYS = ("text", "pair", "label")
 SENTENCE_KEYS = ("tokens", "tags")
+DOCUMENT_KEY = "document"
 
 
 class Row(NamedTuple):
@@ -93,10 +94,11 @@ def table_columns(path: Path, columns: Columns) -> TableColumns:
             f"{path}: a table does not say what its columns hold. Give `columns`: text and label, or tokens and tags."
         )
     keys = TEXT_KEYS if columns.text is not None else SENTENCE_KEYS
-    check_keys(path, columns, "a table of texts" if columns.text is not None else "a table of sentences", *keys)
+    holder = "a table of texts" if columns.text is not None else "a table of sentences"
+    check_keys(path, columns, holder, *keys, DOCUMENT_KEY)
     if getattr(columns, keys[-1]) is None:
         raise DataError(f"{path}: columns.{keys[-1]}: not given, and a row needs it beside {keys[0]}.")
-    asked = {key: value for key in keys if (value := getattr(columns, key)) is not None}
+    asked = {key: value for key in (*keys, DOCUMENT_KEY) if (value := getattr(columns, key)) is not None}
     names = {key: value for key, value in asked.items() if isinstance(value, str)}
     if names and len(names) < len(asked):
         words = ", ".join(f"{key}: {value}" for key, value in asked.items())
@@ -124,7 +126,7 @@ def _converted(convert: Callable[[Row], ItemT], rows: Iterable[Row | DataError])
 
 def _text(row: Row) -> Text:
     pair = _string(row, "pair") if "pair" in row.cells else None
-    return Text(_string(row, "text"), pair, _label(row), row.place)
+    return Text(_string(row, "text"), pair, _label(row), row.place, _document(row))
 
 
 def _string(row: Row, key: str) -> str:
@@ -166,7 +168,13 @@ def _sentence(row: Row) -> Sentence:
     tokens, tags = _strings(row, "tokens"), _strings(row, "tags")
     if len(tokens) != len(tags):
         raise DataError(f"{row.place}: {len(tokens)} tokens but {len(tags)} tags. Fix or delete this row.")
-    return Sentence(tokens, tags, row.place)
+    return Sentence(tokens, tags, row.place, document=_document(row))
+
+
+def _document(row: Row) -> str | None:
+    """What its cell names; an empty cell names none."""
+    value = row.cells.get(DOCUMENT_KEY)
+    return None if value is None or value == "" or value != value else str(value)
 
 
 def _strings(row: Row, key: str) -> tuple[str, ...]:

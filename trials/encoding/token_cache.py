@@ -30,7 +30,7 @@ from trials.settings import DataSpec, ModelSpec
 from trials.sources.cache import cache_root, discard, locked
 from trials.tasks.task import Example, Split
 
-VERSION = 3  # of the files: increment it when the same key would give others
+VERSION = 4  # of the files: increment it when the same key would give others
 _META = "meta.json"
 _FIELDS = ("ids", "labels", "gold", "at", "types")  # of an example, each concatenated over all examples in one file
 
@@ -89,6 +89,8 @@ def _write(folder: Path, encoded: EncodedCorpus) -> None:
             sizes = [[len(e.ids), len(e.labels), len(e.gold)] for e in split.examples]
             files |= _save(folder, f"{name}.sizes", np.array(sizes, dtype=np.int64).reshape(-1, 3))
             files |= _save(folder, f"{name}.cut", np.array([e.cut for e in split.examples], dtype=np.int64))
+            if split.documents is not None:
+                files |= _save(folder, f"{name}.documents", split.documents)
         meta = {"labels": encoded.labels, "names": encoded.names, "pad_id": encoded.pad_id, "files": files}
         write_json(folder / _META, meta, folder.name)
 
@@ -132,7 +134,7 @@ def _split(arrays: dict[str, np.ndarray], name: str) -> Split:
     for (i, j, k), (i_end, j_end, k_end), cut in zip(starts.tolist(), ends.tolist(), cuts, strict=True):
         of_pair = None if types is None else types[i:i_end]
         examples.append(Example(ids[i:i_end], labels[j:j_end], gold[k:k_end], at[k:k_end], of_pair, cut=cut))
-    return Split(examples)
+    return Split(examples, arrays.get(f"{name}.documents"))
 
 
 def _mapped(folder: Path, name: str, n_bytes: int, digest: int) -> np.ndarray:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import chain
 
+import numpy as np
+
 from trials.cache.set_up import SetUpWork, counted
 from trials.datasets.corpus import SPLITS, Item
+from trials.datasets.documents import document_indices
 from trials.encoding.encoded_corpus import EncodedCorpus
 from trials.encoding.token_cache import cached_or_encoded, file_stamps, token_key
 from trials.escaping.plain_files import Stamp
@@ -53,6 +56,7 @@ def _tokenised(task_name: str, data: DataSpec, model: ModelSpec, max_length: int
         chunks = [items[start : start + CHUNK] for start in range(0, len(items), CHUNK)]
         work = SetUpWork(f"encoding {data.name} {name}", len(items), unit_of(task))
         found = (task.encode(chunk, names, len(labels), how) for chunk in counted(chunks, work, len))
-        return Split([*chain.from_iterable(found)])
+        documents = document_indices(items)
+        return Split([*chain.from_iterable(found)], None if documents is None else np.array(documents, np.int64))
 
     return EncodedCorpus(labels, names, how.tokenizer.pad_token_id, *map(encoded, SPLITS))

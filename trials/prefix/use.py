@@ -85,4 +85,4 @@ def _with_states(split: Split, file: StatesFile, wanted: Sequence[int]) -> Split
     examples = list(split.examples)
     for i in wanted:
         examples[i] = replace(examples[i], states=file.read(int(i)))
-    return Split(examples)
+    return Split(examples, split.documents)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from trials.datasets.broken_lines import BrokenLines, BrokenLinesError
 from trials.datasets.column_evidence import TagEvidence
-from trials.datasets.columns_reader import DOCUMENT
 from trials.datasets.corpus import SPLITS, Corpus, Item, Sentence, fingerprint, item_words, load_corpus
+from trials.datasets.documents import DOCUMENT
 from trials.datasets.schemes import OUTSIDE
 from trials.datasets.table_reader import label_cells
 from trials.datasets.text_file import read_lines

@@ -56,9 +56,11 @@ class Split:
     Attributes:
         gold: (places,) labels of all examples, concatenated.
         starts: (examples,) index of each example's first place.
+        documents: (examples,) the document of each, from 0; None where the corpus knows none.
     """
 
     examples: list[Example]
+    documents: np.ndarray | None = None
     gold: np.ndarray = field(init=False)
     starts: np.ndarray = field(init=False)
 

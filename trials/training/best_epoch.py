@@ -76,9 +76,10 @@ def split_report(
     tags = task.table(predicted)
     metric = METRICS[score_name(spec.task, spec.score)]
     contributions, constant = tuple(metric.score_contributions(predicted).tolist()), metric.constant_score(predicted)
+    documents = () if split.documents is None else tuple(split.documents.tolist())
     by_default = task.head == "tokens" and len(split.gold) <= AUTO_WORDS
     if predictions == "none" or (predictions == "auto" and not by_default):
-        return SplitReport(name, tags, contributions, constant)
+        return SplitReport(name, tags, contributions, constant, documents=documents)
     return SplitReport(
         name,
         tags,
@@ -88,4 +89,5 @@ def split_report(
         tuple(split.gold.tolist()),
         tuple(evaluated.predicted.tolist()),
         tuple(None if math.isnan(p) else p for p in evaluated.probability.tolist()),
+        documents,
     )

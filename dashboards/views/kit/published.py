@@ -24,7 +24,7 @@ from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import Look
 from orchestrator.config.quantities import counted
 from orchestrator.published.comparison import Line, Side, compare_study
-from orchestrator.published.protocol_differences import corpus_refusal
+from orchestrator.published.our_results import corpus_refusal
 from orchestrator.published.study import STUDIES, Study, load_study
 from orchestrator.store.schema import METRICS
 from trials.settings import Seeds

@@ -10,7 +10,7 @@ import pytest
 from dashboards.data.duckdb_mirror import Database, Mirror, TrialNumbers, open_database
 from dashboards.data.frames import EVERYTHING, Frames, Snapshot
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import SweepPlan
+from orchestrator.store.contents import SweepPlan
 from tests.dashboards.stores import START, Invented, append, specs, write_store
 from tests.drivers import running
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from dashboards.views.scores import TABLE
 from orchestrator.analysis.statistic import STATISTICS, Statistic
 from orchestrator.analysis.summary import summarise
-from orchestrator.session.tables import cell_tables
+from orchestrator.session.display import cell_tables
 from orchestrator.store import open_store
 from tests.dashboards.stores import specs
 from tests.dashboards.views.made import drawn, made

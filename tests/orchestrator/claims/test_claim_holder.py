@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.claims import holder
-from orchestrator.claims.holder import Holder, Presence, this_process
+from orchestrator.claims import roster
+from orchestrator.claims.roster import Holder, Presence, this_process
 
 ME = this_process()
 
@@ -45,7 +45,7 @@ def test_where_this_system_does_not_name_its_boot_nothing_can_be_told() -> None:
 
 
 def test_a_process_whose_start_is_hidden_may_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holder, "_PROC", tmp_path)
+    monkeypatch.setattr(roster, "_PROC", tmp_path)
     assert ME.presence(ME) is Presence.UNKNOWN
     assert this_process().system == ""
 

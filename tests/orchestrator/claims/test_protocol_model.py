@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.claims import Membership, RemovedError, Timing, join
-from orchestrator.claims.holder import this_process
-from orchestrator.execution.shared_trials import SharedTrials
+from orchestrator.claims.roster import this_process
+from orchestrator.execution.shared_source import SharedTrials
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store.parts import PartFolder
 from orchestrator.store.schema import TRIALS, State

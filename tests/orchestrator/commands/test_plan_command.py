@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.commands.launch_command import launch
-from orchestrator.commands.plan_command import plan
+from orchestrator.commands.launch_command import launch, plan
 from orchestrator.config.quantities import duration, energy, size
-from orchestrator.forecast.figure import Figure
-from orchestrator.forecast.text import forecast_line, forecast_tables
-from orchestrator.forecast.values import CellForecast, Forecast
+from orchestrator.forecast.values import CellForecast, Figure, Forecast, forecast_line, forecast_tables
 from orchestrator.store import ResultStore
 from tests.builders import write_sweep
 from tests.orchestrator.store.real import Real

@@ -16,7 +16,7 @@ from dashboards.data.selection import select
 from dashboards.views.overview import prepare_progress
 from orchestrator.commands.app import app
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import SweepPlan
+from orchestrator.store.contents import SweepPlan
 from tests.builders import make_spec
 from tests.drivers import running
 from tests.orchestrator.store.rows import epoch, trial

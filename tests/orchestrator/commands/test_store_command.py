@@ -19,10 +19,10 @@ from orchestrator.commands.app import app
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
+from orchestrator.store.contents import SweepPlan
 from orchestrator.store.export import ABOUT, dictionary
 from orchestrator.store.garbage import OLD_S, find_garbage
 from orchestrator.store.maintenance import alone
-from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import TABLES, UNOWNED
 from tests.builders import make_spec
 from tests.drivers import running

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.config.console import SafeConsole, say, stderr
-from orchestrator.config.notebook_output import NotebookOutput, ShownInCell, notebook_output
+from orchestrator.config.console import NotebookOutput, SafeConsole, ShownInCell, notebook_output, say, stderr
 
 Bundles = list[dict[str, str]]
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 from pydantic_core import core_schema
 
-from orchestrator.config.validation_messages import faults
+from orchestrator.config.yaml_document import faults
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.sweep import SweepSpec
 from tests.builders import make_spec

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.commands.doctor import doctor
+from orchestrator.commands.operate import doctor
 from orchestrator.deploy.machine_checks import (
     CheckResult,
     browser,
@@ -52,7 +52,7 @@ def test_a_failure_is_exit_code_1_and_stands_with_its_fix(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old: Raises = functools.partial(python, (3, 10, 2))
-    monkeypatch.setattr("orchestrator.commands.doctor.checks", lambda *words: {"python": old})
+    monkeypatch.setattr("orchestrator.commands.operate.checks", lambda *words: {"python": old})
     with pytest.raises(typer.Exit) as ended:
         doctor()
     shown = capsys.readouterr().out

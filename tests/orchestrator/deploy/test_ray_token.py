@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.deploy.ray_token import check_client_token, is_required, token_file
+from orchestrator.deploy.ray_session import check_client_token, is_required, token_file
 from trials.errors import ConfigError, RefusedError
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.commands.stop import stop as stop_command
-from orchestrator.execution import stop_request as stop_module
-from orchestrator.execution.stop_request import StopRequest, ask_to_stop
+from orchestrator.commands.operate import stop as stop_command
+from orchestrator.execution import events as stop_module
+from orchestrator.execution.events import StopRequest, ask_to_stop
 from orchestrator.store import ResultStore
 
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.execution.events import failure
-from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import Listed
+from orchestrator.execution.trial_source import Listed, TrialQueue
 from orchestrator.store.schema import State
 from orchestrator.sweeps.sweep import Limits
 from tests.builders import first_attempts, make_record, make_spec

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.forecast.forecast import forecast_of
 from orchestrator.forecast.pilot import Pilots, chosen_pilots, pilot_spec, run_pilots
-from orchestrator.forecast.plan_forecast import forecast_of
 from orchestrator.store import ResultStore, open_store
 from orchestrator.sweeps.cluster_spec import ClusterSpec
 from orchestrator.sweeps.plan import Plan, make_plan

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.forecast.cost_inputs import lengths_of, padded_length, sizes_of
-from orchestrator.forecast.work import PrefixLedger, memory_of, nothing_cached, shape_key, work_of
+from orchestrator.forecast.work import (
+    PrefixLedger,
+    lengths_of,
+    memory_of,
+    nothing_cached,
+    padded_length,
+    shape_key,
+    sizes_of,
+    work_of,
+)
 from tests.orchestrator.forecast.worlds import LENGTHS, SIZES, spec_of
 from trials.models.load import load_tokenizer
 from trials.prefix.rule import cached_depth

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.forecast.cost_inputs import EncoderSizes, Lengths
-from orchestrator.forecast.history import History, Target
-from orchestrator.forecast.observation import Inputs, Observation
-from orchestrator.forecast.work import PrefixWork, memory_of, work_of
+from orchestrator.forecast.history import History, Inputs, Observation, Target
+from orchestrator.forecast.work import EncoderSizes, Lengths, PrefixWork, memory_of, work_of
 from tests.builders import make_spec
 from trials.record import ACCRUED
 from trials.spec import TrialSpec

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.execution.events import Listeners
+from orchestrator.execution.events import Listeners, StopRequest
 from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.stop_request import StopRequest
 from orchestrator.session.monitors import watched
 from orchestrator.storage.storage import FolderStorage
 from orchestrator.store import open_store

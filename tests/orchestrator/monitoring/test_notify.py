@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.monitoring import notify, senders
-from orchestrator.monitoring.notify import Notifier
+from orchestrator.monitoring import notify
+from orchestrator.monitoring.notify import Message, Notifier, NotSentError, Webhook
 from orchestrator.monitoring.progress import Ending, Tally
-from orchestrator.monitoring.senders import Message, NotSentError, Webhook
 from orchestrator.store.schema import State
 from orchestrator.sweeps.notification_spec import NotifySpec, WebhookSpec
 from tests.builders import make_record, make_spec
@@ -170,7 +169,7 @@ def test_a_slow_server_is_not_waited_for_longer_than_said(monkeypatch: pytest.Mo
 
 
 def test_a_server_that_never_answers_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(senders, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(notify, "TIMEOUT_S", 0.2)
     with Hook(wait_s=1.0) as hook, pytest.raises(NotSentError, match=r"127\.0\.0\.1: ReadTimeout"):
         Webhook(hook.secret_url).send(MESSAGE)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.ray_backend import file_staging as staging
-from orchestrator.ray_backend.file_staging import staged
+from orchestrator.ray_backend import staging as staging
+from orchestrator.ray_backend.staging import staged
 from tests.builders import write_tagged_treebank
 from trials.draft import Lookup, TrialDraft
 from trials.errors import DataError

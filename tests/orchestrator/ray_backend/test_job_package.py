@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from orchestrator.config.yaml_document import Document
-from orchestrator.ray_backend import job_package as package
-from orchestrator.ray_backend.job_package import our_modules, package_sweep, pinned_packages
+from orchestrator.ray_backend import jobs as package
+from orchestrator.ray_backend.jobs import our_modules, package_sweep, pinned_packages
 from orchestrator.sweeps.cluster_spec import ClusterSpec, find_cluster
 from trials.errors import ConfigError, RefusedError
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import ray
 
-from orchestrator.ray_backend import lost_nodes
-from orchestrator.ray_backend.lost_nodes import ClusterLostError, ending_without_nodes, oom_kills
+from orchestrator.ray_backend import cluster
+from orchestrator.ray_backend.cluster import ClusterLostError, ending_without_nodes, oom_kills
 
 ALIVE, DEAD = {"Alive": True}, {"Alive": False}
 Nodes = Callable[[], list[dict[str, bool]]]
@@ -18,8 +18,8 @@ Nodes = Callable[[], list[dict[str, bool]]]
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lost_nodes, "LOOK_S", 0.005)
-    monkeypatch.setattr(lost_nodes, "SILENT_LOOKS", 5)
+    monkeypatch.setattr(cluster, "LOOK_S", 0.005)
+    monkeypatch.setattr(cluster, "SILENT_LOOKS", 5)
 
 
 def raised_with(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -63,7 +63,7 @@ def test_with_another_node_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_launch_that_does_not_end_is_deserted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lost_nodes, "ENDING_S", 0.0)
+    monkeypatch.setattr(cluster, "ENDING_S", 0.0)
     monkeypatch.setattr(ray, "nodes", lambda: [DEAD])
     deserted = threading.Event()
     with ending_without_nodes(lambda error: None, lambda error: deserted.set()):
@@ -79,7 +79,7 @@ def test_a_launch_that_does_not_end_is_deserted(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_what_the_kernel_counted_since_the_start_is_told(after: dict[str, int], words: str) -> None:
-    assert lost_nodes._out_of_memory({"machine": 7}, after) == words
+    assert cluster._out_of_memory({"machine": 7}, after) == words
 
 
 def test_the_kernels_counters_are_read_where_there_are_any() -> None:

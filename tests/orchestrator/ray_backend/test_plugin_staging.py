@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.ray_backend.file_staging import piece
-from orchestrator.ray_backend.job_package import package_plugins
-from orchestrator.ray_backend.plugin_staging import StagedPlugins, stage_plugins
+from orchestrator.ray_backend.jobs import package_plugins
+from orchestrator.ray_backend.staging import StagedPlugins, piece, stage_plugins
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.plugin_packages import install
 from trials.errors import ConfigError

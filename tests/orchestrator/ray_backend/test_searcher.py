@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ray.tune.execution.tune_controller import TuneController
 
+from orchestrator.execution.events import StopRequest
 from orchestrator.execution.slots import ANY, Node, Share, Slots
-from orchestrator.execution.stop_request import StopRequest
-from orchestrator.ray_backend.searcher import N_KEPT, PlannedTrials, forget_finished
+from orchestrator.ray_backend.driver import N_KEPT, PlannedTrials, forget_finished
 
 STATES = ("waiting", "running", "leaving", "stopped", "failed")
 

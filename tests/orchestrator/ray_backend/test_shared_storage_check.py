@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.ray_backend.shared_storage_check import elsewhere, holds, note
+from orchestrator.ray_backend.staging import elsewhere, holds, unshared_folder_note
 
 
 def node(name: str, host: str, address: str, *, alive: bool = True) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def test_a_cluster_of_one_host_has_nobody_to_ask() -> None:
 
 
 def test_the_note_says_who_what_follows_and_the_way_out() -> None:
-    said = note(Path("/results"), ["b (10.0.0.3)"], among=3)
+    said = unshared_folder_note(Path("/results"), ["b (10.0.0.3)"], among=3)
     assert said == (
         "b (10.0.0.3) (of 3 other nodes) does not see /results: checkpoints of trials stay on the node that wrote "
         "them, so a trial whose node is lost starts again. A store in s3:// or in a folder that all nodes share avoids "
@@ -40,7 +40,7 @@ def test_the_note_says_who_what_follows_and_the_way_out() -> None:
     [(1, 1, "b0 does not"), (2, 2, "b0 and 1 more do not"), (3, 9, "b0 and 2 more (of 9 other nodes) do not")],
 )
 def test_the_note_counts_the_nodes(blind: int, among: int, begins: str) -> None:
-    assert note(Path("/r"), [f"b{n}" for n in range(blind)], among=among).startswith(begins)
+    assert unshared_folder_note(Path("/r"), [f"b{n}" for n in range(blind)], among=among).startswith(begins)
 
 
 def test_a_node_sees_a_file_only_with_its_content(tmp_path: Path) -> None:

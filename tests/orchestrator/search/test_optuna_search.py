@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from optuna.trial import TrialState
 
 from orchestrator.search.optuna_search import OptunaPoints, PastCell, directions, distribution_of, frozen_trial
-from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.search_spec import SearchSpec
+from orchestrator.sweeps.space import Axis
 from tests.examples import examples
 from tests.orchestrator.search.worlds import SIX_LAYERS
 

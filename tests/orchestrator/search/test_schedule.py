@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.execution.trial_queue import TrialQueue
-from orchestrator.execution.trial_source import Listed, Order, Verdict
+from orchestrator.execution.trial_source import Listed, Order, TrialQueue, Verdict
 from orchestrator.search.race import by_student, residual_variance
 from orchestrator.search.schedule import Asha, Halving, Median
 from orchestrator.store.schema import State

@@ -20,12 +20,11 @@ from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.search.suggest import AdaptiveCells
 from orchestrator.search.trial_results import StoredTrials
 from orchestrator.store import ResultStore
-from orchestrator.store.contents import read_table
+from orchestrator.store.contents import SweepPlan, read_table
 from orchestrator.store.decisions import Choice, Promoted, Stopped, Suggested
-from orchestrator.store.plans import SweepPlan
 from orchestrator.store.schema import State
-from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.search_spec import DepthGoalSpec, RacingSpec, ScheduleSpec, SearchSpec
+from orchestrator.sweeps.space import Axis
 from tests.benchmarks.choose_depth import normal
 from tests.orchestrator.execution.sharing_driver import drive
 from tests.orchestrator.execution.test_shared_source import committed

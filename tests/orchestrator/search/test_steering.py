@@ -16,8 +16,8 @@ from orchestrator.search.simulate import SimulatedCost, simulate
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.search.suggest import AdaptiveCells
 from orchestrator.store.schema import State
-from orchestrator.sweeps.axis import Axis
 from orchestrator.sweeps.search_spec import RacingSpec, ScheduleSpec, SearchSpec
+from orchestrator.sweeps.space import Axis
 from tests.orchestrator.search.worlds import DEPTHS, EPOCHS, RATES, SIX_LAYERS, grid_of, nothing_known, resolver, table
 from trials.spec import TrialSpec
 

@@ -11,8 +11,8 @@ import pytest
 import typer
 
 from orchestrator.commands.launch_command import launch
-from orchestrator.execution.stop_request import StopRequest
-from orchestrator.session.budget import Bounds, Meter, hourly_price, limit_note, on_bounds
+from orchestrator.execution.events import StopRequest
+from orchestrator.session.outcome import Bounds, Meter, hourly_price, limit_note, on_bounds
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import Prices

@@ -15,9 +15,9 @@ import typer
 
 from orchestrator.commands import launch_command
 from orchestrator.config.console import reported
-from orchestrator.execution import inline
+from orchestrator.execution import slots
 from orchestrator.execution.recorder import Recorder
-from orchestrator.session.budget import Bounds
+from orchestrator.session.outcome import Bounds
 from orchestrator.store import ResultStore
 from orchestrator.sweeps.cluster_spec import find_cluster
 from orchestrator.sweeps.plan import Plan
@@ -60,7 +60,7 @@ def ending(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captu
     def record_at_once(spec: TrialSpec, **options: Any) -> Iterator[EpochRecord]:
         yield make_record()
 
-    monkeypatch.setattr(inline, "run_trial", record_at_once)
+    monkeypatch.setattr(slots, "run_trial", record_at_once)
     monkeypatch.setattr(launch_command, "plan_lines", lambda *details: [])  # they read corpora, which are not there
     folders = iter(tmp_path / str(n) for n in range(10_000))
 

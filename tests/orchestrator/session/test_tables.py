@@ -12,16 +12,13 @@ import pytest
 from rich.console import Console
 
 from orchestrator.analysis.summary import CellSummary
-from orchestrator.config.console import SafeConsole
-from orchestrator.config.notebook_output import NotebookOutput
-from orchestrator.session.display import LiveDisplay
-from orchestrator.session.tables import cell_tables, plan_lines, setting_table
+from orchestrator.config.console import NotebookOutput, SafeConsole
+from orchestrator.session.display import LiveDisplay, cell_tables, plan_lines, setting_table
 from orchestrator.store import open_store
 from orchestrator.store.schema import State
-from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps.cluster_spec import ClusterSpec, settled
 from orchestrator.sweeps.plan import Plan, make_plan
 from orchestrator.sweeps.sweep import load_sweep
-from orchestrator.sweeps.this_machine import settled
 from tests.builders import make_record, make_spec, write_sweep, write_treebank
 from trials.cache.set_up import SetUpWork
 from trials.draft import Lookup

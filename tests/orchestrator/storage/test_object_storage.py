@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.storage import connection as connection_module
+from orchestrator.storage import object_storage as connection_module
 from orchestrator.storage.address import parse_address
-from orchestrator.storage.connection import connect
-from orchestrator.storage.object_storage import LARGEST_BYTES, ObjectCache, ObjectStorage
+from orchestrator.storage.object_storage import LARGEST_BYTES, ObjectCache, ObjectStorage, connect
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.plans import SweepPlan
+from orchestrator.store.contents import SweepPlan
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import SCHEMA_VERSION
 from tests.orchestrator.store.rows import epoch, tag, trial

@@ -11,8 +11,7 @@ import pytest
 import typer
 
 from orchestrator.commands.launch_command import launch
-from orchestrator.execution.checkpoint_store import StoredCheckpoints
-from orchestrator.execution.recorder import Recorder
+from orchestrator.execution.recorder import Recorder, StoredCheckpoints
 from orchestrator.store import open_store
 from orchestrator.store.contents import COMPUTED
 from orchestrator.store.schema import KEYS

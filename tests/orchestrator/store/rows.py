@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from orchestrator.store import ResultStore
 from orchestrator.store.contents import COMMIT_ORDER
-from orchestrator.store.row_digests import RECORDED, as_columns, recorded
+from orchestrator.store.parts import RECORDED, as_columns, recorded
 from orchestrator.store.schema import TABLES
 from trials.spec import TrialSpec
 from trials.training.steps import evaluation_steps, steps_an_epoch

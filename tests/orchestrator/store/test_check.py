@@ -14,17 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from orchestrator.storage.errors import NewerError
-from orchestrator.storage.storage import FolderStorage, Storage
+from orchestrator.storage.storage import FolderStorage, NewerError, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
 from orchestrator.store.check_rows import AUTO_WORDS
+from orchestrator.store.contents import SweepPlan
 from orchestrator.store.merge import merge
-from orchestrator.store.names import stamped
-from orchestrator.store.plans import SweepPlan
+from orchestrator.store.parts import agrees, recorded
 from orchestrator.store.results import MARKER
-from orchestrator.store.row_digests import agrees, recorded
-from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY
+from orchestrator.store.schema import EPOCHS, SCHEMA_VERSION, VERSION_KEY, stamped
 from tests.assets import make_store_v1 as v1
 from tests.builders import make_spec
 from tests.drivers import running

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from orchestrator.store import ResultStore, open_store
-from orchestrator.store.follower import Follower
+from orchestrator.store.results import Follower
 
 
 def _row(step: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from orchestrator.storage.storage import Storage
 from orchestrator.store import ResultStore
-from orchestrator.store.names import digest, is_intact, promised, stamped
+from orchestrator.store.schema import digest, is_intact, promised, stamped
 from tests.orchestrator.store.rows import epoch
 from trials.errors import StoreError
 

@@ -13,11 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from orchestrator.storage.errors import BrokenError
-from orchestrator.storage.storage import FolderStorage, Storage
-from orchestrator.store.names import stamped
+from orchestrator.storage.storage import BrokenError, FolderStorage, Storage
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, VERSION_KEY
+from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, VERSION_KEY, stamped
 from tests.orchestrator.store.killed_storage import Killed
 from tests.orchestrator.store.rows import epoch
 from trials.errors import StoreError
@@ -357,7 +355,7 @@ def test_rows_are_rewritten_a_group_at_a_time_and_groups_stay_of_one_size(
     one = PartFolder(local.at("one"), EPOCHS)
     one.append([noisy(0)])
     row = one.read().nbytes
-    monkeypatch.setattr("orchestrator.store.encoding.GROUP_BYTES", 10.5 * row)
+    monkeypatch.setattr("orchestrator.store.schema.GROUP_BYTES", 10.5 * row)
     parts = PartFolder(local, EPOCHS)
     for step in range(100):
         parts.append([noisy(step)])

@@ -14,12 +14,11 @@ import pytest
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
+from orchestrator.store.contents import WEIGHTS, SweepPlan, save_weights
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.plans import SweepPlan
 from orchestrator.store.repair import repair
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import TAGS, VERSION_KEY
-from orchestrator.store.weights import WEIGHTS, save_weights
 from tests.builders import make_spec
 from tests.examples import first
 from tests.orchestrator.store.killed_storage import Killed

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from orchestrator.storage.storage import FolderStorage, Storage
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.check import check_store
+from orchestrator.store.contents import SweepPlan
 from orchestrator.store.decisions import Suggested
 from orchestrator.store.parts import PartFolder
-from orchestrator.store.plans import SweepPlan
 from orchestrator.store.repair import repair
 from orchestrator.store.results import MARKER
 from orchestrator.store.schema import EPOCHS, PREDICTIONS, SCHEMA_VERSION, TABLES, TAGS, TRIALS

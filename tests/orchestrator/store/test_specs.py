@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from orchestrator.store.specs import stored_spec
+from orchestrator.store.contents import stored_spec
 from tests.builders import make_spec
 from trials.errors import StoreError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.storage.storage import Storage
-from orchestrator.store.weights import WEIGHTS, find_weights, save_weights, weights_of
+from orchestrator.store.contents import WEIGHTS, find_weights, save_weights, weights_of
 
 TRIAL, OTHER = "0123456789abcdef", "fedcba9876543210"
 

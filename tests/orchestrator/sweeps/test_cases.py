@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.sweeps.samplers import points_of
+from orchestrator.sweeps.search_spec import points_of
 from orchestrator.sweeps.sweep import load_sweep
 from tests.builders import expanded, write_sweep, write_texts, write_treebank
 from trials.errors import ConfigError

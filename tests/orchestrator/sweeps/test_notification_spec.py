@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from orchestrator.config.validation_messages import faults
+from orchestrator.config.yaml_document import faults
 from orchestrator.sweeps.notification_spec import (
     NotifySpec,
     WatchSpec,

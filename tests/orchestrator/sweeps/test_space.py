@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from orchestrator.search.optuna_search import OptunaPoints
-from orchestrator.sweeps.axis import Axis, axis_in
-from orchestrator.sweeps.samplers import points_of
-from orchestrator.sweeps.search_spec import SearchSpec
-from orchestrator.sweeps.space import LayersError, Point, Space, again, continuous, grid, n_points, path_of
+from orchestrator.sweeps.search_spec import SearchSpec, points_of
+from orchestrator.sweeps.space import (
+    Axis,
+    LayersError,
+    Point,
+    Space,
+    again,
+    axis_in,
+    continuous,
+    grid,
+    n_points,
+    path_of,
+)
 from tests.examples import examples
 from tests.orchestrator.search.worlds import SIX_LAYERS
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from orchestrator.sweeps.axis import Axis
-from orchestrator.sweeps.samplers import points_of
+from orchestrator.sweeps.search_spec import points_of
+from orchestrator.sweeps.space import Axis
 from orchestrator.sweeps.sweep import SweepSpec, expand, load_sweep
 from tests.builders import expanded, write_conllu, write_sweep, write_treebank
 from tests.plugin_packages import fresh_plugins as fresh_plugins

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.sweeps import this_machine
-from orchestrator.sweeps.cluster_spec import ClusterSpec
+from orchestrator.sweeps import cluster_spec
+from orchestrator.sweeps.cluster_spec import ClusterSpec, check_room_here, device_line, settled, slots_of
 from orchestrator.sweeps.sweep import Resources, SweepSpec
-from orchestrator.sweeps.this_machine import check_room_here, device_line, settled, slots_of
 from trials.errors import ConfigError
 from trials.hardware.cpu_name import processor_name
 from trials.hardware.machine import CudaGpus, Gpu
@@ -23,8 +22,8 @@ LOCAL, INLINE = ClusterSpec(), ClusterSpec(address="inline")
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four cores and so many GPUs."""
     n = getattr(request, "param", 0)
-    monkeypatch.setattr(this_machine, "cuda_gpus", lambda: CudaGpus((H100,) * n))
-    monkeypatch.setattr(this_machine, "usable_cores", lambda: 4)
+    monkeypatch.setattr(cluster_spec, "cuda_gpus", lambda: CudaGpus((H100,) * n))
+    monkeypatch.setattr(cluster_spec, "usable_cores", lambda: 4)
 
 
 def on(cluster: ClusterSpec, *, pilot: bool = False, **resources: Any) -> Resources:

@@ -11,7 +11,7 @@ import pytest
 from orchestrator.store import open_store
 from orchestrator.sweeps.notification_spec import WatchSpec
 from orchestrator.trackers import live_tracker
-from orchestrator.trackers.target import TrackerTarget
+from orchestrator.trackers.live_tracker import TrackerTarget
 from orchestrator.trackers.tracked_run import Measured, TrackedTrial, TrialEnd
 from tests.orchestrator.trackers.tracked_sweep import COMPLETE, RETRIED, SPECS, STOPPED, run_tracked
 

@@ -35,8 +35,9 @@ def refusal(tmp_path: Path, content: str, columns: Columns = DEFAULT) -> str:
 def test_sentences_are_read_in_order_with_their_places(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text("-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\nWhy WRB O\n")
-    first = Sentence(("EU", "rejects"), ("B-ORG", "O"), f"{path}:3", word_lines=True)
-    assert read_columns(path, Columns()) == [first, Sentence(("Why",), ("O",), f"{path}:6", word_lines=True)]
+    first = Sentence(("EU", "rejects"), ("B-ORG", "O"), f"{path}:3", word_lines=True, document=f"{path}:1")
+    second = Sentence(("Why",), ("O",), f"{path}:6", word_lines=True, document=f"{path}:1")
+    assert read_columns(path, Columns()) == [first, second]
 
 
 def test_the_reader_is_registered_under_its_formats_name() -> None:

@@ -10,7 +10,7 @@ from orchestrator.analysis.answer import freeze_yaml
 from orchestrator.analysis.cells import cell_columns
 from orchestrator.analysis.layer_strip import freeze_name, layer_strip
 from orchestrator.analysis.summary import summarise
-from orchestrator.session.tables import cell_tables
+from orchestrator.session.display import cell_tables
 from tests.builders import make_spec
 from tests.plugin_packages import fresh_plugins as fresh_plugins
 from tests.test_contributing import EXAMPLES

@@ -1,25 +1,92 @@
-"""Stop a running sweep gracefully, wherever its drivers run.
+"""Check that this machine is ready for sweeps, or for one sweep; every problem comes with a fix.
 
-permafrost stop my-sweep --store results
+permafrost doctor
+permafrost doctor --sweep my.yaml --store results --json
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from orchestrator.claims import running_drivers
-from orchestrator.claims.holder import this_process
-from orchestrator.config.console import DEFAULT_STORE, ClusterOption, ClusterStoreOption, DebugOption, reported, say
-from orchestrator.execution.stop_request import ask_to_stop
+from orchestrator.claims.roster import this_process
+from orchestrator.config.console import (
+    DEFAULT_STORE,
+    ClusterOption,
+    ClusterStoreOption,
+    DebugOption,
+    JsonOption,
+    SettingsOption,
+    reported,
+    say,
+    stdout,
+)
+from orchestrator.deploy.machine_checks import CheckResult, checks, examined
+from orchestrator.execution.events import ask_to_stop
 from orchestrator.store import open_store
 from orchestrator.sweeps.cluster_spec import find_cluster
 from trials.errors import NothingMatchedError
 from trials.escaping.untrusted_text import composed
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+def doctor(
+    sweep: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also check the data and models of this sweep.")
+    ] = None,
+    cluster: ClusterOption = "local",
+    store: ClusterStoreOption = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Check that this machine is ready: Python, packages, devices, disk, Ray, data and models, browser.
+
+    Examples:
+        permafrost doctor
+
+        permafrost doctor --sweep my.yaml --store s3://bucket/results
+
+    Exit codes: 0 ready, perhaps with warnings, 1 some check failed, 2 invalid setting.
+    """
+    with reported(debug=debug):
+        where = find_cluster(cluster)
+        wanted = checks(store or where.store or DEFAULT_STORE, sweep, settings or [], where)
+        results = list(examined(wanted))
+        if as_json:
+            print(json.dumps({"findings": [asdict(result) for result in results]}))
+        else:
+            stdout.print(_table(results))
+        failed = any(result.level == "fail" for result in results)
+    raise typer.Exit(int(failed))
+
+
+def _table(results: Sequence[CheckResult]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for result in results:
+        table.add_row(Text(result.level, style=_COLOURS[result.level]), result.check, Text(result.what))
+        if result.fix:
+            table.add_row("", "", Text(f"-> {result.fix}"))
+    return table
+
+
+# Stop a running sweep gracefully, wherever its drivers run.
+#
+# permafrost stop my-sweep --store results
 
 _POLL_S = 1.0
 

@@ -1,0 +1,25 @@
+"""The frame of a store's trials: sentences and their documents, or None where the store knows none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.search.trial_results import StoredTrials
+from orchestrator.store import open_store
+from orchestrator.store.evidence import evidence, stored_documents
+from tests.builders import make_spec
+from tests.orchestrator.store.rows import complete
+
+
+def test_documents_stand_beside_the_sentences_and_older_rows_have_none(tmp_path: Path) -> None:
+    store, specs = open_store(str(tmp_path), must_exist=False), [make_spec(seed=seed) for seed in range(3)]
+    for spec, documents in zip(specs, ([0, 1], None), strict=False):
+        complete(store, spec, without=["contributions"])
+        key = {"trial_id": spec.trial_id, "attempt": 1, "split": "dev"}
+        store.append("contributions", [{**key, "values": [0.25, 0.75], "documents": documents}])
+    frame = evidence(store, specs).frame
+    assert [None if each is None else each.tolist() for each in frame["sentences"]] == [[0.25, 0.75]] * 2 + [None]
+    assert [None if each is None else each.tolist() for each in frame["documents"]] == [[0, 1], None, None]
+    assert {i: found["dev"].tolist() for i, found in stored_documents(store).items()} == {specs[0].trial_id: [0, 1]}
+    of_first, of_second = (StoredTrials(store).of(spec.trial_id).documents for spec in specs[:2])
+    assert (of_first["dev"].tolist(), of_second) == ([0, 1], {})
