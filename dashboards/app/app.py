@@ -24,11 +24,11 @@ from dashboards.data.provenance import provenance, versions_of
 from dashboards.data.tables import FORMATS, formatted
 from dashboards.report.html import as_html, page_as_html
 from dashboards.report.sections import sections, summary
-from dashboards.views.kit.answers import MOST_CARDS, answers_of_sweep
+from dashboards.views.answer import page_sentences
 from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
-from dashboards.views.registry import PARTS, VIEWS
+from dashboards.views.registry import MOVED, PARTS, VIEWS
 from trials.errors import NothingMatchedError
 
 _NO_SWEEP = "The store has no sweep yet."
@@ -162,12 +162,18 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         if selection.sweep is None:
             return not_found(_NO_SWEEP)
         drawn = [(part, compute(part, selection, LIGHT)) for part in view.parts]
-        found, _ = answers_of_sweep(selection, MOST_CARDS) if view.path == "/" else ([], 0)
-        answers = [f"{each.heading}: {each.sentence}" for each in found]
+        answers = page_sentences(selection) if view.path == "/" else []
         text = page_as_html(view.title, view.question, answers, drawn, provenance(selection).line())
         named = {"Content-Disposition": f'attachment; filename="permafrost-{name}.html"'}
         return Response(text, mimetype="text/html", headers=named)
 
+    def moved(old: str) -> Response:
+        """Where an older address leads; relative, as a proxy may show the dashboard below a path."""
+        search = asked_search().removesuffix("?")
+        return Response(status=302, headers={"Location": f".{MOVED[f'/{old}']}{search}"})
+
+    olds = ", ".join(f'"{old.strip("/")}"' for old in MOVED)
+    app.server.add_url_rule(f"/<any({olds}):old>", view_func=moved)
     app.server.add_url_rule("/export/<name>.<kind>", view_func=export)
     app.server.add_url_rule("/page/<name>.html", view_func=page)
     app.server.add_url_rule("/report.html", view_func=report)

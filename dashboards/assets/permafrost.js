@@ -116,6 +116,115 @@
     if (!over()) cards().forEach((card) => card.removeAttribute("aria-busy"));
   };
 
+  // --- The tolerance as a line that one drags, also with the keyboard: an element over the figure, a row of panels each.
+
+  const STEP = 0.1;
+  const rounded = (value) => Math.min(100, Math.max(0, Math.round(value / STEP) * STEP));
+  const setTolerance = (value) => {
+    const params = new URLSearchParams(last ? last[0].search : window.location.search);
+    const text = String(Number(value.toFixed(2)));
+    if (text === "1") params.delete("tolerance");
+    else params.set("tolerance", text);
+    const rest = params.toString().replaceAll("%2C", ","), search = rest ? "?" + rest : "";
+    set("url", { search: search });
+  };
+  const handlesOf = (plot) => {
+    const layout = plot._fullLayout, seen = new Set();
+    return Object.keys(layout).filter((key) => /^yaxis\d*$/.test(key)).map((key) => layout[key]).filter((axis) => {
+      const row = axis._offset;
+      return axis._length && !seen.has(row) && seen.add(row);
+    });
+  };
+  const dress = (plot) => {
+    const meta = plot.layout && plot.layout.meta;
+    if (!meta || meta.tolerance === undefined || !plot._fullLayout) return;
+    const holder = plot.parentElement;
+    holder.classList.add("with-line");
+    const size = plot._fullLayout._size;
+    let lines = Array.from(holder.querySelectorAll(".tolerance-line"));
+    const axes = handlesOf(plot);
+    while (lines.length > axes.length) lines.pop().remove();
+    axes.forEach((axis, n) => {
+      let line = lines[n];
+      if (!line) {
+        line = document.createElement("div");
+        line.className = "tolerance-line";
+        line.setAttribute("role", "slider");
+        line.setAttribute("aria-label", "Tolerance in points");
+        line.setAttribute("aria-orientation", "vertical");
+        line.setAttribute("aria-valuemin", "0");
+        line.setAttribute("aria-valuemax", "100");
+        line.tabIndex = n ? -1 : 0;
+        line.append(document.createElement("span"));
+        holder.append(line);
+        drag(line);
+      }
+      line.plot = plot;
+      line.axis = axis;
+      line.style.left = size.l + "px";
+      line.style.width = size.w + "px";
+      if (!line.held) put_at(line, line.wanted === undefined ? meta.tolerance : line.wanted);
+    });
+  };
+  const put_at = (line, value) => {
+    const axis = line.axis, [low, high] = axis.range;
+    line.value = value;
+    line.hidden = value < low || value > high;
+    line.style.top = axis._offset + axis.d2p(value) + "px";
+    const words = "tolerance " + Number(value.toFixed(2)) + (value === 1 ? " point" : " points");
+    if (line.firstChild.textContent !== words) line.firstChild.textContent = words;
+    line.setAttribute("aria-valuenow", String(Number(value.toFixed(2))));
+    line.setAttribute("aria-valuetext", words);
+  };
+  const drag = (line) => {
+    let typed = null;
+    const all = (value) => line.parentElement.querySelectorAll(".tolerance-line").forEach((each) => put_at(each, value));
+    line.addEventListener("pointerdown", (event) => {
+      line.held = true;
+      line.setPointerCapture(event.pointerId);
+      line.focus();
+      event.preventDefault();
+    });
+    line.addEventListener("pointermove", (event) => {
+      if (!line.held) return;
+      const box = line.plot.getBoundingClientRect();
+      all(rounded(line.axis.p2d(event.clientY - box.top - line.axis._offset)));
+    });
+    const release = () => {
+      if (!line.held) return;
+      line.held = false;
+      if (line.value !== line.plot.layout.meta.tolerance) setTolerance(line.value);
+    };
+    line.addEventListener("pointerup", release);
+    line.addEventListener("pointercancel", release);
+    line.addEventListener("keydown", (event) => {
+      const by = { ArrowUp: STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowLeft: -STEP, PageUp: 1, PageDown: -1 }[event.key];
+      const value = event.key === "Home" ? 0 : by === undefined ? null : rounded(line.value + by);
+      if (value === null) return;
+      event.preventDefault();
+      line.wanted = value; // until the server's answer to the last key has come
+      all(value);
+      clearTimeout(typed);
+      typed = setTimeout(() => { line.wanted = undefined; setTolerance(value); }, 250);
+    });
+  };
+  const dressed = new WeakSet();
+  const dressAll = () => document.querySelectorAll('[data-part="answer-losses"] .js-plotly-plot').forEach((plot) => {
+    if (dressed.has(plot) || !plot.on) return;
+    dressed.add(plot);
+    plot.on("plotly_afterplot", () => dress(plot));
+    dress(plot);
+  });
+  new MutationObserver(dressAll).observe(document.documentElement, { childList: true, subtree: true });
+
+  // --- The report's dialog
+
+  document.addEventListener("click", (event) => {
+    const id = event.target.id, dialog = document.getElementById("report-dialog");
+    if (id === "report-open" && dialog) dialog.showModal();
+    if (dialog && (id === "report-close" || event.target === dialog)) dialog.close();
+  });
+
   // A part that opens on demand is asked for then.
   document.addEventListener("toggle", (event) => {
     if (event.target.matches(".on-demand[open]") && last) ask(...last);

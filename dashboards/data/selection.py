@@ -13,7 +13,6 @@ from dashboards.data.page_query import PageQuery
 from orchestrator.analysis.answer import default_saving
 from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.setups import best_setup, each_at_its_best
-from orchestrator.analysis.trial_frame import SAVED
 from orchestrator.published.study import STUDIES
 from orchestrator.store.schema import State
 from trials.metrics.metric import METRICS, metric_label
@@ -92,7 +91,7 @@ def select(snapshot: Snapshot, query: PageQuery) -> Selection:
         **chooser.chosen,
         size=query.size and tuple(sizes),
         strategy=query.strategy and tuple(strategies),
-        cost=_recorded_cost(shown, chooser, query.cost),
+        cost=_recorded_cost(shown, query.cost),
     )
     metric = chooser.chosen["metric"]
     target = "value" if metric in METRICS and METRICS[metric].lowest < 0 else "score"
@@ -169,12 +168,11 @@ def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> N
     chooser.chosen["study"] = query.study if query.study in ("off", *STUDIES) else ""
 
 
-def _recorded_cost(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> str:
+def _recorded_cost(trials: pd.DataFrame, wanted: str) -> str:
     """The cost to show; another one where completed trials are older than the count of operations."""
     known = default_saving(trials)
     if wanted != FLOPS or known == FLOPS or not (trials["state"] == State.COMPLETED.value).any():
         return wanted
-    chooser.notices.append(f"Not all of these trials have {SAVED[FLOPS]} recorded; the cost shown is {SAVED[known]}.")
     return known
 
 

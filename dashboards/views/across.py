@@ -1,4 +1,4 @@
-"""Across: does it hold for other corpora and models? Every corpus and model of a sweep, and all sweeps together."""
+"""Does it hold for other corpora and models? Every corpus and model of a sweep, and all sweeps together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dashboards.views.kit.drawing import (
     numbers,
     with_note,
 )
-from dashboards.views.kit.part import Part, View
+from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.differences import differences
@@ -256,8 +256,9 @@ PANELS = Part(
     prepare_panels,
     panels_table,
     draw_panels,
-    why_empty=lambda info: "" if len(info.table) else "Only the baseline is here, so there is nothing to compare with.",
+    why_empty=lambda info: "" if len(info.titles) > 1 else "This sweep has one corpus, model and train size.",
     method="Score minus that of the baseline, paired by seed, for all settings of the sweep.",
+    if_any=True,
     of_store=True,
 )
 SYNTHESIS = Part(
@@ -267,8 +268,10 @@ SYNTHESIS = Part(
     prepare_synthesis,
     synthesis_table,
     draw_synthesis,
-    why_empty=lambda info: "" if info.lines else "No sweep has a completed baseline and a setting that freezes layers.",
+    why_empty=lambda info: (
+        "" if len(info.lines) > 1 else "This needs two corpora, models or train sizes with a baseline."
+    ),
     method="Mean score of a setting divided by that of its baseline, each over its seeds.",
+    if_any=True,
     of_store=True,
 )
-VIEW = View("/across", "Across", "Does it hold for other corpora and models?", (PANELS, SYNTHESIS), ("sweep",))

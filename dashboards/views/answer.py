@@ -176,7 +176,7 @@ def _marks(
     far = 100 * table["loss"] > high
     inside = table.assign(low=table["low"].clip(lower=low / 100), high=table["high"].clip(upper=high / 100))
     place = {"xaxis": f"x{at}", "yaxis": f"y{at}"}
-    baseline = {
+    baseline: dict[str, Any] = {
         "type": "scatter", "mode": "markers", "name": "nothing frozen", **place, "x": [0], "y": [0],
         "marker": {"symbol": "circle", "size": 11, "color": look.text},
         "hovertemplate": "nothing frozen<extra></extra>",
@@ -310,6 +310,12 @@ def _sentence(selection: Selection) -> str:
     return in_short(found)
 
 
+def page_sentences(selection: Selection) -> list[str]:
+    """The answers in full, for files; none if there are none."""
+    info = prepare_cards(selection)
+    return [f"{each.heading}: {each.sentence}" for each in info.found.answers] if info.found else []
+
+
 LOSSES = Part(
     "answer-losses",
     "Loss against saving",
@@ -346,4 +352,5 @@ VIEW = View(
     add_callbacks=add_sweep_callbacks,
     of_all=("corpus", "model", "size"),
     takes_in=("/choose",),
+    why_dimmed=lambda selection: "",
 )

@@ -257,4 +257,5 @@ VIEW = View(
     (SCORES, PAIRS, CURVES, SETTINGS, SENTENCES),
     (),
     content=picked_list,
+    in_navigation=False,
 )

@@ -378,9 +378,10 @@ PARETO = Part(
     "through the frozen layers. Time, memory and energy are those of one device and of the same conditions there.",
 )
 VIEW = View(
-    "/cost",
-    "Cost",
+    "/savings",
+    "Savings",
     "What does freezing save?",
     (PARETO, SAVINGS, adaptive.WHEN, TABLE),
     (*SHARED_CONTROLS, "cost"),
+    takes_in=("/cost",),
 )

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboards.data.selection import Selection
 from dashboards.data.trial_rows import trials_with_sentences
-from dashboards.views import factors, why
+from dashboards.views import across, factors
 from dashboards.views.kit import published
 from dashboards.views.kit.cells import KEYS, Cells, Places, beside_each_other, cells_of, places, setting_columns
 from dashboards.views.kit.drawing import (
@@ -375,16 +375,18 @@ STRIP = Part(
     "corpus and train size. Circles: the trials picked on the page Trials.",
 )
 VIEW = View(
-    "/depth",
-    "Depth",
+    "/scores",
+    "Scores",
     "What does freezing cost?",
     (
         STRIP,
         FOREST,
         TABLE,
-        published.PUBLISHED,
-        why.VARIANCE,
+        across.PANELS,
+        across.SYNTHESIS,
         factors.STABILITY,
+        published.PUBLISHED,
     ),
-    (*SHARED_CONTROLS, "study", "axis"),
+    (*SHARED_CONTROLS, "study"),
+    takes_in=("/depth", "/across"),
 )

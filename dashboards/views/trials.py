@@ -254,4 +254,5 @@ VIEW = View(
     content_ignores=("trials",),
     add_callbacks=add_trial_callbacks,
     item_page=ItemPage("/trial", trial_page),
+    why_dimmed=lambda selection: "",
 )

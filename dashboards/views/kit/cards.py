@@ -131,7 +131,9 @@ def _table(found: Sequence[Answer], scale: Scale) -> Any:
 def _scale(found: Sequence[Answer]) -> Scale:
     """The ends of the axis: all that is shown of any answer."""
     values = [0.0, *(answer.tolerance for answer in found)]
-    values += [v for answer in found for v in (answer.loss, answer.low, answer.high) if v is not None and math.isfinite(v)]
+    values += [
+        v for answer in found for v in (answer.loss, answer.low, answer.high) if v is not None and math.isfinite(v)
+    ]
     return min(values), max(values)
 
 
@@ -205,4 +207,3 @@ def _details(answer: Answer) -> Any:
 def resume_command(sweep: Sweep, address: str) -> str:
     """The launch that goes on with a sweep that was stopped."""
     return shlex.join(("permafrost", "launch", "--sweep", sweep.source or sweep.name, "--store", address))
-

@@ -47,7 +47,7 @@ def part_card(part: Part[Any], drawn: Drawn | None) -> Any:
         dmc.Stack([head, *body, _tools(part)], gap=4),
         p="sm",
         withBorder=True,
-        className="part",
+        className="part if-any" if part.if_any else "part",
         **{"data-part": part.name},
     )
     if not part.on_demand:

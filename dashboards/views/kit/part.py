@@ -193,6 +193,7 @@ class View:
         of_all: Fields of the page query of which it shows all values unless the address names one.
         why_dimmed: Why the page has nothing to show for a store; empty if it has.
         takes_in: Older addresses that lead here.
+        in_navigation: Whether the navigation names it; others are reached from a page.
     """
 
     path: str
@@ -205,8 +206,9 @@ class View:
     add_callbacks: Callable[[dash.Dash, Callable[[str], Selection]], None] | None = None
     item_page: ItemPage | None = None
     of_all: tuple[str, ...] = ()
-    why_dimmed: Callable[[Selection], str] = lambda selection: ""
+    why_dimmed: Callable[[Selection], str] = why_empty
     takes_in: tuple[str, ...] = ()
+    in_navigation: bool = True
 
     @property
     def name(self) -> str:
