@@ -17,7 +17,7 @@ from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import PARTS
 from orchestrator.analysis.statistic import STATISTICS
-from orchestrator.published.study import read_study
+from orchestrator.extras.published.study import read_study
 from orchestrator.search.simulate import simulate
 from orchestrator.search.steering import FixedCells, Steering
 from orchestrator.store.schema import epochs_columns

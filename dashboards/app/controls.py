@@ -178,7 +178,7 @@ def shell(version: int) -> Any:
         [
             *stores,
             html.A("Skip to content", href="#content", className="skip-link"),
-            dmc.AppShell(frame, header={"height": {"base": 88, "lg": 48}}, padding={"base": "xs", "sm": "sm"}),
+            dmc.AppShell(frame, header={"height": {"base": 104, "xs": 88, "lg": 48}}, padding={"base": "xs", "sm": "sm"}),
         ],
         id="mantine",
         forceColorScheme="light",  # until the browser reports its scheme; a change redraws everything
@@ -237,5 +237,5 @@ def switches() -> Any:
         allowDeselect=False,
         **{"aria-label": "Theme"},
     )
-    pause = dmc.Switch(id="control-pause", label="Pause", size="xs", checked=False)
+    pause = dmc.Switch(id="control-pause", label="Pause", size="xs", checked=False, **{"aria-label": "Pause"})
     return dmc.Group([theme, pause], gap="xs", wrap="nowrap")

@@ -14,6 +14,7 @@ from orchestrator.analysis.answer import default_saving
 from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.setups import best_setup, each_at_its_best
 from orchestrator.published.study import STUDIES
+from orchestrator.extras.published.study import STUDIES
 from orchestrator.store.schema import State
 from trials.metrics.metric import METRICS, metric_label
 

@@ -131,7 +131,7 @@ def draw_losses(info: Losses, look: Look) -> Figure:
         at = str(n + 1) if n else ""
         data += _marks(panel, at, look, (low, high), x["range"], (820 if columns == 1 else 470, pixels - 90))
         across, down = drawn[f"xaxis{at}"]["domain"], drawn[f"yaxis{at}"]["domain"]
-        drawn["annotations"].append(heading(_heading(panel, len(panels)), across[0], down[1]))
+        drawn["annotations"].append(heading(_heading(panel, len(panels), narrow=look.narrow), across[0], down[1]))
         drawn["shapes"] += _tolerated(info.tolerance, at, low, look)
     drawn["showlegend"] = False
     drawn["meta"] = {"tolerance": info.tolerance}  # the line to drag: assets/permafrost.js
@@ -154,11 +154,12 @@ def _ends(panels: list[Panel], tolerance: float) -> tuple[float, float]:
     return bottom - air, top + air * (1 if shown.all() else 2)
 
 
-def _heading(panel: Panel, n: int) -> str:
+def _heading(panel: Panel, n: int, *, narrow: bool) -> str:
     answer = panel.answer
     where = ", ".join(filter(None, [f"<b>{name(answer.corpus)}</b>", name(answer.model, 30) if n > 1 else ""]))
     score = "" if np.isnan(panel.baseline) else f"; nothing frozen: {100 * panel.baseline:.2f} %"
-    return f"{where}, {answer.train_size:,} for training{score}"
+    between = "<br>" if narrow else ", "
+    return f"{where}{between}{answer.train_size:,} for training{score}"
 
 
 def _tolerated(tolerance: float, at: str, low: float, look: Look) -> list[dict[str, Any]]:
@@ -172,7 +173,7 @@ def _marks(
     panel: Panel, at: str, look: Look, ends: tuple[float, float], across: list[float], room: tuple[int, int]
 ) -> list[dict[str, Any]]:
     low, high = ends
-    table = panel.table.assign(mean=panel.table["loss"])
+    table = _dodged(panel.table.assign(mean=panel.table["loss"]), across[1] - across[0])
     far = 100 * table["loss"] > high
     inside = table.assign(low=table["low"].clip(lower=low / 100), high=table["high"].clip(upper=high / 100))
     place = {"xaxis": f"x{at}", "yaxis": f"y{at}"}
@@ -187,7 +188,7 @@ def _marks(
         data.append(
             {
                 "type": "scatter", "mode": "markers+text", "name": "settings", **place,
-                "x": numbers(near["saved"], 100, 2), "y": numbers(near["loss"], 100, 3),
+                "x": numbers(near["x"], digits=2), "y": numbers(near["loss"], 100, 3),
                 "error_y": interval_bars(near, look.muted, scale=100), "text": [text for text, _ in labels],
                 "textposition": [side for _, side in labels], "cliponaxis": False, "customdata": _hover(near),
                 "marker": _drawn_as(near, panel, look), "hovertemplate": _TEMPLATE,
@@ -197,7 +198,7 @@ def _marks(
         data.append(
             {
                 "type": "scatter", "mode": "markers+text", "name": "far beyond", **place,
-                "x": numbers(away["saved"], 100, 2), "y": [high - 0.04 * (high - low)] * len(away),
+                "x": numbers(away["x"], digits=2), "y": [high - 0.04 * (high - low)] * len(away),
                 "text": [f"+{100 * row.loss:.1f}" for row in away.itertuples()], "textposition": "middle left",
                 "cliponaxis": False, "customdata": _hover(away), "hovertemplate": _TEMPLATE,
                 "marker": {
@@ -206,6 +207,14 @@ def _marks(
             }
         )  # fmt: skip
     return data
+
+
+def _dodged(table: pd.DataFrame, width: float) -> pd.DataFrame:
+    """With `x`: the saving in percent, of settings that save the same beside each other."""
+    saved = 100 * table["saved"].astype("float64")
+    near = (saved / (0.01 * width)).round()
+    place, n = saved.groupby(near).cumcount(), near.map(near.value_counts())
+    return table.assign(x=saved + 0.016 * width * (place - (n - 1) / 2))
 
 
 _TEMPLATE = "%{customdata[1]}<extra>%{customdata[0]}</extra>"
@@ -232,7 +241,7 @@ def _labels(
 ) -> list[tuple[str, str]]:
     """The layer strip of each setting and where it stands; those that the answer names first, none where no room is."""
     width, height = (270, room[1]) if look.narrow else room
-    x = width * (100 * rows["saved"].astype("float64") - across[0]) / (across[1] - across[0])
+    x = width * (rows["x"] - across[0]) / (across[1] - across[0])
     y = height * (100 * rows["loss"] - ends[0]) / (ends[1] - ends[0])
     pairs = zip(rows["freeze"], rows["n_layers"], strict=True)
     words = [with_strip(str(freeze), int(n), "").rstrip() or name(freeze, 24) for freeze, n in pairs]

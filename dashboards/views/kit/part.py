@@ -105,7 +105,7 @@ def _fitted(figure: Figure, look: Look) -> Figure:
     named = [trace for trace in figure["data"] if trace.get("showlegend", True) and "name" in trace]
     if margin is None:
         return figure
-    if legend is not None and named:
+    if legend is not None and named and drawn.get("showlegend", True):
         legend["entrywidth"] = 14 + max(_width(str(trace["name"])) for trace in named)
         margin["t"] = max(margin["t"], 20 + _legend_height(figure["data"], named, legend["entrywidth"], look))
     if look.narrow:  # what the legend and the notes take is no room for the rows

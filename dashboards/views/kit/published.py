@@ -23,9 +23,9 @@ from dashboards.views.kit.drawing import freeze_column, interval_bars, name, num
 from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import Look
 from orchestrator.config.quantities import counted
-from orchestrator.published.comparison import Line, Side, compare_study
-from orchestrator.published.our_results import corpus_refusal
-from orchestrator.published.study import STUDIES, Study, load_study
+from orchestrator.extras.published.comparison import Line, Side, compare_study
+from orchestrator.extras.published.our_results import corpus_refusal
+from orchestrator.extras.published.study import STUDIES, Study, load_study
 from orchestrator.store.schema import METRICS
 from trials.settings import Seeds
 from trials.spec import TrialSpec

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.extras.trackers import live_tracker
+from orchestrator.extras.trackers.live_tracker import TrackerTarget
+from orchestrator.extras.trackers.tracked_run import Measured, TrackedTrial, TrialEnd
+from orchestrator.monitoring.progress import Tally
 from orchestrator.store import open_store
-from orchestrator.sweeps.notification_spec import WatchSpec
-from orchestrator.trackers import live_tracker
-from orchestrator.trackers.live_tracker import TrackerTarget
-from orchestrator.trackers.tracked_run import Measured, TrackedTrial, TrialEnd
+from orchestrator.sweeps.watch_spec import WatchSpec
 from tests.orchestrator.trackers.tracked_sweep import COMPLETE, RETRIED, SPECS, STOPPED, run_tracked
 
 ENDED = {spec.trial_id for spec in SPECS} - {STOPPED.trial_id}
@@ -66,7 +67,7 @@ def test_what_an_earlier_launch_completed_is_not_sent_and_that_is_said(
     tracker = live_tracker.LiveTracker(target, "tiny", open_store(tmp_path / "store", must_exist=False), said.append)
     tracker.launched(skipped=skipped)
     at_launch = [*said]
-    tracker.over(lambda: ())
+    tracker.over(tuple, Tally(0).ending(reason=None, interrupted=False))
     start = f"watch.mlflow: {words} that the store has already will not be sent. Send all with:\n  "
     command = "export mlflow --uri http://host --sweep tiny --store "
     assert [(line.startswith(start), command in line) for line in at_launch] == ([(True, True)] if words else [])

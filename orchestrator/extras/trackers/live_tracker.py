@@ -18,14 +18,14 @@ from typing import Any
 from orchestrator.config.console import sibling_command
 from orchestrator.config.quantities import counted
 from orchestrator.config.yaml_document import shortened
-from orchestrator.execution.events import Listener
 from orchestrator.execution.recorder import epoch_row, trial_row
+from orchestrator.extras.trackers.tracked_run import RunWriter, Tracker, documents_of, replay
+from orchestrator.monitoring.progress import Ending
+from orchestrator.session.monitors import Monitor, Watched
 from orchestrator.storage.address import scrubbed
 from orchestrator.store import ResultStore
 from orchestrator.store.schema import State
-from orchestrator.sweeps.notification_spec import WatchSpec
-from orchestrator.sweeps.tracker_spec import MlflowSpec, WandbSpec
-from orchestrator.trackers.tracked_run import RunWriter, Tracker, documents_of, replay
+from orchestrator.sweeps.watch_spec import MlflowSpec, WandbSpec, WatchSpec
 from trials.errors import PermafrostError, one_line
 from trials.record import EpochRecord
 from trials.spec import TrialSpec
@@ -60,6 +60,11 @@ def targets_of(watch: WatchSpec) -> list[TrackerTarget]:
     return found
 
 
+def monitors(launch: Watched) -> list[LiveTracker]:
+    """A tracker for each that the sweep names."""
+    return [LiveTracker(target, launch.sweep, launch.results, launch.say) for target in targets_of(launch.settings)]
+
+
 # Each is read on import or at every request, and a person may set it otherwise.
 _MLFLOW = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -76,7 +81,7 @@ def mlflow_target(spec: MlflowSpec) -> TrackerTarget:
     def opened(sweep: str) -> Tracker:
         for name, value in _MLFLOW.items():
             os.environ.setdefault(name, value)
-        from orchestrator.trackers.trackers import MlflowTracker
+        from orchestrator.extras.trackers.trackers import MlflowTracker
 
         return MlflowTracker(spec, sweep)
 
@@ -87,7 +92,7 @@ def tensorboard_target(folder: Path) -> TrackerTarget:
     """TensorBoard's files below a folder."""
 
     def opened(sweep: str) -> Tracker:
-        from orchestrator.trackers.trackers import TensorboardTracker
+        from orchestrator.extras.trackers.trackers import TensorboardTracker
 
         return TensorboardTracker(folder.expanduser(), sweep)
 
@@ -99,7 +104,7 @@ def wandb_target(spec: WandbSpec) -> TrackerTarget:
 
     def opened(sweep: str) -> Tracker:
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # it is read on import
-        from orchestrator.trackers.trackers import WandbTracker
+        from orchestrator.extras.trackers.trackers import WandbTracker
 
         return WandbTracker(spec, sweep)
 
@@ -124,8 +129,8 @@ class _Row:
         return self.spec.trial_id, self.values["attempt"]
 
 
-class LiveTracker(Listener):
-    """A `Listener` that sends the runs of a launch to one tracker. `over` ends it."""
+class LiveTracker(Monitor):
+    """A monitor that sends the runs of a launch to one tracker. `over` ends it."""
 
     def __init__(
         self,
@@ -182,13 +187,9 @@ class LiveTracker(Listener):
         records = self._records.pop(spec.trial_id, [])
         self._put(_Row(spec, trial_row(spec, self._attempts[spec.trial_id], records, state, error), is_end=True))
 
-    def over(self, specs: Callable[[], Sequence[TrialSpec]]) -> None:
-        """Send what is left, and what the whole sweep found, for at most `WAIT_S`; say what was not sent.
-
-        Args:
-            specs: Gives all trials of the sweep; the store may have to be read.
-        """
-        self._queue.put(specs)
+    def over(self, trials: Callable[[], Sequence[TrialSpec]], ending: Ending) -> None:
+        """Send what is left, and what the whole sweep found, for at most `WAIT_S`; say what was not sent."""
+        self._queue.put(trials)
         self._thread.join(WAIT_S)
         if self._is_complete:
             return
