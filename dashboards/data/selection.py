@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pandas as pd
+from orchestrator.extras.published.study import STUDIES
 
 from dashboards.data.frames import Snapshot, Sweep
 from dashboards.data.page_query import PageQuery
 from orchestrator.analysis.answer import default_saving
 from orchestrator.analysis.savings import FLOPS
 from orchestrator.analysis.setups import best_setup, each_at_its_best
-from orchestrator.published.study import STUDIES
 from orchestrator.extras.published.study import STUDIES
 from orchestrator.store.schema import State
 from trials.metrics.metric import METRICS, metric_label
