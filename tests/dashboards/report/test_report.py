@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dashboards.views.report_page import report_summary
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
@@ -15,7 +16,6 @@ from dashboards.data.provenance import versions_of
 from dashboards.report.pictures import FigureRenderer, export_figure
 from dashboards.report.sections import Section, sections
 from dashboards.report.write import Written, write_report
-from dashboards.views.report_page import report_summary
 from orchestrator.deploy.machine_checks import find_browser
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
