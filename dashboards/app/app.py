@@ -29,6 +29,7 @@ from dashboards.views.kit.components import part_id
 from dashboards.views.kit.part import compute
 from dashboards.views.kit.theme import LIGHT
 from dashboards.views.registry import MOVED, PARTS, VIEWS
+from dashboards.views.trials import trials_csv
 from trials.errors import NothingMatchedError
 
 _NO_SWEEP = "The store has no sweep yet."
@@ -73,6 +74,7 @@ def make_app(frames: Frames) -> dash.Dash:
     _browser_callbacks(app)
     add_callbacks(app, cache)
     _exports(app, cache)
+    _moved_and_trials(app, cache)
     return app
 
 
@@ -167,13 +169,27 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         named = {"Content-Disposition": f'attachment; filename="permafrost-{name}.html"'}
         return Response(text, mimetype="text/html", headers=named)
 
+    app.server.add_url_rule("/export/<name>.<kind>", view_func=export)
+    app.server.add_url_rule("/page/<name>.html", view_func=page)
+    app.server.add_url_rule("/report.html", view_func=report)
+
+
+def _moved_and_trials(app: dash.Dash, cache: PageCache) -> None:
+    """Routes of older addresses, and of the rows of the grid of trials."""
+
     def moved(old: str) -> Response:
         """Where an older address leads; relative, as a proxy may show the dashboard below a path."""
         search = asked_search().removesuffix("?")
         return Response(status=302, headers={"Location": f".{MOVED[f'/{old}']}{search}"})
 
+    def trials() -> Response:
+        """The rows that the grid of trials shows."""
+        selection = cache.select(asked_search())
+        if selection.sweep is None:
+            return not_found(_NO_SWEEP)
+        named = {"Content-Disposition": 'attachment; filename="permafrost-trials.csv"'}
+        return Response(trials_csv(selection), mimetype="text/csv", headers=named)
+
+    app.server.add_url_rule("/trials.csv", view_func=trials)
     olds = ", ".join(f'"{old.strip("/")}"' for old in MOVED)
     app.server.add_url_rule(f"/<any({olds}):old>", view_func=moved)
-    app.server.add_url_rule("/export/<name>.<kind>", view_func=export)
-    app.server.add_url_rule("/page/<name>.html", view_func=page)
-    app.server.add_url_rule("/report.html", view_func=report)

@@ -150,7 +150,11 @@ def _page(cache: PageCache, state: PageState) -> tuple[Any, str]:
 
 def _content(view: View, selection: Selection) -> Any:
     """What stands above the parts: which of several set-ups is shown, and the page's own components."""
-    scope = [dmc.Text(selection.scope, size="sm", className="scope")] if selection.scope and view.controls else []
+    scope = (
+        [dmc.Text(selection.scope, size="sm", className="scope")]
+        if selection.scope and view.controls and "setup" not in view.of_all
+        else []
+    )
     return [*scope, *([view.content(selection)] if view.content else [])]
 
 

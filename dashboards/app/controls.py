@@ -9,7 +9,7 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 
 from dashboards.data.page_query import AXES, COSTS, EMBEDDINGS, SPLITS, STATES, PageQuery
-from dashboards.data.selection import Selection
+from dashboards.data.selection import EACH_BEST, Selection
 from dashboards.views.kit.drawing import freeze_name
 from dashboards.views.kit.part import View
 from dashboards.views.registry import VIEWS
@@ -97,7 +97,8 @@ def choices(selection: Selection, view: View | None) -> dict[str, list[dict[str,
     }
     for name in view.of_all if view else ():
         if name not in _MANY:
-            listed[name].insert(0, {"value": " ", "label": "all"})
+            own = [each for each in listed[name] if each["value"] != EACH_BEST]
+            listed[name] = [{"value": " ", "label": "all"}, *own]
     return listed
 
 
@@ -178,7 +179,9 @@ def shell(version: int) -> Any:
         [
             *stores,
             html.A("Skip to content", href="#content", className="skip-link"),
-            dmc.AppShell(frame, header={"height": {"base": 104, "xs": 88, "lg": 48}}, padding={"base": "xs", "sm": "sm"}),
+            dmc.AppShell(
+                frame, header={"height": {"base": 104, "xs": 88, "lg": 48}}, padding={"base": "xs", "sm": "sm"}
+            ),
         ],
         id="mantine",
         forceColorScheme="light",  # until the browser reports its scheme; a change redraws everything

@@ -208,10 +208,25 @@
       typed = setTimeout(() => { line.wanted = undefined; setTolerance(value); }, 250);
     });
   };
+  // --- Hovering over one of several traces lights all of its name up and dims the rest; nothing is drawn again.
+
+  const light = (plot, points) => {
+    const lines = (plot.calcdata || []).map((part) => [part[0].trace, part[0].node3 && part[0].node3.node()]).filter((pair) => pair[1]);
+    const named = new Set(lines.map(([trace]) => trace.legendgroup || trace.name));
+    const point = points && points[0], on = named.size > 2 && point && point.data && !plot.layout.meta;
+    lines.forEach(([trace, node]) => {
+      const mine = on && (trace.legendgroup || trace.name) === (point.data.legendgroup || point.data.name);
+      node.classList.toggle("dim", Boolean(on && !mine));
+    });
+  };
+
   const dressed = new WeakSet();
-  const dressAll = () => document.querySelectorAll('[data-part="answer-losses"] .js-plotly-plot').forEach((plot) => {
+  const dressAll = () => document.querySelectorAll(".js-plotly-plot").forEach((plot) => {
     if (dressed.has(plot) || !plot.on) return;
     dressed.add(plot);
+    plot.on("plotly_hover", (event) => light(plot, event.points));
+    plot.on("plotly_unhover", () => light(plot, null));
+    if (!plot.closest('[data-part="answer-losses"]')) return;
     plot.on("plotly_afterplot", () => dress(plot));
     dress(plot);
   });
@@ -243,6 +258,7 @@
   let scheme = "light"; // as the page comes
   let known = null, chosen = {}; // what the controls show as far as the server said, and what was chosen since
   let lastVersion = 0;
+  let arranged = null; // its sort and filters
   let ticked = null; // the picked trials as the grid shows them
   const ago = (time) => {
     const s = Math.max(0, Math.round(Date.now() / 1000 - time));
@@ -316,9 +332,47 @@
         ticked = ids.join(",");
         return [search, { ...state, search: search }];
       },
+      arrange: (filters, columns, shown, state) => {
+        const came = new Set(window.dash_clientside.callback_context.triggered.map((each) => each.prop_id));
+        if (!state || state.path !== "/trials") return [skip(), skip()];
+        const params = new URLSearchParams(state.search);
+        const put = (key, value) => (value ? params.set(key, value) : params.delete(key));
+        if (came.has("trials-grid.filterModel")) put("filters", filters && Object.keys(filters).length ? JSON.stringify(filters) : "");
+        if (came.has("trials-grid.columnState") && columns) {
+          const sorted = columns.filter((each) => each.sort).sort((one, other) => one.sortIndex - other.sortIndex);
+          const text = sorted.map((each) => each.colId + "." + each.sort).join(",");
+          put("sort", text === "score.desc" ? "" : text);
+        }
+        if (came.has("trials-columns.value") && shown && columns) {
+          const visible = columns.filter((each) => !each.hide).map((each) => each.colId);
+          const free = columns.map((each) => each.colId).filter((name) => name !== "picked" && name !== "trial_id");
+          if (free.some((name) => visible.includes(name) !== shown.includes(name))) {
+            window.dash_ag_grid.getApiAsync("trials-grid").then((grid) => {
+              grid.setColumnsVisible(free.filter((name) => !shown.includes(name)), false);
+              grid.setColumnsVisible(shown, true);
+            }, () => 0);
+            put("columns", shown.join(","));
+          }
+        }
+        const text = params.toString().replaceAll("%2C", ","), search = text ? "?" + text : "";
+        arranged = [params.get("sort") || "", params.get("filters") || ""].join(" ");
+        return search === (state.search || "") ? [skip(), skip()] : [search, { ...state, search: search }];
+      },
       picked: (state, id) => {
         const search = (state && state.search) || "", ids = picks(search);
         const params = new URLSearchParams(search);
+        const now = [params.get("sort") || "", params.get("filters") || ""].join(" ");
+        if (arranged !== null && arranged !== now) { // another address: the grid follows it
+          const sorts = (params.get("sort") || "score.desc").split(",").map((each, n) => {
+            const dot = each.lastIndexOf(".");
+            return { colId: each.slice(0, dot), sort: each.slice(dot + 1), sortIndex: n };
+          });
+          window.dash_ag_grid.getApiAsync("trials-grid").then((grid) => {
+            grid.applyColumnState({ state: sorts, defaultState: { sort: null } });
+            grid.setFilterModel(params.get("filters") ? JSON.parse(params.get("filters")) : null);
+          }, () => 0);
+        }
+        arranged = now;
         params.delete("trials");
         if (ticked !== null && ticked !== ids.join(",")) { // another address: the grid's ticks are old
           window.dash_ag_grid.getApiAsync("trials-grid").then((grid) => grid.refreshInfiniteCache(), () => 0);

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pandas as pd
-from orchestrator.extras.published.study import STUDIES
 
 from dashboards.data.frames import Snapshot, Sweep
 from dashboards.data.page_query import PageQuery
@@ -119,6 +118,22 @@ def of_page(selection: Selection) -> Selection:
     if len(trials) and trials["setup"].nunique() > 1:
         groups = trials.groupby(["corpus_key", "model"], sort=False)
         trials = pd.concat([_narrowed_setup(rows, _Chooser(), asked.setup)[0] for _, rows in groups])
+    return replace(whole, trials=trials)
+
+
+def listed(selection: Selection) -> Selection:
+    """All trials of the selected sweep but those that the address excludes, in whatever set-up and state."""
+    whole = whole_sweep(selection)
+    asked, trials = selection.asked, whole.trials
+    for key, column in (("corpus", "corpus_key"), ("model", "model"), ("setup", "setup")):
+        wanted = getattr(asked, key)
+        if wanted and wanted in set(trials[column]):
+            trials = trials[trials[column] == wanted]
+    for values, column in ((asked.size, "train_size"), (asked.strategy, "strategy")):
+        if set(values) & set(trials[column]):
+            trials = trials[trials[column].isin(values)]
+    if asked.embeddings != "any" and len(trials):
+        trials = trials[trials["embeddings"] == (asked.embeddings == "frozen")]
     return replace(whole, trials=trials)
 
 

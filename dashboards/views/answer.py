@@ -335,9 +335,9 @@ LOSSES = Part(
     why_no_losses,
     method="Loss: the baseline's score minus the setting's, paired by seed, positive where freezing is worse. The "
     "interval decides: it is over seeds and dev sentences, both of which are samples (over seeds alone where the "
-    "contributions of sentences were not recorded: then it holds on this dev set), and holds for all settings together "
-    "and at every look from 3 seeds on. A setting is within the tolerance if its upper end is. Triangles lose more than "
-    "the figure has room for.",
+    "contributions of sentences were not recorded: then it holds on this dev set), and holds for all settings "
+    "together and at every look from 3 seeds on. A setting is within the tolerance if its upper end is. Triangles "
+    "lose more than the figure has room for.",
     of_store=True,
 )
 ANSWERS = Part(

@@ -209,6 +209,7 @@ TABLE = Part(
     costs_table,
     why_empty=why_no_savings,
     method=_METHOD,
+    on_demand="Costs and savings of each setting",
 )
 
 

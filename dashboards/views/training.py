@@ -191,6 +191,7 @@ SPEED = Part(
 
 _MAX_MARKERS = 12  # per line; points without a marker still show their value on hover
 _MOST_PANELS = 6
+MOST_NAMED = 8  # entries of a legend
 
 
 class Curves(NamedTuple):
@@ -294,6 +295,7 @@ def draw_curves(info: Curves, look: Look) -> Figure:
     several = [f"{measure}, {size:,}" for measure in info.panels for size in sizes] if len(sizes) > 1 else info.panels
     titles = list(several if apart else info.panels)
     drawn = panels(look, x, titles) if len(titles) > 1 else layout(look, x=x, y=axis(titles[0]), height=440)
+    drawn["showlegend"] = len(named) <= MOST_NAMED  # hovering names and lights up the others
     return with_note({"data": data, "layout": drawn}, look, info.note)
 
 

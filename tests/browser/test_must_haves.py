@@ -108,23 +108,87 @@ def test_the_coverage_grid_tells_every_state_and_figures_say_what_is_incomplete(
 # --- 4 and 6: choose, devices
 
 
-def test_choose_names_a_depth_and_what_to_write(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/choose?tolerance=3&size=800")
+def test_the_answer_names_a_depth_and_what_to_write(url: str, watched: Watched) -> None:
+    page = watched.open(f"{url}/?tolerance=3&size=800")
     card = page.locator(".answer").first
     expect(card.get_by_role("heading", name="Freeze the first")).to_be_visible()
     card.get_by_text("In full").click()
     expect(card.locator("code", has_text="freeze:")).to_be_visible()
 
 
-def test_choose_says_how_many_seeds_are_missing_where_it_cannot_decide(
+def test_the_answer_says_how_many_seeds_are_missing_where_it_cannot_decide(
     tmp_path: Path, served: Served, watched: Watched
 ) -> None:
     few = write_store(tmp_path / "store", specs(train_sizes=(200,)))
-    address = served(make_app(Frames(few)))
-    page = watched.open(f"{address}choose?tolerance=1")
+    page = watched.open(f"{served(make_app(Frames(few)))}?tolerance=1")
     expect(page.get_by_text("Not decided yet").first).to_be_visible()
-    expect(page.get_by_text("more seeds").first).to_be_visible()
+    expect(page.get_by_text("more seed").first).to_be_visible()
     expect(page.locator("code", has_text="permafrost launch --sweep")).to_be_visible()
+
+
+LINE = ".tolerance-line"
+
+
+def _tolerance(page: Page) -> float:
+    return float(page.locator(LINE).first.get_attribute("aria-valuenow") or "nan")
+
+
+def test_the_tolerance_is_dragged_and_the_address_and_the_control_follow(url: str, watched: Watched) -> None:
+    page = watched.open(url)
+    box = page.locator(LINE).first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 80, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 80, box["y"] - 40, steps=4)
+    page.mouse.up()
+    page.wait_for_url("**/?tolerance=*")
+    wait_until_drawn(page)
+    assert _tolerance(page) > 1
+    expect(page.locator("#control-tolerance")).to_have_value(f"{_tolerance(page):g}")
+    assert page.evaluate(
+        "document.querySelector('[data-part=answer-losses] .js-plotly-plot').layout.meta.tolerance"
+    ) == (_tolerance(page))
+
+
+def test_the_tolerance_moves_with_the_keyboard_too(url: str, watched: Watched) -> None:
+    page = watched.open(url)
+    page.locator(LINE).first.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowUp")
+    page.wait_for_url("**/?tolerance=1.3")
+    wait_until_drawn(page)
+    assert _tolerance(page) == 1.3
+    page.go_back()
+    wait_until_drawn(page)
+    assert _tolerance(page) == 1
+
+
+def test_each_control_of_the_answer_changes_its_figure(tmp_path: Path, served: Served, watched: Watched) -> None:
+    other = specs(seeds=range(5), data={"name": "other", "fingerprint": "f" * 64})
+    address = served(make_app(Frames(write_store(tmp_path / "store", [*TRIALS, *other]))))
+    page = watched.open(address)
+    shown = [name for name in control.NAMES if page.locator(f".control-{name}").is_visible()]
+    assert shown == ["corpus", "size", "cost", "tolerance"]
+    drawings = []
+    for search in ("", "?corpus=pos+other", "?size=800", "?cost=trainable_params", "?tolerance=3"):
+        drawings.append(page.evaluate("JSON.stringify(document.querySelector('.js-plotly-plot').layout)"))
+        watched.open(f"{address}{search}")
+    assert len(set(drawings)) == len(drawings)
+
+
+def test_older_addresses_lead_to_the_pages_that_took_them_in(url: str, watched: Watched) -> None:
+    for old, new in (("depth?size=800", "scores?size=800"), ("choose", ""), ("tags", "errors"), ("curves", "training")):
+        assert watched.open(f"{url}/{old}").url == f"{url}/{new}"
+
+
+def test_the_report_is_a_button_with_a_dialog(url: str, watched: Watched) -> None:
+    page = watched.open(url)
+    page.get_by_role("button", name="Report").click()
+    dialog = page.get_by_role("dialog", name="Report")
+    expect(dialog.locator("code", has_text="permafrost report")).to_be_visible()
+    assert axe(page) == []
+    page.keyboard.press("Escape")
+    expect(dialog).not_to_be_visible()
 
 
 def test_times_of_different_devices_are_not_compared(tmp_path: Path, served: Served, watched: Watched) -> None:
@@ -138,13 +202,15 @@ def test_times_of_different_devices_are_not_compared(tmp_path: Path, served: Ser
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_first_answer_card_is_visible_without_scrolling(url: str, browser: Browser, size: tuple[int, int]) -> None:
+def test_the_answer_and_its_figure_are_seen_without_scrolling(
+    url: str, browser: Browser, size: tuple[int, int]
+) -> None:
     with watching(browser, viewport={"width": size[0], "height": size[1]}) as watched:
         page = watched.open(url)
-        box = page.locator(".answer").first.bounding_box()
-        assert box is not None
-        assert box["y"] >= 0
-        assert box["y"] + box["height"] <= size[1]
+        for place in (".sentence-first", ".js-plotly-plot"):
+            box = page.locator(place).first.bounding_box()
+            assert box is not None
+            assert 0 <= box["y"] <= size[1] / 2
         expect(page.locator(".answer")).to_have_count(2)
 
 
@@ -159,7 +225,7 @@ def test_the_first_figure_begins_within_200_pixels_of_the_top(url: str, browser:
 def test_only_controls_that_leave_a_choice_are_shown(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores")
     shown = [name for name in control.NAMES if page.locator(f".control-{name}").is_visible()]
-    assert shown == ["size", "strategy", "metric", "split", "study", "axis"]
+    assert shown == ["size", "strategy", "metric", "split", "study"]
 
 
 def test_on_a_phone_filters_open_on_demand(url: str, browser: Browser) -> None:
@@ -188,6 +254,8 @@ def test_a_strip_says_in_words_what_it_shows(url: str, watched: Watched) -> None
 )
 def test_a_strip_in_a_table_is_seen_and_heard(path: str, place: str, url: str, watched: Watched) -> None:
     page = watched.open(f"{url}{path}")
+    if "table" in place:
+        page.get_by_text("Mean, median, spread and range of each setting").click()
     if "forest" in place:
         page.locator('[data-part="depth-forest"]').get_by_role("button", name="Table").click()
     cell = page.locator(place).filter(has_text="□ ■■□□□□").first
@@ -248,20 +316,20 @@ def test_a_deep_link_restores_every_control(url: str, watched: Watched) -> None:
 
 
 def test_a_control_writes_the_url_and_back_undoes_one_step(url: str, watched: Watched) -> None:
-    page = watched.open(f"{url}/scores")
+    page = watched.open(f"{url}/training")
     _choose(page, "split", "test")
-    page.wait_for_url("**/scores?split=test")
+    page.wait_for_url("**/training?split=test")
     _choose(page, "axis", "training time")
     page.wait_for_url("**axis=train_s")
     wait_until_drawn(page)
     page.go_back()
-    page.wait_for_url("**/scores?split=test")
+    page.wait_for_url("**/training?split=test")
     wait_until_drawn(page)
     expect(page.locator("#control-axis")).to_have_value("epochs")
     expect(page.locator("#control-split")).to_have_value("test")
     page.go_back()
     wait_until_drawn(page)
-    expect(page.locator(f"{DOTS} .ytitle")).to_have_text("dev accuracy (%)")
+    expect(page.locator("#control-split")).to_have_value("dev")
 
 
 def _choose(page: Page, control: str, option: str) -> None:
@@ -298,7 +366,7 @@ def test_controls_are_made_after_the_first_figure_where_room_was_left(url: str, 
 
 def test_what_is_in_sight_is_asked_for_first_and_each_part_once(url: str, watched: Watched) -> None:
     page = watched.open(f"{url}/scores?size=800")
-    page.locator('[data-part="factors-variance"]').scroll_into_view_if_needed()
+    page.locator('[data-part="depth-forest"]').scroll_into_view_if_needed()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/part/" in request.url else None)
     page.evaluate("document.querySelector('#control-theme').focus()")
@@ -307,7 +375,7 @@ def test_what_is_in_sight_is_asked_for_first_and_each_part_once(url: str, watche
     wait_until_drawn(page)
     names = [address.rpartition("/")[2].partition("?")[0] for address in asked]
     assert names[0] != "depth-strip"
-    assert sorted(names) == sorted(part.name for part in VIEWS["/scores"].parts)
+    assert sorted(names) == sorted(part.name for part in VIEWS["/scores"].parts if not part.on_demand)
 
 
 def test_what_the_url_cannot_mean_is_told(url: str, watched: Watched) -> None:
@@ -361,6 +429,7 @@ def test_the_sweeps_of_the_store_come_with_their_answers_and_one_that_starts_app
         live = write_store(folder, specs(train_sizes=(size,)), sweep=name)
     live.add_plan(_plan("newer", START + 60))
     page = watched.open(f"{served(make_app(Frames(live)))}?sweep=newer")
+    page.get_by_text("2 sweeps in this store").click()
     older = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="older", exact=True))
     older.get_by_text(re.compile("Freeze|Not decided")).wait_for()
     assert re.search(r"finished, 15 of 15 trials completed, last row \d+ (days|h|min|s) ago", older.inner_text())

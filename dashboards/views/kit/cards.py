@@ -53,7 +53,7 @@ def setting_of(answer: Answer) -> str:
 
 
 def figures_of(answer: Answer) -> str:
-    """`Loses 0.4 points (-0.1 to 1.0) and saves 12 % of the training FLOPs, 20 % of the time.`; empty without a pair."""
+    """`Loses 0.4 points (loss -0.1 to 1.0); saves 12 % of the training FLOPs.`; empty without a pair."""
     if answer.about is None or answer.loss is None:
         return ""
     words = f"{'gains' if answer.loss < 0 else 'loses'} {abs(answer.loss):.1f} points"

@@ -341,7 +341,10 @@ def grid(
         down = _share(rows - 1 - row, rows, min(0.2, (84 if look.narrow else 60) / (each * rows)))
         untitled = {"title": {"text": ""}}
         lowest, left = place + columns >= n, column == 0
-        drawn[f"xaxis{at}"] = {**x_lines, **x, **({} if lowest else untitled), "domain": across, "anchor": f"y{at}"}
+        drawn[f"xaxis{at}"] = {
+            **x_lines, **x, **({} if lowest else untitled), "domain": across, "anchor": f"y{at}",
+            "showticklabels": lowest,
+        }  # fmt: skip
         drawn[f"yaxis{at}"] = {
             **y_lines, **y, **({} if left else untitled), "domain": down, "anchor": f"x{at}", "showticklabels": left,
             **({"matches": "y"} if place else {}),

@@ -1,7 +1,8 @@
 """How figures look in the light and the dark theme: colours, symbols, dashes, and the layout that all share.
 
-Depth is ordered, from blue to ochre, in the same colours in both themes. Strategies are not ordered and have Okabe and Ito's colours, each with a
-symbol and a dash of its own, so that colour is never the only code. The baseline has the colour of the text.
+Depth is ordered, from blue to ochre, in the same colours in both themes. Strategies are not ordered and have Okabe
+and Ito's colours, each with a symbol and a dash of its own, so that colour is never the only code. The baseline has the
+colour of the text.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboards.views.report_page import report_summary
 
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
@@ -19,7 +18,6 @@ from dashboards.report.write import Written, write_report
 from orchestrator.deploy.machine_checks import find_browser
 from orchestrator.store import ResultStore
 from tests.dashboards.stores import STRATEGIES, Invented, specs, write_store
-from tests.dashboards.views.made import selected
 from trials.errors import ConfigError, MissingError, NothingMatchedError
 from trials.spec import TrialSpec
 
@@ -66,11 +64,6 @@ def test_the_answers_name_baseline_depth_and_what_it_saves(section: Section) -> 
         r"\d+\.\d % of the training time \(\d+\.\d to \d+\.\d\)",
         said,
     )
-
-
-def test_the_page_about_the_report_names_the_versions_as_the_report_does(store: ResultStore) -> None:
-    said = json.dumps(report_summary(selected(store)), default=lambda part: part.to_plotly_json())
-    assert "python 3.11, torch 2.13.0, transformers 5.23.0; commit 0000" in said
 
 
 def test_the_method_tells_what_somebody_needs_to_do_it_again(section: Section) -> None:
