@@ -140,8 +140,9 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
         if selection.sweep is None:
             return not_found(_NO_SWEEP)
         drawn = compute(part, selection, LIGHT)
-        source = provenance(selection).line()
-        text = formatted(drawn.table, kind, caption=part.title, label=f"tab:{part.name}", source=source)
+        source = provenance(part.shows(selection))
+        caption = f"{part.title}: {source.corpora}."
+        text = formatted(drawn.table, kind, caption=caption, label=f"tab:{part.name}", source=source.line())
         named = {"Content-Disposition": f'attachment; filename="permafrost-{part.name}.{kind}"'}
         return Response(text, mimetype=FORMATS[kind], headers=named)
 
@@ -165,7 +166,7 @@ def _exports(app: dash.Dash, cache: PageCache) -> None:
             return not_found(_NO_SWEEP)
         drawn = [(part, compute(part, selection, LIGHT)) for part in view.parts]
         answers = page_sentences(selection) if view.path == "/" else []
-        text = page_as_html(view.title, view.question, answers, drawn, provenance(selection).line())
+        text = page_as_html(view.title, view.question, answers, drawn, provenance(view.shows(selection)).line())
         named = {"Content-Disposition": f'attachment; filename="permafrost-{name}.html"'}
         return Response(text, mimetype="text/html", headers=named)
 

@@ -289,7 +289,7 @@ def _add_controls(app: dash.Dash, cache: PageCache) -> None:
             "dimmed": dimmed,
             "why": why,
             "report": copied(_report_command(selection), "the command"),
-            **_around(selection),
+            **_around(selection, view),
         }
 
 
@@ -301,17 +301,18 @@ def _report_command(selection: Selection) -> str:
     )
 
 
-def _around(selection: Selection) -> dict[str, Any]:
+def _around(selection: Selection, view: View | None) -> dict[str, Any]:
+    shown = view.shows(selection) if view else selection
     alerts = (
         notices(selection.notices, "yellow", "Parts of the address do not apply here"),
         notices(selection.snapshot.problems[:_SHOWN_PROBLEMS], "red", "Parts of the store cannot be read"),
-        notices([selection.incomplete] if selection.incomplete else [], "blue", "Incomplete"),
+        notices([shown.incomplete] if shown.incomplete else [], "blue", "Incomplete"),
     )
     about, ray = _header_words(selection)
     empty = f"store {selection.snapshot.address}"
     return {
         "notices": dmc.Stack([alert for alert in alerts if alert is not None], gap="xs"),
-        "footer": provenance(selection).line() if selection.sweep else empty,
+        "footer": provenance(shown).line() if selection.sweep else empty,
         "about": about,
         "ray": ray,
     }

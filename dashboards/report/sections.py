@@ -11,7 +11,7 @@ import pandas as pd
 from dashboards.data.frames import Snapshot
 from dashboards.data.page_query import PageQuery
 from dashboards.data.provenance import Provenance, provenance
-from dashboards.data.selection import Selection, select
+from dashboards.data.selection import Selection, of_page, select
 from dashboards.report.methods import answer_lines, method
 from dashboards.views.kit.answers import answers_of_page, answers_table
 from dashboards.views.kit.cards import figures_of, headline, setting_of, where_of
@@ -151,12 +151,14 @@ class SummaryPage:
     Attributes:
         cards: The answers, or those of the largest train sizes.
         parts: Figures over the whole sweep or store that have something to show.
+        source: What they were made from.
     """
 
     question: str
     cards: tuple[Card, ...]
     table: pd.DataFrame
     parts: tuple[tuple[Part[object], Drawn], ...]
+    source: Provenance
 
 
 def summary(snapshot: Snapshot, query: PageQuery) -> SummaryPage:
@@ -173,6 +175,7 @@ def summary(snapshot: Snapshot, query: PageQuery) -> SummaryPage:
         tuple(map(_card, found)),
         answers_table(found).drop(columns=["further seeds", "next best", "answer", "YAML snippet"]),
         tuple((part, each) for part, each in drawn if not each.why_empty),
+        provenance(of_page(selection)),
     )
 
 

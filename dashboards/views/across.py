@@ -264,6 +264,7 @@ PANELS = Part(
     method="Score minus that of the baseline, paired by seed, for all settings of the sweep.",
     if_any=True,
     of_store=True,
+    shows=whole_sweep,
 )
 SYNTHESIS = Part(
     "across-synthesis",
@@ -278,4 +279,5 @@ SYNTHESIS = Part(
     method="Mean score of a setting divided by that of its baseline, each over its seeds.",
     if_any=True,
     of_store=True,
+    shows=whole_sweep,
 )

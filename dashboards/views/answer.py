@@ -10,7 +10,7 @@ import pandas as pd
 from dash import html
 
 from dashboards.data.page_query import COSTS
-from dashboards.data.selection import Selection
+from dashboards.data.selection import Selection, of_page
 from dashboards.views import coverage
 from dashboards.views.kit.answers import (
     PageAnswers,
@@ -46,7 +46,7 @@ _COLUMNS, _HIGH, _NARROW_HIGH = 2, 400, 320  # panels in a row; pixels of one
 _FAR = 6.0  # settings that lose this many times the tolerance, or the widest interval near it, stand at the edge
 
 
-class Panel(NamedTuple):
+class Question(NamedTuple):
     """The settings of one question.
 
     Attributes:
@@ -61,7 +61,7 @@ class Panel(NamedTuple):
     without: int
 
 
-class Losses(NamedTuple):
+class LossPanels(NamedTuple):
     """Loss against saving.
 
     Attributes:
@@ -69,38 +69,38 @@ class Losses(NamedTuple):
         cost: A key of `page_query.COSTS`.
     """
 
-    panels: tuple[Panel, ...]
+    panels: tuple[Question, ...]
     tolerance: float
     cost: str
     note: str
 
 
-def prepare_losses(selection: Selection) -> Losses:
+def prepare_losses(selection: Selection) -> LossPanels:
     """A panel for each corpus, model and train size that the address selects; of the selected set-up, if several."""
     query = selection.query
     try:
         found = answers_of_page(selection)
     except ValueError as error:
-        return Losses((), query.tolerance, query.cost, f"No answer: {error}.")
+        return LossPanels((), query.tolerance, query.cost, f"No answer: {error}.")
     trials = found.trials
     cells = trials.drop_duplicates("cell").set_index("cell", drop=False)
     done = trials[(trials["state"] == "completed") & (trials["cell"] == trials["baseline"])]
     means = done.groupby("cell")["score"].mean()
     panels = [_panel(answer, cells, means) for answer in found.answers]
-    return Losses(tuple(panels), query.tolerance, query.cost, left_out(found))
+    return LossPanels(tuple(panels), query.tolerance, query.cost, left_out(found))
 
 
-def _panel(answer: Answer, cells: pd.DataFrame, means: pd.Series) -> Panel:
+def _panel(answer: Answer, cells: pd.DataFrame, means: pd.Series) -> Question:
     table = settings_of(answer)
     new = [key for key in KEYS if key == "cell" or key not in table]
     table = table.merge(cells[new].reset_index(drop=True), on="cell")
     known = table[np.isfinite(table["loss"]) & np.isfinite(table["saved"].astype("float64"))]
     known = known.sort_values(["depth", "strategy", "embeddings"], kind="stable", ignore_index=True)
     baseline = means.reindex(table["baseline"].unique()).mean() if len(table) else np.nan
-    return Panel(answer, known, float(baseline), len(table) - len(known))
+    return Question(answer, known, float(baseline), len(table) - len(known))
 
 
-def why_no_losses(info: Losses) -> str:
+def why_no_losses(info: LossPanels) -> str:
     """Why there is no loss to show; empty if there is one."""
     if any(len(panel.table) for panel in info.panels):
         return ""
@@ -111,7 +111,7 @@ def why_no_losses(info: Losses) -> str:
     return info.panels[0].answer.sentence
 
 
-def draw_losses(info: Losses, look: Look) -> Figure:
+def draw_losses(info: LossPanels, look: Look) -> Figure:
     """A mark per setting: how much it saves, and its loss with the interval that decides. Below the line is tolerated.
 
     Filled marks are shown to be within the tolerance; the recommended one has a ring. Settings that lose far more than
@@ -140,7 +140,7 @@ def draw_losses(info: Losses, look: Look) -> Figure:
     return with_note({"data": data, "layout": drawn}, look, info.note, said)
 
 
-def _ends(panels: list[Panel], tolerance: float) -> tuple[float, float]:
+def _ends(panels: list[Question], tolerance: float) -> tuple[float, float]:
     """The ends of the axis of losses: a loss far beyond the tolerance and the intervals near it is not within."""
     table = pd.concat([panel.table for panel in panels])
     loss, low, high = (100 * table[name].astype("float64") for name in ("loss", "low", "high"))
@@ -154,7 +154,7 @@ def _ends(panels: list[Panel], tolerance: float) -> tuple[float, float]:
     return bottom - air, top + air * (1 if shown.all() else 2)
 
 
-def _heading(panel: Panel, n: int, *, narrow: bool) -> str:
+def _heading(panel: Question, n: int, *, narrow: bool) -> str:
     answer = panel.answer
     where = ", ".join(filter(None, [f"<b>{name(answer.corpus)}</b>", name(answer.model, 30) if n > 1 else ""]))
     score = "" if np.isnan(panel.baseline) else f"; nothing frozen: {100 * panel.baseline:.2f} %"
@@ -170,7 +170,7 @@ def _tolerated(tolerance: float, at: str, low: float, look: Look) -> list[dict[s
 
 
 def _marks(
-    panel: Panel, at: str, look: Look, ends: tuple[float, float], across: list[float], room: tuple[int, int]
+    panel: Question, at: str, look: Look, ends: tuple[float, float], across: list[float], room: tuple[int, int]
 ) -> list[dict[str, Any]]:
     low, high = ends
     table = _dodged(panel.table.assign(mean=panel.table["loss"]), across[1] - across[0])
@@ -220,7 +220,7 @@ def _dodged(table: pd.DataFrame, width: float) -> pd.DataFrame:
 _TEMPLATE = "%{customdata[1]}<extra>%{customdata[0]}</extra>"
 
 
-def _drawn_as(rows: pd.DataFrame, panel: Panel, look: Look) -> dict[str, Any]:
+def _drawn_as(rows: pd.DataFrame, panel: Question, look: Look) -> dict[str, Any]:
     """Filled where it is shown to be within the tolerance, with a ring around the recommended one."""
     colours = [cell_colour(look, row) for row in rows.itertuples()]
     chosen = [panel.answer.decided and row.freeze == panel.answer.freeze for row in rows.itertuples()]
@@ -237,7 +237,12 @@ def _drawn_as(rows: pd.DataFrame, panel: Panel, look: Look) -> dict[str, Any]:
 
 
 def _labels(
-    rows: pd.DataFrame, panel: Panel, look: Look, ends: tuple[float, float], across: list[float], room: tuple[int, int]
+    rows: pd.DataFrame,
+    panel: Question,
+    look: Look,
+    ends: tuple[float, float],
+    across: list[float],
+    room: tuple[int, int],
 ) -> list[tuple[str, str]]:
     """The layer strip of each setting and where it stands; those that the answer names first, none where no room is."""
     width, height = (270, room[1]) if look.narrow else room
@@ -263,7 +268,7 @@ def _said(row: Any) -> str:
     return f"{loss}{ends}<br>saves {100 * row.saved:.1f} %<br>{name(row.verdict, 80)}, n={row.n_pairs}"
 
 
-def losses_table(info: Losses) -> pd.DataFrame:
+def losses_table(info: LossPanels) -> pd.DataFrame:
     """The settings of all answers, those without a loss or a saving included."""
     return settings_table([panel.answer for panel in info.panels], COSTS[info.cost])
 
@@ -339,6 +344,7 @@ LOSSES = Part(
     "together and at every look from 3 seeds on. A setting is within the tolerance if its upper end is. Triangles "
     "lose more than the figure has room for.",
     of_store=True,
+    shows=of_page,
 )
 ANSWERS = Part(
     "answer-cards",
@@ -350,6 +356,7 @@ ANSWERS = Part(
     body=cards_body,
     note=lambda info: left_out(info.found) if info.found else "",
     of_store=True,
+    shows=of_page,
 )
 VIEW = View(
     "/",
@@ -362,4 +369,5 @@ VIEW = View(
     of_all=("corpus", "model", "size"),
     takes_in=("/choose",),
     why_dimmed=lambda selection: "",
+    shows=of_page,
 )

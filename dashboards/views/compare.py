@@ -258,4 +258,5 @@ VIEW = View(
     (),
     content=picked_list,
     in_navigation=False,
+    shows=lambda selection: selection_of(selection, picks_of(selection)),
 )

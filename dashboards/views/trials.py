@@ -407,4 +407,5 @@ VIEW = View(
     item_page=ItemPage("/trial", trial_page),
     why_dimmed=lambda selection: "",
     of_all=("corpus", "model", "setup"),
+    shows=listed,
 )

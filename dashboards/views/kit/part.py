@@ -36,6 +36,7 @@ class Part(Generic[Info]):
         why_empty: Why there is nothing to show; empty if there is something.
         body: Turns the values into components that a page shows in place of the table; files have the table.
         note: What its table leaves out, and why, as one line below it on every surface; empty if nothing.
+        shows: The trials that it shows, of those that a page selects: files name their source.
         any_state: Whether it shows trials in any state, so that it needs no completed one.
         of_store: Whether it shows more than what is selected, so that a report has it once, in its summary.
         if_any: On a page it is left out if it has nothing to show.
@@ -52,6 +53,7 @@ class Part(Generic[Info]):
     method: str = ""
     body: Callable[[Info], Any] | None = None
     note: Callable[[Info], str] = lambda info: ""
+    shows: Callable[[Selection], Selection] = lambda selection: selection
     any_state: bool = False
     of_store: bool = False
     if_any: bool = False
@@ -190,6 +192,7 @@ class View:
         content_ignores: Fields of the page query that these components do not depend on.
         add_callbacks: Registers callbacks of its own; they look up what a page selects with the function passed.
         item_page: The page of one of its items.
+        shows: The trials that it shows, of those that the address selects.
         of_all: Fields of the page query of which it shows all values unless the address names one.
         why_dimmed: Why the page has nothing to show for a store; empty if it has.
         takes_in: Older addresses that lead here.
@@ -205,6 +208,7 @@ class View:
     content_ignores: tuple[str, ...] = ()
     add_callbacks: Callable[[dash.Dash, Callable[[str], Selection]], None] | None = None
     item_page: ItemPage | None = None
+    shows: Callable[[Selection], Selection] = lambda selection: selection
     of_all: tuple[str, ...] = ()
     why_dimmed: Callable[[Selection], str] = why_empty
     takes_in: tuple[str, ...] = ()
