@@ -97,7 +97,7 @@ def choices(selection: Selection, view: View | None) -> dict[str, list[dict[str,
     }
     for name in view.of_all if view else ():
         if name not in _MANY:
-            own = [each for each in listed[name] if each["value"] != EACH_BEST]
+            own = [each for each in listed[name] if each["value"] not in (EACH_BEST, " ")]
             listed[name] = [{"value": " ", "label": "all"}, *own]
     return listed
 

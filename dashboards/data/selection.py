@@ -234,7 +234,7 @@ def _narrowed_setup(trials: pd.DataFrame, chooser: _Chooser, wanted: str) -> tup
         return trials, ""
     frozen = trials[trials["cell"] != trials["baseline"]]
     known = (frozen if len(frozen) else trials)["setup"].unique().tolist()
-    best = best_setup(frozen if len(frozen) else trials)
+    best = best_setup(trials[trials["setup"].isin(known)])
     chosen = chooser.choose("setup", wanted, [best, EACH_BEST, *(name for name in known if name != best)])
     if chosen == EACH_BEST:
         return each_at_its_best(trials), f"Each freeze at its own best of {len(known)} set-ups on dev."

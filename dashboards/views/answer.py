@@ -37,7 +37,7 @@ from dashboards.views.kit.drawing import (
 )
 from dashboards.views.kit.part import Part, View
 from dashboards.views.kit.theme import Figure, Look, axis
-from dashboards.views.sweep_list import add_sweep_callbacks, sweep_list
+from dashboards.views.sweep_list import SWEEPS, add_sweep_callbacks
 from orchestrator.analysis.answer import Answer
 from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.config.quantities import counted
@@ -46,7 +46,7 @@ _COLUMNS, _HIGH, _NARROW_HIGH = 2, 400, 320  # panels in a row; pixels of one
 _FAR = 6.0  # settings that lose this many times the tolerance, or the widest interval near it, stand at the edge
 
 
-class Question(NamedTuple):
+class LossPanel(NamedTuple):
     """The settings of one question.
 
     Attributes:
@@ -69,7 +69,7 @@ class LossPanels(NamedTuple):
         cost: A key of `page_query.COSTS`.
     """
 
-    panels: tuple[Question, ...]
+    panels: tuple[LossPanel, ...]
     tolerance: float
     cost: str
     note: str
@@ -90,14 +90,14 @@ def prepare_losses(selection: Selection) -> LossPanels:
     return LossPanels(tuple(panels), query.tolerance, query.cost, left_out(found))
 
 
-def _panel(answer: Answer, cells: pd.DataFrame, means: pd.Series) -> Question:
+def _panel(answer: Answer, cells: pd.DataFrame, means: pd.Series) -> LossPanel:
     table = settings_of(answer)
     new = [key for key in KEYS if key == "cell" or key not in table]
     table = table.merge(cells[new].reset_index(drop=True), on="cell")
     known = table[np.isfinite(table["loss"]) & np.isfinite(table["saved"].astype("float64"))]
     known = known.sort_values(["depth", "strategy", "embeddings"], kind="stable", ignore_index=True)
     baseline = means.reindex(table["baseline"].unique()).mean() if len(table) else np.nan
-    return Question(answer, known, float(baseline), len(table) - len(known))
+    return LossPanel(answer, known, float(baseline), len(table) - len(known))
 
 
 def why_no_losses(info: LossPanels) -> str:
@@ -140,7 +140,7 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
     return with_note({"data": data, "layout": drawn}, look, info.note, said)
 
 
-def _ends(panels: list[Question], tolerance: float) -> tuple[float, float]:
+def _ends(panels: list[LossPanel], tolerance: float) -> tuple[float, float]:
     """The ends of the axis of losses: a loss far beyond the tolerance and the intervals near it is not within."""
     table = pd.concat([panel.table for panel in panels])
     loss, low, high = (100 * table[name].astype("float64") for name in ("loss", "low", "high"))
@@ -154,7 +154,7 @@ def _ends(panels: list[Question], tolerance: float) -> tuple[float, float]:
     return bottom - air, top + air * (1 if shown.all() else 2)
 
 
-def _heading(panel: Question, n: int, *, narrow: bool) -> str:
+def _heading(panel: LossPanel, n: int, *, narrow: bool) -> str:
     answer = panel.answer
     where = ", ".join(filter(None, [f"<b>{name(answer.corpus)}</b>", name(answer.model, 30) if n > 1 else ""]))
     score = "" if np.isnan(panel.baseline) else f"; nothing frozen: {100 * panel.baseline:.2f} %"
@@ -170,7 +170,7 @@ def _tolerated(tolerance: float, at: str, low: float, look: Look) -> list[dict[s
 
 
 def _marks(
-    panel: Question, at: str, look: Look, ends: tuple[float, float], across: list[float], room: tuple[int, int]
+    panel: LossPanel, at: str, look: Look, ends: tuple[float, float], across: list[float], room: tuple[int, int]
 ) -> list[dict[str, Any]]:
     low, high = ends
     table = _dodged(panel.table.assign(mean=panel.table["loss"]), across[1] - across[0])
@@ -220,7 +220,7 @@ def _dodged(table: pd.DataFrame, width: float) -> pd.DataFrame:
 _TEMPLATE = "%{customdata[1]}<extra>%{customdata[0]}</extra>"
 
 
-def _drawn_as(rows: pd.DataFrame, panel: Question, look: Look) -> dict[str, Any]:
+def _drawn_as(rows: pd.DataFrame, panel: LossPanel, look: Look) -> dict[str, Any]:
     """Filled where it is shown to be within the tolerance, with a ring around the recommended one."""
     colours = [cell_colour(look, row) for row in rows.itertuples()]
     chosen = [panel.answer.decided and row.freeze == panel.answer.freeze for row in rows.itertuples()]
@@ -238,7 +238,7 @@ def _drawn_as(rows: pd.DataFrame, panel: Question, look: Look) -> dict[str, Any]
 
 def _labels(
     rows: pd.DataFrame,
-    panel: Question,
+    panel: LossPanel,
     look: Look,
     ends: tuple[float, float],
     across: list[float],
@@ -303,13 +303,13 @@ def cards_body(info: Cards) -> Any:
 
 
 def first_glance(selection: Selection) -> Any:
-    """The answer in a sentence, how far an unfinished sweep is, and the sweeps of the store."""
+    """The answer in a sentence, and how far an unfinished sweep is."""
     if selection.sweep is None:
         store = selection.snapshot.address
         words = f"{store} has no sweep yet. Run one: permafrost launch --store {store}"
         return dmc.Alert(words, title="Empty store", color="blue", variant="outline")
     lines = [html.P(_sentence(selection), className="sentence-first")]
-    return html.Div([*lines, *coverage.progress(selection), *sweep_list(selection)])
+    return html.Div([*lines, *coverage.progress(selection)])
 
 
 def _sentence(selection: Selection) -> str:
@@ -362,7 +362,7 @@ VIEW = View(
     "/",
     "Answer",
     "How much can be frozen, and what does that save?",
-    (LOSSES, ANSWERS, coverage.FAILURES, coverage.COVERAGE),
+    (LOSSES, ANSWERS, coverage.FAILURES, SWEEPS, coverage.COVERAGE),
     ("sweep", "corpus", "model", "setup", "size", "tolerance", "cost"),
     content=first_glance,
     add_callbacks=add_sweep_callbacks,

@@ -22,7 +22,7 @@ from dashboards.data.selection import Selection, state_of
 from dashboards.views.kit.answers import answers_of_page, known_answers
 from dashboards.views.kit.cards import in_short
 from dashboards.views.kit.components import part_id
-from dashboards.views.kit.part import PageState
+from dashboards.views.kit.part import PageState, Part
 from orchestrator.config.quantities import counted
 from orchestrator.store.schema import State as TrialState
 
@@ -30,14 +30,22 @@ MOST_ANSWERED = 8  # sweeps whose answers are computed
 _KEPT = ("tolerance", "cost", "budget", "theme", "pause")  # of the address, when another sweep is opened
 
 
-def sweep_list(selection: Selection) -> list[Any]:
-    """The sweeps, the newest first, with the answers that are known; nothing for a store of one sweep."""
-    sweeps = selection.snapshot.sweeps
-    if len(sweeps) < 2:
-        return []
-    n = len(sweeps) - (EVERYTHING in sweeps)
-    lines = html.Ul(_lines(selection), id=part_id("sweeps", "all"))
-    return [html.Details([html.Summary(f"{counted(n, 'sweep')} in this store"), lines])]
+def sweep_list(selection: Selection) -> Any:
+    """The sweeps, the newest first, with the answers that are known."""
+    return html.Ul(_lines(selection), id=part_id("sweeps", "all"))
+
+
+def sweeps_table(selection: Selection) -> pd.DataFrame:
+    """One row per sweep."""
+    sweeps = list(selection.snapshot.sweeps.values())
+    return pd.DataFrame(
+        {
+            "sweep": [sweep.name for sweep in sweeps],
+            "state": [state_of(sweep) for sweep in sweeps],
+            "trials": [len(sweep.trials) for sweep in sweeps],
+            "completed": [_n_completed(sweep) for sweep in sweeps],
+        }
+    )
 
 
 def _lines(selection: Selection) -> list[Any]:
@@ -100,3 +108,17 @@ def add_sweep_callbacks(app: dash.Dash, select: Callable[[str], Selection]) -> N
         Input("second", "n_intervals"),
         Input(part_id("age", ALL), "data-time"),
     )
+
+
+SWEEPS = Part(
+    "answer-sweeps",
+    "Sweeps of this store",
+    "How far each is, and its answers in short.",
+    lambda selection: selection,
+    sweeps_table,
+    why_empty=lambda selection: "" if len(selection.snapshot.sweeps) > 1 else "This store has one sweep.",
+    body=sweep_list,
+    any_state=True,
+    of_store=True,
+    if_any=True,
+)

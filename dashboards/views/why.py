@@ -1,4 +1,4 @@
-"""What matters: how much of the variance of the scores goes with each setting that a sweep varies."""
+"""Why: how much of the variance of the scores goes with each setting that a sweep varies."""
 
 from __future__ import annotations
 

@@ -171,8 +171,8 @@ def test_each_control_of_the_answer_changes_its_figure(tmp_path: Path, served: S
     assert shown == ["corpus", "size", "cost", "tolerance"]
     drawings = []
     for search in ("", "?corpus=pos+other", "?size=800", "?cost=trainable_params", "?tolerance=3"):
-        drawings.append(page.evaluate("JSON.stringify(document.querySelector('.js-plotly-plot').layout)"))
         watched.open(f"{address}{search}")
+        drawings.append(page.evaluate("JSON.stringify(document.querySelector('.js-plotly-plot').layout)"))
     assert len(set(drawings)) == len(drawings)
 
 
@@ -429,14 +429,12 @@ def test_the_sweeps_of_the_store_come_with_their_answers_and_one_that_starts_app
         live = write_store(folder, specs(train_sizes=(size,)), sweep=name)
     live.add_plan(_plan("newer", START + 60))
     page = watched.open(f"{served(make_app(Frames(live)))}?sweep=newer")
-    page.get_by_text("2 sweeps in this store").click()
     older = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="older", exact=True))
     older.get_by_text(re.compile("Freeze|Not decided")).wait_for()
     assert re.search(r"finished, 15 of 15 trials completed, last row \d+ (days|h|min|s) ago", older.inner_text())
     live.add_plan(_plan("begun", START + 120))
     begun = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="begun", exact=True))
     begun.get_by_text("stopped, 0 of 15 trials completed").wait_for()
-    expect(page.get_by_text("3 sweeps in this store")).to_be_visible()
     older.get_by_text(re.compile("Freeze|Not decided")).wait_for()
 
 

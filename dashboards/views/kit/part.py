@@ -145,7 +145,7 @@ def why_empty(selection: Selection) -> str:
     if not len(selection.completed):
         states = selection.trials["state"].value_counts()
         counts = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in states.items())
-        return f"No trial has completed yet: {counts}. Overview lists the reasons; run the launch command to resume."
+        return f"No trial has completed yet: {counts}. Answer lists the reasons; run the launch command to resume."
     return ""
 
 
