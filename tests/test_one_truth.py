@@ -37,6 +37,7 @@ from orchestrator.store.contents import stored_spec
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, specs, write_store
 from tests.dashboards.views.made import selected
+from tests.examples import each
 from trials.spec import TrialSpec
 
 EWT = {"name": "UD_English-EWT", "sizes": (12544, 2001, 2077)}
@@ -103,7 +104,7 @@ def ours(store: ResultStore, metric: str, freeze: str) -> tuple[float, float | N
 FROZEN = ["first 2", "first 4", "alternating", "all"]
 
 
-@pytest.mark.parametrize("freeze", FROZEN)
+@each("freeze", FROZEN)
 def test_saved_time_is_one_number(store: ResultStore, report: Path, freeze: str) -> None:
     mean, low, high = ours(store, "saved_train", freeze)
     row = csv(report, "cost-savings").query("cost == 'training time'").loc[freeze]
@@ -115,7 +116,7 @@ def test_saved_time_is_one_number(store: ResultStore, report: Path, freeze: str)
     assert terminal(store)[freeze][5] == f"{100 * mean:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
-@pytest.mark.parametrize("freeze", FROZEN)
+@each("freeze", FROZEN)
 def test_saved_parameters_are_one_number(store: ResultStore, report: Path, freeze: str) -> None:
     mean, _, _ = ours(store, "saved_params", freeze)
     row = csv(report, "cost-savings").query("cost == 'trainable parameters'").loc[freeze]
@@ -123,7 +124,7 @@ def test_saved_parameters_are_one_number(store: ResultStore, report: Path, freez
     assert terminal(store)[freeze][3] == f"{100 * mean:.1f} %"
 
 
-@pytest.mark.parametrize("freeze", ["none", *FROZEN])
+@each("freeze", ["none", *FROZEN])
 def test_mean_deviation_and_interval_of_a_score_are_one_each(store: ResultStore, report: Path, freeze: str) -> None:
     mean, low, high = ours(store, "accuracy", freeze)
     row = csv(report, "depth-table").loc[freeze]
@@ -134,7 +135,7 @@ def test_mean_deviation_and_interval_of_a_score_are_one_each(store: ResultStore,
     assert terminal(store)[freeze][1] == f"{row['mean (%)']:.2f} ± {row['sd (points)']:.2f}"
 
 
-@pytest.mark.parametrize("freeze", ["none", *FROZEN])
+@each("freeze", ["none", *FROZEN])
 def test_training_time_and_flops_are_one_number(store: ResultStore, report: Path, freeze: str) -> None:
     seconds = part(store, "cost-pareto", "&cost=training_cost_s").set_index("frozen").loc[freeze, "training time (s)"]
     mean = next(cell.training_cost_s for cell in summary(store) if cell.spec.freeze.label == freeze)
@@ -146,7 +147,7 @@ def test_training_time_and_flops_are_one_number(store: ResultStore, report: Path
         assert terminal(store)[freeze][4] == f"{row['saved (%)']:.1f} %"
 
 
-@pytest.mark.parametrize("freeze", FROZEN)
+@each("freeze", FROZEN)
 def test_the_difference_to_the_baseline_is_one_number(store: ResultStore, report: Path, freeze: str) -> None:
     row = csv(report, "depth-forest").loc[freeze]
     shown = part(store, "depth-forest").set_index("frozen").loc[freeze]
@@ -212,7 +213,7 @@ SAYS_WHAT_IT_FROZE: dict[str, Callable[[ResultStore], str]] = {
 }
 
 
-@pytest.mark.parametrize("surface", SAYS_WHAT_IT_FROZE)
+@each("surface", SAYS_WHAT_IT_FROZE)
 def test_what_a_rule_froze_is_said_in_the_same_words(ruled: ResultStore, surface: str) -> None:
     words = " ".join(SAYS_WHAT_IT_FROZE[surface](ruled).split())
     assert "froze 0 to 4 of 6 layers, 3.2 on average over steps" in words

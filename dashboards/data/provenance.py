@@ -11,6 +11,8 @@ from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
 from trials.escaping.untrusted_text import escaped
 
+_DIGITS = 10
+
 
 def versions_of(store: ResultStore) -> dict[str, str]:
     """Versions of Python and packages of the trials that ended; several where they differ."""
@@ -57,7 +59,7 @@ class Provenance(NamedTuple):
             (
                 f"sweep {self.sweep} (config {self.config})",
                 f"{self.score}{self._setups()}",
-                f"commit {', '.join(commit[:10] for commit in self.commits[:3]) or 'none'}",
+                f"commit {', '.join(map(short_commit, self.commits[:3])) or 'none'}",
                 f"data {_some(self.data)}",
                 f"device {_some(self.devices)}",
                 f"{self.trials:,} of {counted(self.planned, 'trial')} shown, {self.completed:,} completed",
@@ -82,6 +84,11 @@ _MOST = 12  # of one kind, in a line
 def _some(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
     return ", ".join(names[:_MOST]) + more if names else "none"
+
+
+def short_commit(commit: str) -> str:
+    """Ten digits of a commit, and its `+` where the code was changed."""
+    return commit[:_DIGITS] + "+" * (commit.endswith("+") and len(commit) > _DIGITS)
 
 
 def provenance(selection: Selection) -> Provenance:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from orchestrator.analysis.cells import dropout_sentence, has_frozen_dropout
 from orchestrator.analysis.choose import Recommendation, recommend
 from orchestrator.analysis.rows import COMPLETED, numbers
 from orchestrator.analysis.savings import savings
 from trials.freeze.rules import ADAPTIVE
 from trials.freeze.strategies import FREEZE_STRATEGIES, LAYERS, possible_depths
-from trials.settings import FreezeSpec
+from trials.settings import EMBEDDINGS_ALONE, FreezeSpec
 from trials.spec import TrialSpec
 
 ERROR = 0.05  # chance of recommending a setting that truly loses more than the tolerance
@@ -47,6 +48,7 @@ class Answer:
         further_seeds: About how many more seeds would decide for the largest saving still open; 0 if nothing is open,
             None if no number is likely to.
         sentence: The answer in words.
+        frozen_dropout: Whether frozen layers ran with dropout while they were trained.
         yaml: The key `trial` of a sweep file that freezes so; empty if no setting is recommended.
         runner_up: Label of the next best setting, or of the one nearest to a decision; None if there is none.
         recommendation: What it was made from; not printed.
@@ -72,6 +74,7 @@ class Answer:
     n_sentences: int | None
     further_seeds: int | None
     sentence: str
+    frozen_dropout: bool
     yaml: str
     runner_up: str | None
     recommendation: Recommendation = field(repr=False, compare=False)
@@ -147,6 +150,7 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], tolerance: float
     sentences = rests_on["n_sentences"]
     spec = None if found.cell is None else specs.get(found.cell)
     label = None if found.cell is None else str(labels[found.cell])
+    with_dropout = any(has_frozen_dropout(specs[cell]) for cell in frozen["cell"].unique() if cell in specs)
     return Answer(
         task=str(first["task"]),
         corpus=str(first["corpus"]),
@@ -166,8 +170,9 @@ def _answer(rows: pd.DataFrame, specs: Mapping[str, TrialSpec], tolerance: float
         n_seeds=runs,
         n_sentences=None if sentences.isna().all() else int(sentences.max()),
         further_seeds=found.further_seeds,
-        sentence=found.sentence,
-        yaml="" if spec is None else freeze_yaml(spec.freeze, spec.model.n_layers),
+        sentence=found.sentence + ("" if subject is None else f" {dropout_sentence(with_dropout)}"),
+        frozen_dropout=with_dropout,
+        yaml="" if spec is None else _yaml(spec),
         runner_up=None if found.runner_up is None else str(labels[found.runner_up]),
         recommendation=found,
         n_layers=int(first.get("n_layers", 0)),
@@ -188,14 +193,24 @@ def _saved(rows: pd.DataFrame, cost: str, setting: Mapping[str, Any] | None) -> 
 
 def freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
     """The key `trial` of a sweep file that freezes so."""
+    return f"trial:\n  freeze: {_freeze_yaml(freeze, n_layers)}\n"
+
+
+def _freeze_yaml(freeze: FreezeSpec, n_layers: int) -> str:
     if freeze.rule is not None:
         rule = json.dumps(freeze.rule.model_dump(mode="json"))
         embeddings = ", embeddings: true" if freeze.embeddings else ""
-        return f"trial:\n  freeze: {{strategy: {ADAPTIVE}, rule: {rule}{embeddings}}}\n"
+        return f"{{strategy: {ADAPTIVE}, rule: {rule}{embeddings}}}"
+    if freeze.embeddings and not freeze.layers:
+        return EMBEDDINGS_ALONE
     strategy = freeze.strategy if freeze.strategy in FREEZE_STRATEGIES else LAYERS  # which any reader can freeze
     depth = f", layers: {list(freeze.layers)}" if strategy == LAYERS else f", depth: {freeze.depth}"
     if strategy != LAYERS and len(possible_depths(strategy, n_layers)) == 1:
         depth = ""
     embeddings = ", embeddings: true" if freeze.embeddings else ""
-    bare = strategy if not depth + embeddings else f"{{strategy: {strategy}{depth}{embeddings}}}"
-    return f"trial:\n  freeze: {bare}\n"
+    return strategy if not depth + embeddings else f"{{strategy: {strategy}{depth}{embeddings}}}"
+
+
+def _yaml(spec: TrialSpec) -> str:
+    dropout = "" if spec.freeze.is_baseline else f"  frozen_dropout: {str(spec.frozen_dropout).lower()}\n"
+    return freeze_yaml(spec.freeze, spec.model.n_layers) + dropout

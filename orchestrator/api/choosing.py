@@ -39,8 +39,8 @@ from orchestrator.session.session import run_plan
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.schema import State
 from orchestrator.sweeps.cluster_spec import settled
-from orchestrator.sweeps.plan import Plan, make_plan
-from orchestrator.sweeps.sweep import declared_sweep
+from orchestrator.sweeps.plan import Plan, make_plan, plan_notes
+from orchestrator.sweeps.sweep import declared_sweep, expand
 from trials.draft import Lookup
 from trials.errors import RefusedError
 from trials.sources.corpus_draft import DataDraft
@@ -123,7 +123,7 @@ def choose(options: ChooseOptions | str, **others: Any) -> Choice:
     named_model(asked.model)  # a name that cannot be one, before the data are read
     with download_progress() as progress:
         lookup = Lookup(offline=asked.offline, progress=progress)
-        question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question)
+        question = replace(question_of(_as_before(asked, folder), lookup), asked=asked.question, folder=folder)
         _refuse_files(asked, folder, question)
         path = folder / f"{question.name}.yaml"
         is_again = asks(path, asked.question)
@@ -176,12 +176,22 @@ def write_question(options: ChooseOptions) -> Path:
         ConfigError, DataError, ModelError, MissingError: As `choose`.
     """
     options.check()
+    folder = Path(options.out or "")
     with download_progress() as progress:
-        question = question_of(options, Lookup(offline=options.offline, progress=progress))
-    path = Path(options.out or "") / f"{question.name}.yaml"
-    if path.exists():
-        raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
-    write_sweep(path, sweep_text(question))
+        lookup = Lookup(offline=options.offline, progress=progress)
+        made_by = options.question.replace(" choose", " init", 1)
+        question = replace(question_of(options, lookup), asked=made_by, folder=folder)
+        path = folder / f"{question.name}.yaml"
+        if path.exists():
+            raise RefusedError(f"{path}: already exists. Give --out another folder, or delete the file.")
+        document = Document.of_text(path, sweep_text(question))
+        write_sweep(path, sweep_text(question))
+        sweep = declared_sweep(document)
+        trials = expand(sweep, document, lookup)
+    told = {f"{question.corpus.spec.name}: {line}" for line in question.corpus.lines}
+    for note in plan_notes(sweep, trials, trials, lookup):
+        if note not in told:
+            say(f"note    {note}")
     return path
 
 

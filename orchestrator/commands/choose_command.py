@@ -24,6 +24,7 @@ from orchestrator.config.console import (
     CpusOption,
     DebugOption,
     DevOption,
+    DocumentOption,
     FormatOption,
     GpusOption,
     JsonOption,
@@ -71,6 +72,7 @@ def choose(
     text: TextOption = None,
     pair: PairOption = None,
     label: LabelOption = None,
+    document: DocumentOption = None,
     scheme: SchemeOption = None,
     train: TrainOption = None,
     dev: DevOption = None,
@@ -109,9 +111,9 @@ def choose(
     with reported(debug=debug):
         asked = ChooseOptions(
             data=data, task=task, format=format_, words=words, tags=tags, text=text, pair=pair, label=label,
-            scheme=scheme, train=train or (), dev=dev or (), test=test or (), model=model, tolerance=tolerance,
-            max_hours=max_hours, store=store, out=out, cluster=cluster, cpus=cpus, gpus=gpus, export=export,
-            dry_run=dry_run, offline=offline, ask=_ask(),
+            document=document, scheme=scheme, train=train or (), dev=dev or (), test=test or (), model=model,
+            tolerance=tolerance, max_hours=max_hours, store=store, out=out, cluster=cluster, cpus=cpus, gpus=gpus,
+            export=export, dry_run=dry_run, offline=offline, ask=_ask(),
         )  # fmt: skip
         found = choose_for(asked)
         if as_json:
@@ -133,6 +135,7 @@ def init(
     text: TextOption = None,
     pair: PairOption = None,
     label: LabelOption = None,
+    document: DocumentOption = None,
     scheme: SchemeOption = None,
     train: TrainOption = None,
     dev: DevOption = None,
@@ -155,8 +158,8 @@ def init(
     with reported(debug=debug):
         asked = ChooseOptions(
             data=data, task=task, format=format_, words=words, tags=tags, text=text, pair=pair, label=label,
-            scheme=scheme, train=train or (), dev=dev or (), test=test or (), model=model, tolerance=tolerance, out=out,
-            offline=offline, ask=_ask(),
+            document=document, scheme=scheme, train=train or (), dev=dev or (), test=test or (), model=model,
+            tolerance=tolerance, out=out, offline=offline, ask=_ask(),
         )  # fmt: skip
         path = write_question(asked)
         stdout.print_line(f"sweep   {path}")

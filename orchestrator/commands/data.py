@@ -23,6 +23,7 @@ from rich.text import Text
 from orchestrator.config.console import (
     DebugOption,
     DevOption,
+    DocumentOption,
     FormatOption,
     JsonOption,
     LabelOption,
@@ -129,6 +130,7 @@ def check(
     text: TextOption = None,
     pair: PairOption = None,
     label: LabelOption = None,
+    document: DocumentOption = None,
     scheme: SchemeOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -153,7 +155,7 @@ def check(
             raise ConfigError("check what? Give a NAME, --sweep FILE, or --train FILE with --dev and --test.")
         asked = ChooseOptions(
             data=name or "", task=task, format=format_, words=words, tags=tags, text=text, pair=pair, label=label,
-            scheme=scheme, train=train or (), dev=dev or (), test=test or (),
+            document=document, scheme=scheme, train=train or (), dev=dev or (), test=test or (),
         )  # fmt: skip
         with download_progress() as progress:
             corpora = _corpora(sweep, asked, Lookup(progress=progress))
@@ -210,12 +212,15 @@ def _checked(data: DataSpec, task: str) -> CorpusCheck:
     report = check_corpus(read_corpus(task, data))
     if len(report.splits) > 1 or len(data.train) > 1:
         return report
-    return CorpusCheck({Path(data.train[0]).name: report.splits["train"]}, {}, {})
+    return CorpusCheck({Path(data.train[0]).name: report.splits["train"]}, {}, {}, {})
 
 
 def _as_json(found: _Checked) -> dict[str, object]:
     data, task, lines, report = found
-    shared = {f"{split} in {other}": n for (split, other), n in report.shared.items()}
+    shared, documents = (
+        {f"{split} in {other}": n for (split, other), n in found.items()}
+        for found in (report.shared, report.shared_documents)
+    )
     return {
         "name": data.name,
         "fingerprint": data.fingerprint,
@@ -227,6 +232,7 @@ def _as_json(found: _Checked) -> dict[str, object]:
         "examples": examples(read_corpus(task, data).train),
         **asdict(report),
         "shared": shared,
+        "shared_documents": documents,
     }
 
 
@@ -242,12 +248,22 @@ def _list_table(corpora: list[FetchedCorpus], new: set[str]) -> Table:
 
 
 def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
-    sizes = {
-        name: (s.items, s.words, s.vocabulary, s.one_word, s.longest, s.repeated) for name, s in report.splits.items()
+    splits = report.splits.values()
+    counts = {
+        "items": [s.items for s in splits],
+        "documents": [s.documents for s in splits],
+        "words": [s.words for s in splits],
+        "vocabulary": [s.vocabulary for s in splits],
+        "one word": [s.one_word for s in splits],
+        "longest": [s.longest for s in splits],
+        "duplicates": [s.repeated for s in splits],
     }
+    if not any(counts["documents"]):  # the corpus does not say
+        del counts["documents"]
+    sizes = dict(zip(report.splits, zip(*counts.values(), strict=True), strict=True))
     bounds = [f"<= {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
     for table in (
-        number_table(("split", "items", "words", "vocabulary", "one word", "longest", "duplicates"), sizes),
+        number_table(("split", *counts), sizes),
         # Of its own, so that the numbers of a large corpus fit 80 columns.
         number_table(("words", *bounds), {name: split.lengths for name, split in report.splits.items()}),
         _label_table(report),
@@ -258,6 +274,9 @@ def _check_parts(report: CorpusCheck) -> Iterator[Table | Padding | Text]:
             total = report.splits[split].items
             items = counted(total, f"{split} item")
             yield Text(f"{n:,} of {items} ({100 * n / total:.1f} %) also {'occurs' if n == 1 else 'occur'} in {other}.")
+    for (split, other), n in report.shared_documents.items():
+        if n:
+            yield Text(f"{counted(n, f'{split} document')} also {'occurs' if n == 1 else 'occur'} in {other}.")
     for split, labels in report.unseen.items():
         if labels:
             names = ", ".join(f"{escaped(label)} ({n})" for label, n in labels.items())

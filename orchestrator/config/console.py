@@ -158,6 +158,15 @@ PairOption = Annotated[
     str | None, typer.Option("--pair", metavar="COLUMN", help="The column of each pair's second text; `none` for none.")
 ]
 LabelOption = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="A table's column of labels.")]
+DocumentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--document",
+        metavar="COLUMN",
+        help="A table's column that names what a row is a part of: an article, a thread; `none` for none.",
+        show_default="one called doc_id, document or the like",
+    ),
+]
 SchemeOption = Annotated[
     str | None,
     typer.Option(

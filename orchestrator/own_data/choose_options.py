@@ -35,6 +35,7 @@ class ChooseOptions:
         text: Column of a table with the texts, by name or by position from 0; None for what the columns hold.
         pair: Column of the second text of each pair; `none` for single texts.
         label: Column with their labels.
+        document: Column that names the document that a row is a part of; None for a clear name such as `doc_id`.
         scheme: How span tags are written: `iob1`, `iob2`, `bioes` or `io`; None to detect it.
         train, dev, test: Files of the splits, in place of those that `data` names.
         max_hours: Limit of this launch. If all trials would take longer, a part of train is used.
@@ -57,6 +58,7 @@ class ChooseOptions:
     text: str | None = None
     pair: str | None = None
     label: str | None = None
+    document: str | None = None
     scheme: str | None = None
     train: Sequence[str] = ()
     dev: Sequence[str] = ()
@@ -95,6 +97,7 @@ class ChooseOptions:
     def columns(self) -> Columns | None:
         """The columns that somebody has said; a number is a position. `pair` may be `none`."""
         given = {"tokens": self.words, "tags": self.tags, "text": self.text, "pair": self.pair, "label": self.label}
+        given["document"] = self.document
         found = {key: name_or_position(word) for key, word in given.items() if word is not None}
         return Columns(**found) if found else None
 
@@ -104,7 +107,7 @@ class ChooseOptions:
         options = {
             "--task": self.task, "--model": self.model, "--tolerance": f"{self.tolerance:g}", "--text": self.text,
             "--label": self.label, "--pair": self.pair, "--format": self.format, "--words": self.words,
-            "--tags": self.tags, "--scheme": self.scheme,
+            "--tags": self.tags, "--document": self.document, "--scheme": self.scheme,
         }  # fmt: skip
         files = {"--train": self.train, "--dev": self.dev, "--test": self.test}
         given = [word for name, value in options.items() if value for word in (name, value)]

@@ -11,7 +11,7 @@ first candidate that truly loses too much can make the choice wrong, whichever i
 The intervals that decide hold at all looks together (`looks`), so it does not matter either which seeds are run when,
 as long as each candidate's losses count in the order of the seeds. Each end of an interval has half of the error.
 
-By simulation (`python -m tests.benchmarks.choose_depth`, 1,000 searches a row) at 95 % confidence and three to ten
+By simulation (`python -m tests.lab.benchmarks.choose_depth`, 1,000 searches a row) at 95 % confidence and three to ten
 seeds, in the worst case: two harmless depths, then one that loses a hair more than the tolerance. The deviation of a
 seed is 0.4 tolerances, that left by 500 sentences 0.15. In brackets the procedure that this one replaced, which knew
 seeds alone, spent the error evenly over the looks and corrected for the skewness that it saw:

@@ -24,6 +24,7 @@ from orchestrator.store.contents import (
     SWEEPS,
     BrokenPart,
     SweepPlan,
+    freeze_label,
     is_plan,
     latest,
     newest_stamp,
@@ -64,9 +65,15 @@ class ResultStore:
         return self.storage.folder
 
     def trials(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """One row per ended trial, that of its newest attempt. Columns: `schema.TRIALS`, or some of them."""
-        wanted = None if columns is None else sorted({"trial_id", "attempt", *columns})
-        return _newest(self._parts["trials"].read(columns=wanted), ["trial_id"])
+        """One row per ended trial, that of its newest attempt. Columns: `schema.TRIALS` and `schema.ADDED`, or some."""
+        adds = columns is None or "freeze" in columns
+        wanted = None if columns is None else sorted({"trial_id", "attempt", *columns, *(["spec"] if adds else [])})
+        rows = _newest(self._parts["trials"].read(columns=wanted), ["trial_id"])
+        if not adds:
+            return rows
+        labels = pa.array(map(freeze_label, rows["spec"].to_pylist()), pa.string())
+        rows = rows.append_column("freeze", labels)
+        return rows if columns is None or "spec" in columns else rows.drop_columns(["spec"])
 
     def epochs(self) -> pa.Table:
         """One row per evaluation of each trial's newest ended attempt, or if none has ended, of its newest.

@@ -17,9 +17,9 @@ import pytest
 
 from orchestrator.store import open_store
 from tests.builders import write_sweep, write_tagged_treebank
-from tests.chaos.cluster import Nodes, namespaces_allowed
-from tests.chaos.compare import compare, rows_without_paths, tables
-from tests.chaos.processes import end_all
+from tests.lab.chaos.cluster import Nodes, namespaces_allowed
+from tests.lab.chaos.compare import compare, rows_without_paths, tables
+from tests.lab.chaos.processes import end_all
 from tests.plugin_packages import install
 
 pytestmark = [
@@ -143,7 +143,7 @@ def test_stop_ends_a_submitted_sweep_gracefully_and_launching_again_goes_on(
     words = ("launch", "--sweep", "away.yaml", "--offline", "--store", store, "--cluster", nodes.dashboard)
     running = client(*words)
     _until(lambda: _n_epochs(store) >= 2)
-    stopped = client("stop", "away", "--cluster", nodes.dashboard)
+    stopped = client("stop", "--sweep", "away", "--cluster", nodes.dashboard)
     assert stopped.wait(120) == 0, stopped.communicate()[0]
     said = running.communicate(timeout=60)[0]
     assert running.returncode == 143, said

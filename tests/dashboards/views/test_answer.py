@@ -97,7 +97,7 @@ def test_the_answer_is_the_largest_saving_within_the_tolerance(tmp_path: Path) -
     found = _answers(made(tmp_path / "s", CLEAR, trials=FIVE))
     assert [each.train_size for each in found] == [800, 200]
     assert in_short(found) == "Freeze the first 2 of 6 layers."
-    assert found[0].yaml == "trial:\n  freeze: {strategy: first_k, depth: 2}\n"
+    assert found[0].yaml == "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n"
     assert settings_of(found[0]).set_index("freeze")["qualifies"].to_dict()["first 2"]
 
 
@@ -211,7 +211,7 @@ def test_the_bar_says_on_which_side_of_the_tolerance_the_interval_lies(
     ("strategy", "layers", "embeddings", "text"),
     [
         ("none", (), False, "none"),
-        ("none", (), True, "{strategy: none, embeddings: true}"),
+        ("none", (), True, "{strategy: first_k, depth: 0, embeddings: true}"),
         ("first_k", (0, 1), True, "{strategy: first_k, depth: 2, embeddings: true}"),
         ("last_k", (4, 5), False, "{strategy: last_k, depth: 2}"),
         ("alternating", (0, 2, 4), False, "alternating"),

@@ -7,6 +7,7 @@ from typer.testing import CliRunner, Result
 
 from dashboards.cli import app
 from orchestrator.commands.app import COMMANDS, GROUPS, PANELS
+from tests.examples import each
 from tests.orchestrator.store.real import Real
 
 
@@ -28,11 +29,25 @@ def test_a_sweep_that_runs_is_a_file(real: Real) -> None:
     assert run("plan", str(real.sweep), "--store", str(real.store), "--cluster", "inline").stdout == by_option.stdout
 
 
-@pytest.mark.parametrize("command", ["answer", "status", "dashboard", "report", "compare"])
+@each("command", ["answer", "status", "dashboard", "report", "compare"])
 def test_every_command_that_reads_takes_a_store_by_position(command: str) -> None:
     words = [*(["--study", "emekaeze_pos"] if command == "compare" else []), "no-such-store"]
     done = run(command, *words)
     assert (done.exit_code, "no-such-store" in done.output) == (3, True)
+
+
+@pytest.mark.parametrize("words", [[], ["small"], ["--sweep", "small"]])
+def test_stop_takes_a_store_and_a_sweep_like_the_commands_that_read(real: Real, words: list[str]) -> None:
+    assert run("stop", "no-such-store", *words).exit_code == 3
+    assert run("stop", str(real.store), *words).exit_code == 5  # nothing runs
+
+
+def test_the_name_of_a_sweep_in_place_of_a_store_is_told(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(real.store.parent)
+    monkeypatch.setattr("orchestrator.commands.places.DEFAULT_STORE", real.store.name)
+    for command in ("answer", "status", "report", "stop"):
+        done = run(command, "small")
+        assert (done.exit_code, f"`{real.store.name} small`" in done.output) == (2, True)
 
 
 def test_two_different_stores_are_refused(real: Real) -> None:

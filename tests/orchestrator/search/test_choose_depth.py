@@ -13,8 +13,8 @@ from scipy import stats
 
 from orchestrator.analysis.rows import Floats
 from orchestrator.search.choose_depth import DepthAnswer, DepthGoal, Losses, Spend, answer, decide, paired
-from tests.benchmarks.choose_depth import TOLERANCE, WORST, World, lognormal, normal, rates, search
 from tests.examples import examples
+from tests.lab.benchmarks.choose_depth import TOLERANCE, WORST, World, lognormal, normal, rates, search
 
 GOAL = DepthGoal(TOLERANCE)
 SEEDS = range(10)
