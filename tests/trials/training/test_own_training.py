@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +14,9 @@ from torch import nn
 from transformers import DataCollatorForTokenClassification, Trainer, TrainingArguments
 
 from tests.trials.conftest import TrialMaker
-from trials.draft import Lookup, TrialDraft
 from trials.encoding.tokenize import encode_for
 from trials.models.load import LoadedModel, load_model, load_tokenizer
-from trials.run import run_trial, train_subset
 from trials.spec import TrialSpec
-from trials.tasks.task import IGNORE
 from trials.training.batching import shuffled_batches
 from trials.training.freezing import freeze_parts, frozen_modules, train_mode
 from trials.training.loop import Training, train_steps
@@ -116,57 +112,3 @@ def test_trainer_with_the_lines_of_the_page_has_our_losses_and_without_them_othe
         losses[freeze] = trainer.losses
     assert losses[page_freeze] == pytest.approx(our_losses(spec, order), abs=1e-4)
     assert losses[gradients_only] != pytest.approx(losses[page_freeze], abs=1e-2)
-
-
-SEEDS, SIZE, EPOCHS, DEEP = 8, 200, 2, 4  # paired differences of a seed have a deviation of 0.4 points
-
-
-def script_score(spec: TrialSpec, freeze: Freeze, folder: Path) -> float:
-    """Dev accuracy of a script: the starter with its own dropout, frozen by `freeze`, trained by Trainer."""
-    corpus = encode_for(spec)
-    loaded = load_model(
-        spec.model,
-        head="tokens",
-        n_outputs=len(corpus.labels),
-        dropout=None,
-        init=torch.Generator().manual_seed(spec.seed),
-    )
-    torch.manual_seed(spec.seed)
-    freeze(loaded.model, DEEP)
-    chosen = train_subset(spec, corpus.train)
-    batches = shuffled_batches(SIZE, spec.optim.batch_size, np.random.default_rng(spec.seed))
-    order = np.concatenate([next(batches) for _ in range(EPOCHS * math.ceil(SIZE / spec.optim.batch_size))])
-    trainer_of(spec, loaded.model, chosen[order], folder, spec.optim.batch_size).train()
-    loaded.model.eval()
-    right = words = 0
-    with torch.no_grad():
-        for example in corpus.dev.examples:
-            predicted = loaded.model(torch.tensor(example.ids.tolist())[None]).logits[0].argmax(-1)
-            labels = torch.tensor(example.labels.tolist())
-            counted = labels != IGNORE
-            right += int((predicted == labels)[counted].sum())
-            words += int(counted.sum())
-    return 100 * right / words
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
-def test_a_script_with_the_lines_of_the_page_scores_as_our_trials_within_half_a_point(
-    page_freeze: Freeze, tmp_path: Path
-) -> None:
-    draft = TrialDraft.model_validate(
-        {
-            "data": {"bundled": "UD_English-EWT-sample", "first": {"test": 0}}, "train_size": SIZE, "lowercase": True,
-            "freeze": {**FREEZE, "depth": DEEP}, "frozen_dropout": False,
-            "optim": {"lr": 2e-3, "batch_size": 16, "epochs": EPOCHS},
-        }
-    )  # fmt: skip
-    first = draft.resolve(Lookup(offline=True))
-    differences = []
-    for seed in range(SEEDS):
-        spec = first.with_seed(seed)
-        ours = 100 * list(run_trial(spec))[-1].score
-        differences.append(script_score(spec, page_freeze, tmp_path) - ours)
-    half = 2.365 * float(np.std(differences, ddof=1)) / SEEDS**0.5  # Student's t of 8 seeds, 95 %
-    assert half < 0.5, differences  # so that half a point would be seen
-    assert abs(float(np.mean(differences))) < 0.5, differences
