@@ -14,11 +14,11 @@ from torch import nn
 from transformers import DataCollatorForTokenClassification, Trainer, TrainingArguments
 
 from tests.trials.conftest import TrialMaker
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.models.load import LoadedModel, load_model, load_tokenizer
 from trials.spec import TrialSpec
 from trials.training.batching import shuffled_batches
-from trials.training.freezing import freeze_parts, frozen_modules, train_mode
+from trials.training.freeze_course import freeze_parts, frozen_modules, train_mode
 from trials.training.loop import Training, train_steps
 
 PAGE = Path(__file__).parents[3] / "docs/pages/howto/own-training.md"
