@@ -1,4 +1,4 @@
-"""Overview: what the sweep says, and whether it is complete and sane."""
+"""Whether a sweep is complete and sane: the state of every planned trial, failures by reason, and how far it is."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 from dash import html
 
-from dashboards.data.selection import Selection
-from dashboards.views.kit.answers import MOST_CARDS, answers_of_sweep, cards
+from dashboards.data.selection import Selection, state_of
+from dashboards.views.kit.cards import resume_command
+from dashboards.views.kit.components import copied
 from dashboards.views.kit.drawing import cell_name
-from dashboards.views.kit.part import Part, View
+from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import STATES, Figure, Look, axis, layout
-from dashboards.views.sweep_list import add_sweep_callbacks, sweep_list
-from orchestrator.analysis.wording import NO_CANDIDATES
 from orchestrator.config.quantities import counted
 from orchestrator.forecast.pace import TRIAL_COLUMNS, Begun, time_left
 from orchestrator.store.schema import State
@@ -197,29 +196,14 @@ def _left(selection: Selection) -> str | None:
     return time_left(since, sweep.likely, planned, ((specs[row["cell"]], row) for row in ended), begun)
 
 
-def first_glance(selection: Selection) -> Any:
-    """What to freeze, for all corpora, models and train sizes of the sweep, and how far it is."""
-    if selection.sweep is None:
-        store = selection.snapshot.address
-        words = f"{store} has no sweep yet. Run one: permafrost launch --store {store}"
-        return dmc.Alert(words, title="Empty store", color="blue", variant="outline")
-    return dmc.Stack([_answers(selection), _progress(prepare_progress(selection)), *sweep_list(selection)], gap="sm")
-
-
-def _answers(selection: Selection) -> Any:
-    """The answer cards, or why there are none yet."""
+def progress(selection: Selection) -> list[Any]:
+    """How far an unfinished sweep is, and the command that goes on where it was stopped; nothing for a finished one."""
     sweep = selection.sweep
     assert sweep is not None
-    if not (sweep.trials["state"] == State.COMPLETED.value).any():
-        return dmc.Text("No trial has completed yet, so there is no answer.")
-    try:
-        found, n = answers_of_sweep(selection, MOST_CARDS)
-    except ValueError as error:
-        return dmc.Text(f"No answer: {error}.")
-    if not found:
-        return dmc.Text(NO_CANDIDATES)
-    more = f"The {MOST_CARDS} with the largest train sizes of {n} answers; `permafrost answer` prints all."
-    return dmc.Stack([cards(found, sweep, selection.snapshot.address), more if n > MOST_CARDS else None], gap="xs")
+    if not sweep.is_running and state_of(sweep) == "finished":
+        return []
+    stopped = [] if sweep.is_running else [copied(resume_command(sweep, selection.snapshot.address), "the command")]
+    return [_progress(prepare_progress(selection)), *stopped]
 
 
 def _progress(found: Progress) -> Any:
@@ -259,12 +243,5 @@ FAILURES = Part(
     why_empty=lambda info: "" if len(info.table) else "No trial failed.",
     method="Failed trials enter no mean. The reason is the last line of the error.",
     any_state=True,
-)
-VIEW = View(
-    "/",
-    "Overview",
-    "How much can be frozen, and is the sweep complete?",
-    (COVERAGE, FAILURES),
-    content=first_glance,
-    add_callbacks=add_sweep_callbacks,
+    if_any=True,
 )

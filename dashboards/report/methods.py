@@ -1,20 +1,17 @@
-"""Report: what goes into the paper? The answers with their intervals, and how they were obtained."""
+"""What a report says of a set of trials: the answers with their intervals, and how they were obtained."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
 
-import dash_mantine_components as dmc
 import pandas as pd
-from dash import html
 
 from dashboards.data.page_query import COSTS
-from dashboards.data.provenance import provenance, versions_of
+from dashboards.data.provenance import provenance
 from dashboards.data.selection import Selection
-from dashboards.views.kit.answers import answers_of
+from dashboards.views.kit.answers import answers_of_page
 from dashboards.views.kit.drawing import freeze_name
-from dashboards.views.kit.part import SHARED_CONTROLS, View, why_empty
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.savings import savings
 from orchestrator.config.quantities import counted
@@ -111,7 +108,7 @@ def answer_lines(selection: Selection) -> tuple[str, ...]:
     """The score without freezing, and what to freeze with what it saves, by train size."""
     lines = list(_baselines(selection))
     try:
-        found = answers_of(selection)
+        found = answers_of_page(_named(selection)).answers
     except ValueError as error:
         return (*lines, f"No answer: {error}.")
     for answer in found:
@@ -120,6 +117,13 @@ def answer_lines(selection: Selection) -> tuple[str, ...]:
         if answer.recommendation.cell is not None:
             lines += _saved(selection.trials, answer.recommendation.cell)
     return tuple(lines)
+
+
+def _named(selection: Selection) -> Selection:
+    """The selection with an address that names its corpus, model and set-up."""
+    query = selection.query
+    named = selection.asked.but(corpus=query.corpus, model=query.model, setup=query.setup)
+    return replace(selection, asked=named)
 
 
 def _baselines(selection: Selection) -> Iterable[str]:
@@ -143,24 +147,3 @@ def _saved(trials: pd.DataFrame, cell: str) -> Iterable[str]:
     ]
     if shares:
         yield f"It saves {', '.join(shares)}."
-
-
-def report_summary(selection: Selection) -> Any:
-    """The answers and the method as text, and how to get the files for a paper."""
-    if why_empty(selection):
-        return dmc.Text(why_empty(selection))
-    link = html.A("Download the report (HTML)", href="/report.html", download="", **{"data-export": "/report.html"})
-    words = dmc.List([dmc.ListItem(line) for line in answer_lines(selection)])
-    how = [dmc.Text(line, size="sm") for line in method(selection, versions_of(selection.snapshot.store))]
-    command = f"permafrost report {selection.snapshot.address} {selection.query.sweep}"
-    files = dmc.Text(["LaTeX, CSV, SVG and PDF files: ", dmc.Code(command)], size="sm")
-    return dmc.Stack([html.Div(link, className="tools"), files, words, *how], gap="sm")
-
-
-VIEW = View(
-    "/report",
-    "Report",
-    "What goes into the paper?",
-    controls=(*SHARED_CONTROLS, "study", "tolerance", "cost"),
-    content=report_summary,
-)

@@ -13,18 +13,18 @@ import pytest
 from dashboards.data.frames import Frames
 from dashboards.data.page_query import PageQuery
 from dashboards.data.selection import Selection, select
-from dashboards.views.kit.answers import MOST_CARDS, answers_of_sweep, headline, known_answers_of_sweep
-from dashboards.views.kit.part import compute
-from dashboards.views.kit.theme import DARK, LIGHT
-from dashboards.views.overview import (
+from dashboards.views.coverage import (
     COVERAGE,
     FAILURES,
     draw_coverage,
-    first_glance,
     prepare_coverage,
     prepare_failures,
     prepare_progress,
 )
+from dashboards.views.kit.answers import answers_of_page, known_answers
+from dashboards.views.kit.cards import headline
+from dashboards.views.kit.part import compute
+from dashboards.views.kit.theme import DARK, LIGHT
 from dashboards.views.sweep_list import sweep_list
 from tests.builders import make_spec
 from tests.dashboards.stores import Invented, append, specs, write_store
@@ -78,8 +78,7 @@ def two_sweeps(tmp_path: Path) -> Selection:
 
 
 def test_a_store_with_several_sweeps_lists_them_with_their_progress_and_last_row(two_sweeps: Selection) -> None:
-    words = str(first_glance(two_sweeps))
-    assert "2 sweeps in this store" in words
+    words = str(sweep_list(two_sweeps))
     assert "one', href='/?sweep=one'" in words
     assert "finished, 15 of 15 trials completed', ', last row '" in words
     assert "stopped, 0 of 15 trials completed'" in words
@@ -95,7 +94,8 @@ def test_another_sweep_is_opened_with_the_same_tolerance_cost_and_theme(two_swee
 
 def test_the_answer_of_another_sweep_is_shown_once_it_was_computed(two_sweeps: Selection) -> None:
     before = str(sweep_list(two_sweeps))
-    found, _ = answers_of_sweep(replace(two_sweeps, sweep=two_sweeps.snapshot.sweeps["one"]), MOST_CARDS)
+    one = replace(two_sweeps, sweep=two_sweeps.snapshot.sweeps["one"], asked=PageQuery())
+    found = answers_of_page(one).answers
     assert len(found) == 1
     assert headline(found[0]) not in before
     assert headline(found[0]) in str(sweep_list(two_sweeps))
@@ -107,15 +107,15 @@ def test_answers_are_computed_again_when_a_trial_has_ended(tmp_path: Path) -> No
     )
     frames = Frames(store)
     before = select(frames.refresh(), PageQuery())
-    first = answers_of_sweep(before, MOST_CARDS)
+    first = answers_of_page(before)
     store.append("drifts", [drift(before.trials["trial_id"][0])])  # a new snapshot of the same trials
     same = select(frames.refresh(), PageQuery())
     assert same.snapshot is not before.snapshot
-    assert answers_of_sweep(same, MOST_CARDS) is first
+    assert answers_of_page(same) is first
     append(store, specs(train_sizes=(200,), seeds=(2,)), Invented())
     after = select(frames.refresh(), PageQuery())
-    assert known_answers_of_sweep(after, MOST_CARDS) is None
-    assert answers_of_sweep(after, MOST_CARDS)[0][0].n_seeds == 3
+    assert known_answers(after) is None
+    assert answers_of_page(after).answers[0].n_seeds == 3
 
 
 def test_a_sweep_without_a_complete_trial_still_shows_its_coverage_and_failures(tmp_path: Path) -> None:
