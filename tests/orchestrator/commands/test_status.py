@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboards.views.overview import prepare_progress
+from dashboards.views.coverage import prepare_progress
 from typer.testing import CliRunner, Result
 
 from dashboards.data.frames import Frames
