@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.hardware.device import PeakMemory, default_device
 from trials.run import new_model, new_training
 from trials.spec import TrialSpec

@@ -28,7 +28,7 @@ from dashboards.views.kit.part import Drawn, PageState, Part, View, compute
 from dashboards.views.kit.theme import LIGHT, LOOKS, Look
 from dashboards.views.registry import ITEM_PAGES, PARTS, VIEWS
 from trials.errors import StoreError
-from trials.escaping.untrusted_text import web_address
+from trials.escaping import web_address
 
 _SELECTIONS, _DRAWN = 4, 12  # in memory; for a large store one takes some megabytes
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dashboards.data.selection import Selection
 from orchestrator.config.quantities import counted
 from orchestrator.store import ResultStore
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 
 _DIGITS = 10
 

@@ -16,6 +16,7 @@ from orchestrator.analysis.setups import best_setup, each_at_its_best
 from orchestrator.extras.published.study import STUDIES
 from orchestrator.store.schema import State
 from trials.metrics.metric import METRICS, metric_label
+from trials.tasks import TASKS
 
 EACH_BEST = "each freeze at its own best"  # in place of a set-up
 _ENDED = [state.value for state in State]
@@ -174,10 +175,8 @@ def _choose_more(trials: pd.DataFrame, chooser: _Chooser, query: PageQuery) -> N
     labels = frozen["freeze"].tolist() or trials["freeze"].unique().tolist()
     if labels:
         chooser.choose("freeze", query.freeze, labels)
-    columns = [f"dev:{metric.name}" for metric in METRICS.values() if metric.group == "span"]
-    spans = bool(trials.filter(columns).notna().any(axis=None))
-    tagging = spans or (len(trials) > 0 and trials["task"].iloc[0] == "pos")
-    chooser.choose("level", query.level, ["span", "token"] if spans else ["token"] if tagging else ["class"])
+    task = TASKS.get(trials["task"].iloc[0]) if len(trials) else None
+    chooser.choose("level", query.level, [*task.levels] if task else ["span", "token", "class"])
     if query.study and query.study not in ("off", *STUDIES):
         chooser.notices.append(f"There is no study {query.study[:60]!r}; every study that fits is shown.")
     chooser.options["study"] = ["", "off", *STUDIES]

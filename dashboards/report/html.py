@@ -20,7 +20,7 @@ from dashboards.report.sections import Section, SummaryPage, methods
 from dashboards.views.kit.part import Drawn, Part
 from dashboards.views.kit.theme import PLOTLY_CONFIG, Figure, in_dark
 from orchestrator.analysis.layer_strip import FreezeName
-from trials.escaping.untrusted_text import html
+from trials.escaping import html
 
 MAX_ROWS = 400
 

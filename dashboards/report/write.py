@@ -14,7 +14,7 @@ from dashboards.report.html import as_html
 from dashboards.report.pictures import KINDS, FigureRenderer
 from dashboards.report.sections import Section, SummaryPage, methods, sections, summary
 from trials.errors import ConfigError, MissingError
-from trials.escaping.untrusted_text import markdown
+from trials.escaping import markdown
 from trials.sources.cache import Progress
 
 MAX_ROWS = 60

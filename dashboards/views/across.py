@@ -25,7 +25,7 @@ from dashboards.views.kit.part import Part
 from dashboards.views.kit.theme import DASHES, SYMBOLS, Figure, Look, axis, layout
 from orchestrator.analysis.describe import describe_cells
 from orchestrator.analysis.differences import differences
-from orchestrator.analysis.layer_curves import FROM_BELOW
+from trials.freeze.strategies import is_from_below
 
 MOST_PANELS, MOST_LINES, MOST_NAMED = 24, 40, 9
 # Lee, Tang & Lin 2019, "What would Elsa do?": a quarter of the layers, the last ones, keep 90 % of the quality.
@@ -191,7 +191,9 @@ def prepare_synthesis(selection: Selection) -> Synthesis:
         if sweep.name == EVERYTHING and len(snapshot.sweeps) > 1:
             continue
         done = whole_sweep(selection, sweep).completed
-        below = done[done["strategy"].isin(FROM_BELOW)]
+        kinds = list(zip(done["strategy"], done["n_layers"], strict=True))
+        lowest = {kind for kind in {*kinds} if is_from_below(*kind)}
+        below = done[[kind in lowest for kind in kinds]]
         for key, rows in below.groupby(["task", "corpus", "model", "train_size"], sort=False):
             cells = describe_cells(rows, KEYS, "score")
             base = cells[cells["cell"] == cells["baseline"]]

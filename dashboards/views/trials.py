@@ -27,7 +27,7 @@ from dashboards.views.kit.part import ItemPage, PageState, View
 from dashboards.views.trial_page import trial_page
 from orchestrator.analysis.cells import setting, varying_settings
 from orchestrator.analysis.froze import froze_by
-from trials.escaping.untrusted_text import markdown
+from trials.escaping import markdown
 from trials.metrics.metric import metric_label
 from trials.settings import Seeds
 

@@ -51,7 +51,7 @@ from trials.datasets.check import LENGTHS, CorpusCheck, check_corpus
 from trials.datasets.corpus import SPLITS
 from trials.draft import Lookup
 from trials.errors import ConfigError
-from trials.escaping.untrusted_text import escaped
+from trials.escaping import escaped
 from trials.settings import DataSpec
 from trials.sources.cache import FetchedCorpus, cache_root, fetched_corpora
 from trials.sources.corpus_draft import named_corpus

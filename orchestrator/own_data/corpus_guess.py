@@ -19,7 +19,7 @@ from trials.datasets.table_evidence import NO_PAIR, UnclearColumnsError
 from trials.datasets.table_reader import label_cells
 from trials.draft import Lookup
 from trials.errors import ConfigError, DataError, MissingError
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 from trials.settings import Columns, DataSpec, Files
 from trials.sources.corpus_draft import HELD_OUT, DataDraft, Located, named_corpus
 from trials.sources.hub_client import near_here

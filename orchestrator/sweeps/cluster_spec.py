@@ -24,8 +24,7 @@ from orchestrator.config.yaml_document import Document, faults, most
 from orchestrator.sweeps.sweep import Limits, Resources, SweepSpec
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.errors import ConfigError
-from trials.hardware.cpu_name import processor_name
-from trials.hardware.machine import Gpu, cuda_gpus, usable_cores
+from trials.hardware.machine import Gpu, cuda_gpus, processor_name, usable_cores
 from trials.settings import Frozen, Positive
 
 # What a launch uses of this machine, and the trials that there is room for: `--cluster local` and `inline`.

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from trials.errors import ConfigError
-from trials.escaping.plain_files import read_text
+from trials.escaping import read_text
 from trials.settings import Frozen
 
 TRACKERS = ("mlflow", "tensorboard", "wandb")  # keys, extras and packages

@@ -11,7 +11,7 @@ from trials.datasets.columns_reader import Blocks, column_blocks, header_line, i
 from trials.datasets.schemes import is_span_tag, meant_tag
 from trials.datasets.text_file import read_lines
 from trials.errors import ConfigError
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 from trials.settings import Columns
 
 SPAN_SHARE = 0.9  # of the tags of a column of spans; the others are slips, which are refused by their lines

@@ -20,7 +20,7 @@ from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.documents import DOCUMENT, documents_at
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 from trials.settings import Columns
 
 _range = re.compile(r"\d+[-.]\d+")

@@ -16,7 +16,7 @@ from trials.datasets.corpus import CORPUS_FORMATS, Sentence
 from trials.datasets.documents import documents_at
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, unknown
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 from trials.settings import Columns
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")

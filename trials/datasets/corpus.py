@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 
 from trials.datasets.broken_lines import convert_all
 from trials.errors import DataError
-from trials.escaping.plain_files import NotPlainError, Stamp, digest_of, stamp_of
-from trials.plugins.registry import Registry
+from trials.escaping import NotPlainError, Stamp, digest_of, stamp_of
+from trials.plugins.loading import Registry
 from trials.settings import Columns, DataSpec, Files
 
 

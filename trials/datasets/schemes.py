@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from trials.datasets.broken_lines import BrokenLines
 from trials.datasets.corpus import Sentence
 from trials.errors import DataError
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 from trials.settings import Scheme
 
 Written = Literal["iob1", "iob2", "bioes", "io"]

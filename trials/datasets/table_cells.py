@@ -13,7 +13,7 @@ from trials.datasets.column_keys import check_keys
 from trials.datasets.corpus import Sentence, Text
 from trials.datasets.text_file import TOO_MANY_MARKS, heap_of_marks, normalised
 from trials.errors import DataError, unknown
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 from trials.settings import Columns
 
 ItemT = TypeVar("ItemT", Sentence, Text)

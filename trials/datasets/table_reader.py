@@ -18,7 +18,7 @@ from trials.datasets.memory import check_fits
 from trials.datasets.table_cells import SENTENCE_KEYS, Row, TableColumns, items, table_columns
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError, unknown
-from trials.escaping.plain_files import MOST_CONTENT, opened
+from trials.escaping import MOST_CONTENT, opened
 from trials.settings import Columns
 
 PARQUET_ROWS = 512  # of a batch; few, so that a value repeated in all of them is noticed before it fills the memory

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trials.datasets.memory import check_fits, check_unpacked
 from trials.errors import DataError
-from trials.escaping.plain_files import MOST_CONTENT, read_bytes, stamp_of
+from trials.escaping import MOST_CONTENT, read_bytes, stamp_of
 
 MOST_MARKS = 500  # combining marks in a row: sorting them takes quadratic time; no script has ten
 TOO_MANY_MARKS = f"more than {MOST_MARKS} combining marks in a row are not text. Delete them."

@@ -7,8 +7,8 @@ pseudo-values n T - (n - 1) T(without i), which behave like the values of a mean
 the score itself and not the jackknife's correction of it, so that an interval stands around the difference that tables
 show.
 
-Scores that are functions of counts take O(sentences): the sums without a sentence are the sums less the sentence.
-The counts are additive over sentences, and one layout serves all scores:
+Scores that are functions of counts take O(sentences): the sums without a sentence are the sums less the sentence. The
+counts are additive over sentences, and one layout serves all scores:
 
     counts[..., 0, label]  items that are the label
     counts[..., 1, label]  items that were taken for it
@@ -20,10 +20,60 @@ where an item is a word, a text or a span. An item without a prediction is count
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from trials.metrics.counts import Floats, Ids, share
+# Counts of gold, predicted and correct items, and precision, recall and F1 from them.
+
+Ids = npt.NDArray[np.integer[Any]]
+Floats = npt.NDArray[np.float64]
+
+
+class Counts(NamedTuple):
+    """How often each label occurs; arrays of (labels,).
+
+    Attributes:
+        support: Items with the label in gold.
+        predicted: Items with the label in the predictions.
+        correct: Items with the label in both.
+    """
+
+    support: Ids
+    predicted: Ids
+    correct: Ids
+
+    @property
+    def occurs(self) -> npt.NDArray[np.bool_]:
+        """(labels,) whether the label occurs at all, in gold or in the predictions."""
+        return (self.support > 0) | (self.predicted > 0)
+
+    def shares(self) -> tuple[Floats, Floats, Floats]:
+        """Precision, recall and F1, (labels,) each; 0 if a denominator is 0."""
+        f1 = share(2 * self.correct, self.support + self.predicted)
+        return share(self.correct, self.predicted), share(self.correct, self.support), f1
+
+
+def count(gold: Ids, predicted: Ids, n_labels: int) -> Counts:
+    """The counts of ids 0 to `n_labels` - 1; an id of -1 is not counted.
+
+    Args:
+        gold: (items,) gold labels.
+        predicted: (items,) predicted labels.
+    """
+    assert gold.shape == predicted.shape
+    correct = gold[gold == predicted]
+    return Counts(*(np.bincount(ids[ids >= 0], minlength=n_labels) for ids in (gold, predicted, correct)))
+
+
+def share(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
+    """Parts divided by wholes; 0 where the whole is 0."""
+    above, below = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
+    return np.divide(above, below, out=np.zeros_like(above), where=below != 0)
+
+
+# --- What each sentence contributes
 
 Score = Callable[[Floats], Floats]  # sums (..., *statistics) to scores (...)
 _CONSTANT = 1e-12  # a variance below this share of the mean square is the rounding of a constant

@@ -16,8 +16,7 @@ from pathlib import Path
 from trials.datasets.split_names import by_split, looks_like_split
 from trials.datasets.text_file import read_lines
 from trials.errors import DataError
-from trials.escaping.plain_files import digest_of, read_json, stamp_of
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import digest_of, quoted, read_json, stamp_of
 from trials.sources.cache import cache_root, has_digest, writing
 
 UNLABELLED = ("unsup", "unsupervised", "unlabeled", "unlabelled")

@@ -8,8 +8,7 @@ from typing import Any
 from pydantic import model_validator
 
 from trials.errors import ConfigError, ModelError
-from trials.escaping.plain_files import read_json
-from trials.escaping.untrusted_text import beginning, quoted
+from trials.escaping import beginning, quoted, read_json
 from trials.models.family import MODEL_FAMILIES, REFUSED
 from trials.models.model_files import ADAPTER, INDEX, PICKLE, WEIGHTS, check_plain, revision_of, shards
 from trials.settings import Frozen, ModelSpec
@@ -152,7 +151,7 @@ def _shape(folder: Path) -> tuple[str, int, int]:
     if family in MODEL_FAMILIES:
         known = MODEL_FAMILIES[family]
     else:
-        from trials.models.generic import generic_family
+        from trials.models.load import generic_family
 
         known = generic_family(folder, config)
     taken = _padding(folder, config) + 1 if known.positions_from_pad else known.first_position

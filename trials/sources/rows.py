@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.errors import DataError
-from trials.escaping.untrusted_text import quoted
+from trials.escaping import quoted
 
 Convert = Callable[[Any], Any]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from trials.errors import ModelError
-from trials.escaping.plain_files import MOST_CONTENT, MOST_TEXT, opened, stamp_of
+from trials.escaping import MOST_CONTENT, MOST_TEXT, opened, stamp_of
 
 _LENGTH_BYTES = 8  # of the number at the beginning of a file, the bytes of its header
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trials.escaping.untrusted_text import html
-from trials.freeze.strategies import LAYERS, look_of
+from trials.escaping import html
+from trials.freeze.strategies import LAYERS, TEXT_COLOUR, look_of
 
 # For every figure, on a page and in a file. By default plotly.js 4 offers to upload the figure.
 PLOTLY_CONFIG = {
@@ -77,7 +77,7 @@ class Look:
         """Colour, symbol and dash of a strategy."""
         own = look_of(name)
         others = _SETS if name == LAYERS else _OTHERS[sum(map(ord, name)) % len(_OTHERS)]
-        colour = own.colour or (self.text if name == "none" else others[0])
+        colour = self.text if own.colour == TEXT_COLOUR else own.colour or others[0]
         return colour, own.symbol or others[1], own.dash or others[2]
 
     def line(self, number: int) -> str:

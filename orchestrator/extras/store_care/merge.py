@@ -56,7 +56,7 @@ from orchestrator.store.schema import (
 )
 from trials.datasets.corpus import SPLITS
 from trials.errors import RefusedError, StoreError
-from trials.escaping.untrusted_text import csv_cell, json_text
+from trials.escaping import csv_cell, json_text
 
 # Export the tables of a store for other programs, without duplicates and with each trial's newest attempt only.
 

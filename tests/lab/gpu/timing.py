@@ -18,7 +18,7 @@ from trials.hardware.device import default_device, wait_for
 from trials.models.load import LoadedModel
 from trials.run import new_training, run_trial, train_subset
 from trials.spec import TrialSpec
-from trials.training.cuda_graphs import GRAPHS_VARIABLE
+from trials.training.device_loader import GRAPHS_VARIABLE
 from trials.training.freeze_course import FreezeCourse
 
 WARM_UP = 64  # steps: every padded length has been seen, and recorded where steps are CUDA graphs

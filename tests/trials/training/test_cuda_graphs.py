@@ -11,13 +11,20 @@ import torch
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.errors import DivergedError
 from trials.run import new_model, new_training, train_subset
 from trials.spec import TrialSpec
 from trials.training.batching import Batch, shuffled_batches
-from trials.training.cuda_graphs import GRAPHS_VARIABLE, LENGTHS, GraphRecorder, StepGraphs, graphs_wanted, model_state
-from trials.training.device_loader import DeviceLoader
+from trials.training.device_loader import (
+    GRAPHS_VARIABLE,
+    LENGTHS,
+    DeviceLoader,
+    GraphRecorder,
+    StepGraphs,
+    graphs_wanted,
+    model_state,
+)
 from trials.training.freeze_course import FreezeCourse
 from trials.training.loop import Training, evaluate
 

@@ -13,12 +13,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.examples import each
 from tests.trials.conftest import TrialMaker, save_tiny_model
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.models.cut import section
 from trials.models.family import MODEL_FAMILIES
 from trials.models.load import family_of
 from trials.prefix.rule import prefix_depth
-from trials.prefix.use import take_prefix
+from trials.prefix.states import take_prefix
 from trials.record import EpochRecord
 from trials.run import new_model, new_training, run_trial, train_subset
 from trials.spec import TrialSpec

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.trials.conftest import TrialMaker, finished
-from trials.encoding.tokenize import encode_for
+from trials.cache.encoding import encode_for
 from trials.freeze.rules import Row
 from trials.run import new_model, new_training, run_trial, train_subset
 from trials.spec import TrialSpec
