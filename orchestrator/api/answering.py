@@ -89,6 +89,10 @@ def answers_of(
     from orchestrator.analysis.trial_frame import SAVED
     from orchestrator.store.evidence import evidence
 
+    if not tolerance >= 0:
+        raise ConfigError(f"--tolerance {tolerance:g}: must be 0 points or more.")
+    if most_seeds is not None and most_seeds < 2:
+        raise ConfigError(f"--most-seeds {most_seeds}: must be 2 or more.")
     if cost is not None and cost not in SAVED:
         raise ConfigError(f"--cost: {cost!r} is not one of {', '.join(SAVED)}.")
     trials = evidence(results, specs)

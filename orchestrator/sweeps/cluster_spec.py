@@ -252,6 +252,9 @@ def find_cluster(text: str, *, cpus: int | None = None, gpus: int | None = None)
     Raises:
         ConfigError: not a known word, an address or a readable cluster file; or not of this machine, and parts of it.
     """
+    for name, n, least in (("cpus", cpus, 1), ("gpus", gpus, 0)):
+        if n is not None and n < least:
+            raise ConfigError(f"--{name} {n}: must be {least} or more.")
     given = {name: n for name, n in (("cpus", cpus), ("gpus", gpus)) if n is not None}
     found = _found(text).model_copy(update=given)
     if not found.is_here and (found.cpus, found.gpus) != (None, None):
