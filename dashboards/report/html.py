@@ -45,7 +45,7 @@ th { white-space: normal; vertical-align: bottom; } figure { margin: 0; }
 @media print {
   body { max-width: none; margin: 0; padding: 0; font-size: 10.5pt; } details, nav { display: none; }
   [data-figure] { min-height: 0 !important; }
-  [data-figure], .card, tr, h2, h3, figure.drawn { break-inside: avoid; }
+  [data-figure], .card, tr, h2, h3, figure:has([data-figure]) { break-inside: avoid; }
   h1, h2, h3, figcaption { break-after: avoid; } h2 { margin-top: 18px; padding-top: 6px; } h3 { margin: 10px 0 2px; }
   section { break-before: auto; } #methods { break-before: page; } .wide { overflow: visible; }
   p { margin: 4px 0; } .method, footer { font-size: 8pt; line-height: 1.3; } .again { display: none; }
@@ -183,7 +183,7 @@ def _part(key: str, part: Part[Any], drawn: Drawn, *, again: bool = False) -> It
 
     On paper its method stands once: not where it comes `again`.
     """
-    yield f'<figure id="{key}"{" class=drawn" if drawn.figure is not None else ""}><h3>{html(part.title)}</h3>'
+    yield f'<figure id="{key}"><h3>{html(part.title)}</h3>'
     yield f"<figcaption>{html(part.caption)}</figcaption>"
     table = as_table(drawn.table) + (f"<p>{html(drawn.note)}</p>" if drawn.note else "")
     if drawn.why_empty:
