@@ -74,7 +74,7 @@ def _local_paths(document: Document, here: Path) -> Iterator[Path]:
     """Existing paths that a sweep names. Raises ConfigError: one is outside of `here`."""
     words: list[str] = []
 
-    def note(word: str, _: str) -> str:
+    def note(word: str, _: object) -> str:
         words.append(word)
         return word
 
