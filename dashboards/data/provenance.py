@@ -102,7 +102,7 @@ def provenance(selection: Selection) -> Provenance:
         store=snapshot.address,
         score=selection.value_name,
         setups=tuple(escaped(str(each)) for each in trials["setup"].unique() if each) if "setup" in trials else (),
-        query=selection.query.but(theme="auto", pause=False).search(),
+        query=selection.asked.but(theme="auto", pause=False).search(),
         config=digest,
         commits=_frequent(selection, "git_commit"),
         devices=_frequent(selection, "device"),

@@ -131,7 +131,7 @@ def draw_losses(info: LossPanels, look: Look) -> Figure:
         at = str(n + 1) if n else ""
         data += _marks(panel, at, look, (low, high), x["range"], (820 if columns == 1 else 470, pixels - 90))
         across, down = drawn[f"xaxis{at}"]["domain"], drawn[f"yaxis{at}"]["domain"]
-        drawn["annotations"].append(heading(_heading(panel, len(panels), narrow=look.narrow), across[0], down[1]))
+        drawn["annotations"].append(heading(_heading(panel, len(panels)), across[0], down[1]))
         drawn["shapes"] += _tolerated(info.tolerance, at, low, look)
     drawn["showlegend"] = False
     drawn["meta"] = {"tolerance": info.tolerance}  # the line to drag: assets/permafrost.js
@@ -154,11 +154,11 @@ def _ends(panels: list[LossPanel], tolerance: float) -> tuple[float, float]:
     return bottom - air, top + air * (1 if shown.all() else 2)
 
 
-def _heading(panel: LossPanel, n: int, *, narrow: bool) -> str:
+def _heading(panel: LossPanel, n: int) -> str:
     answer = panel.answer
     where = ", ".join(filter(None, [f"<b>{name(answer.corpus)}</b>", name(answer.model, 30) if n > 1 else ""]))
     score = "" if np.isnan(panel.baseline) else f"; nothing frozen: {100 * panel.baseline:.2f} %"
-    between = "<br>" if narrow else ", "
+    between = "<br>" if n > 1 else ", "
     return f"{where}{between}{answer.train_size:,} for training{score}"
 
 
@@ -333,7 +333,7 @@ def page_sentences(selection: Selection) -> list[str]:
 LOSSES = Part(
     "answer-losses",
     "Loss against saving",
-    "Drag the dashed line, the tolerance. Filled marks are shown to lose no more; the ring is the recommended one.",
+    "Filled marks are shown to lose no more than the tolerance, the dashed line; the ring is recommended.",
     prepare_losses,
     losses_table,
     draw_losses,

@@ -233,6 +233,7 @@ COVERAGE = Part(
     draw_coverage,
     any_state=True,
     on_demand="Every trial, by setting and seed",
+    detail=True,
 )
 FAILURES = Part(
     "overview-failures",

@@ -160,6 +160,7 @@ ENTITIES = Part(
     f"gold span of another type counts as both. Means over at most {SEEDS} seeds with stored predictions; Student's "
     "95 % interval from three on; dots are trials.",
     if_any=True,
+    detail=True,
 )
 
 

@@ -210,6 +210,7 @@ TABLE = Part(
     why_empty=why_no_savings,
     method=_METHOD,
     on_demand="Costs and savings of each setting",
+    detail=True,
 )
 
 

@@ -184,6 +184,7 @@ TABLE = Part(
     method="Standard deviations (sd) divide by n - 1. The 95 % interval of the mean is the wider of Student's t and "
     "the logit interval.",
     on_demand="Mean, median, spread and range of each setting",
+    detail=True,
 )
 
 

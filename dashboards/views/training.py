@@ -184,6 +184,7 @@ SPEED = Part(
     if_any=True,
     method="The baseline is the trial with the same seed. Dots are trials; horizontal marks are means over the trials "
     "that reach the target, with Student's 95 % interval from three on. The table counts the others.",
+    detail=True,
 )
 
 
@@ -385,6 +386,7 @@ LOSS = Part(
     why_no_curves,
     method="Training loss is the mean over the steps since the previous evaluation. Bands are Student's 95 % interval "
     "from three seeds on.",
+    detail=True,
 )
 VIEW = View(
     "/training",

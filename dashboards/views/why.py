@@ -362,6 +362,7 @@ VARIANCE = Part(
     "source explains. Sentences: what another dev set of the same size would change, from the sentences' contributions "
     "to the score. The parts add up to the variance of one new run on a new dev set. Three levels of a source estimate "
     "its part only roughly, as its 95 % interval in the table shows.",
+    detail=True,
 )
 
 VIEW = View(

@@ -419,7 +419,7 @@ class LiveDisplay(Listener):
 
     def _running_rows(self) -> list[tuple[str, ...]]:
         """Name, epoch, score and time left of each running trial."""
-        rows = []
+        rows = list[tuple[str, ...]]()
         for spec, record in list(self._running.values()):
             set_up = str(self._work.get(spec.trial_id, "set-up"))
             epoch = f"epoch {record.epoch:g}/{spec.optim.epochs}" if record else set_up

@@ -332,13 +332,13 @@ def grid(
     """
     rows = -(-n // columns)
     drawn = layout(look, x={}, y={}, height=80 + each * rows, annotations=[], shapes=[])
-    drawn["margin"] = {**drawn["margin"], "t": 48 if look.narrow else 34}
+    drawn["margin"] = {**drawn["margin"], "t": 48}
     x_lines, y_lines = drawn.pop("xaxis"), drawn.pop("yaxis")
     for place in range(n):
         row, column = divmod(place, columns)
         at = str(place + 1) if place else ""
         across = _share(column, columns, gap)
-        down = _share(rows - 1 - row, rows, min(0.2, (84 if look.narrow else 60) / (each * rows)))
+        down = _share(rows - 1 - row, rows, min(0.2, 84 / (each * rows)))
         untitled = {"title": {"text": ""}}
         lowest, left = place + columns >= n, column == 0
         drawn[f"xaxis{at}"] = {

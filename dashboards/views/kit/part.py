@@ -40,6 +40,7 @@ class Part(Generic[Info]):
         any_state: Whether it shows trials in any state, so that it needs no completed one.
         of_store: Whether it shows more than what is selected, so that a report has it once, in its summary.
         if_any: On a page it is left out if it has nothing to show.
+        detail: Whether a report has it behind what is printed.
         on_demand: On a page it opens, and is only then asked for, by these words; empty if it is there at once.
     """
 
@@ -57,6 +58,7 @@ class Part(Generic[Info]):
     any_state: bool = False
     of_store: bool = False
     if_any: bool = False
+    detail: bool = False
     on_demand: str = ""
 
 

@@ -28,7 +28,7 @@ Figure = dict[str, Any]  # as plotly.js takes it: {"data": [...], "layout": {...
 _SETS = ("#B07C00", "cross", "longdash")  # of explicit sets of layers
 _OTHERS = (("#3A8FC7", "star", "longdashdot"), ("#8C6BB1", "hexagon", "dash"), ("#B5653A", "pentagon", "dot"))
 # From blue over violet and red to ochre, in steps of luminance: 3:1 or more against the paper of both themes.
-_DEPTHS = ("#046FD7", "#6B55EE", "#A83FD6", "#D6229D", "#E23A5F", "#DC5D08", "#BC7E10")
+_DEPTHS = ("#1178DF", "#7963F2", "#A83FD6", "#D6229D", "#E23A5F", "#DC5D08", "#BC7E10")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
 STATES = {

@@ -79,7 +79,8 @@ def test_the_method_tells_what_somebody_needs_to_do_it_again(section: Section) -
 def test_a_section_for_each_corpus_in_its_best_set_up(tmp_path: Path) -> None:
     small: dict[str, Any] = {"seeds": (0, 1), "train_sizes": (200,), "strategies": STRATEGIES[:2]}
     trials = [*specs(**small, optim={"lr": 1e-3}), *specs(**small, optim={"lr": 1e-4})]
-    found = _sections(write_store(tmp_path / "store", trials))
+    better = Invented(score=lambda spec: 0.9 if spec.optim.lr == 1e-3 else 0.8)
+    found = _sections(write_store(tmp_path / "store", trials, better))
     assert [section.title for section in found] == ["pos tiny, starter, lr=0.001"]
 
 
