@@ -31,7 +31,7 @@ from orchestrator.analysis.savings import savings
 from orchestrator.analysis.stability import BROKEN
 from orchestrator.analysis.two_way import DECIDING, Estimate, ends, verdict
 from orchestrator.analysis.wording import Asked, answer_sentence
-from trials.freeze.strategies import is_nested
+from trials.freeze.strategies import is_from_below, is_nested
 
 NOT_ON_TEST = "the test split is shown once and selects nothing; choose on dev"
 Outcome = Literal["freeze", "freeze nothing", "not decided"]
@@ -242,11 +242,12 @@ def _chains(cells: pd.DataFrame) -> np.ndarray:
     set of layers, and each depth of a strategy whose sets do not hold each other: that one set loses too much says
     nothing of a larger one which does not hold it.
     """
-    strategy = cells["strategy"].where(~cells["strategy"].isin(["none", "all_encoder"]), "first_k")
     depths = cells["n_layers"] if "n_layers" in cells.columns else pd.Series(_SOME_LAYERS, index=cells.index)
-    pairs = list(zip(strategy, depths.astype(int), strict=True))
+    pairs = list(zip(cells["strategy"], depths.astype(int), strict=True))
     nested = {pair: is_nested(*pair) for pair in dict.fromkeys(pairs)}
-    strategy = strategy.where([nested[pair] for pair in pairs], cells["freeze"])
+    lowest = {pair for pair in nested if is_from_below(*pair)}
+    strategy = cells["strategy"].where(np.array([nested[pair] for pair in pairs], dtype=bool), cells["freeze"])
+    strategy = strategy.mask(np.array([pair in lowest for pair in pairs], dtype=bool), "")
     keys = ["setup", "strategy", "embeddings"]
     chains: np.ndarray = cells.assign(strategy=strategy).groupby(keys, sort=False).ngroup().to_numpy()
     return chains

@@ -11,7 +11,7 @@ from orchestrator.config.console import DEFAULT_STORE
 from orchestrator.store import ResultStore, open_store
 from orchestrator.store.contents import SweepPlan, planned_specs
 from trials.errors import ConfigError, NothingMatchedError
-from trials.escaping.untrusted_text import escaped, html
+from trials.escaping import escaped, html
 from trials.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -89,6 +89,10 @@ def answers_of(
     from orchestrator.analysis.trial_frame import SAVED
     from orchestrator.store.evidence import evidence
 
+    if not tolerance >= 0:
+        raise ConfigError(f"--tolerance {tolerance:g}: must be 0 points or more.")
+    if most_seeds is not None and most_seeds < 2:
+        raise ConfigError(f"--most-seeds {most_seeds}: must be 2 or more.")
     if cost is not None and cost not in SAVED:
         raise ConfigError(f"--cost: {cost!r} is not one of {', '.join(SAVED)}.")
     trials = evidence(results, specs)

@@ -35,7 +35,7 @@ from rich.table import Table
 
 from orchestrator.config.quantities import size
 from trials.errors import PermafrostError, is_out_of_memory, one_line
-from trials.escaping.untrusted_text import composed, escaped
+from trials.escaping import composed, escaped
 from trials.sources.cache import Progress
 
 DEFAULT_STORE = "results"

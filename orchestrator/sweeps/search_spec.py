@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from orchestrator.sweeps.space import Axis, Bounds, Point, Space, Taken, Taker, grid, inner_axes, walk
 from trials.metrics.metric import METRICS
-from trials.plugins.registry import Registry
+from trials.plugins.loading import Registry
 from trials.record import RECORD_COLUMNS
 from trials.settings import Frozen, Positive, Seed
 

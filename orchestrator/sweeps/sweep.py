@@ -52,7 +52,7 @@ from orchestrator.sweeps.space import CASES, Axis, LayersError, Point, continuou
 from orchestrator.sweeps.watch_spec import WatchSpec
 from trials.draft import DraftError, Lookup, ModelKey, TrialDraft
 from trials.errors import ConfigError, PermafrostError
-from trials.escaping.untrusted_text import composed
+from trials.escaping import composed
 from trials.plugins.loading import load
 from trials.settings import CheckpointTimes, Frozen, Positive, Predictions, Seed
 from trials.sources.local_models import STARTER

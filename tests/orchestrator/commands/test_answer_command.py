@@ -15,8 +15,8 @@ from tests.dashboards.stores import Invented, specs, write_store
 CLEAR = Invented(noise=0.001, score=lambda spec: 0.9 - (0.03 if spec.freeze.depth > 2 else 0.001 * spec.freeze.depth))
 FIELDS = [
     "task", "corpus", "model", "train_size", "setup", "tolerance", "decided", "freeze", "about", "loss", "low", "high",
-    "saved_flops", "saved_time", "collapsed", "n_seeds", "n_sentences", "further_seeds", "sentence", "yaml",
-    "runner_up",
+    "saved_flops", "saved_time", "collapsed", "n_seeds", "n_sentences", "further_seeds", "sentence", "frozen_dropout",
+    "yaml", "runner_up",
 ]  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def test_json_has_an_object_for_each_train_size(store: Path) -> None:
     assert (first["n_seeds"], first["n_sentences"], first["yaml"]) == (
         5,
         300,
-        "trial:\n  freeze: {strategy: first_k, depth: 2}\n",
+        "trial:\n  freeze: {strategy: first_k, depth: 2}\n  frozen_dropout: true\n",
     )
 
 
